@@ -15,6 +15,7 @@ from purgatorio.broker.api.coordinator_topics import ensure_topic, offsets_topic
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.transaction_errors import fenced_before
 from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.broker.layers.access.guards.transactions import add_offsets as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.producers import Producer
@@ -63,5 +64,6 @@ API: Final = ApiHandler(
     key=ApiKey.ADD_OFFSETS_TO_TXN,
     min_version=0,
     max_version=4,
+    needs=guard,
     bind=lambda services: partial(handle, services.admin, services.groups.config, services.transactions),
 )

@@ -14,6 +14,7 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.transaction_errors import fenced_before
+from purgatorio.broker.layers.access.guards.transactions import add_partitions as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -22,6 +23,7 @@ from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_partitions_to_txn import (
+    BROKERS_VERSION,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -33,8 +35,6 @@ from purgatorio.protocol.messages.add_partitions_to_txn import (
 
 FENCED_VERSION: Final = 2
 """The first version that answers PRODUCER_FENCED."""
-BATCHED_VERSION: Final = 4
-"""The first version that leaders send, with many transactions."""
 MAX_TRANSACTIONS: Final = 200
 """The most transactions of a request, some 20 ms if each is extended; this broker's leaders send at most 100. Further
 ones are refused with COORDINATOR_NOT_AVAILABLE, after which producers try again."""
@@ -42,7 +42,7 @@ ones are refused with COORDINATOR_NOT_AVAILABLE, after which producers try again
 
 def handle(transactions: Transactions, ctx: RequestContext, request: AddPartitionsToTxnRequest, reply: Reply) -> None:
     """Add the partitions, or verify them."""
-    if ctx.api_version >= BATCHED_VERSION:
+    if ctx.api_version >= BROKERS_VERSION:
         _handle_batch(transactions, request, reply)
         return
     topics = request.v3_and_below_topics
@@ -165,6 +165,7 @@ API: Final = ApiHandler(
     key=ApiKey.ADD_PARTITIONS_TO_TXN,
     min_version=0,
     max_version=5,
+    needs=guard,
     bind=lambda services: partial(handle, services.transactions),
     error_response=error_response,
 )

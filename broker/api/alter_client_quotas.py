@@ -12,7 +12,9 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.layers.quotas.altering import EntityEdit, EntityResult, QuotaEdit, alter_client_quotas
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -82,6 +84,7 @@ API: Final = ApiHandler(
     key=ApiKey.ALTER_CLIENT_QUOTAS,
     min_version=0,
     max_version=1,
+    needs=cluster(AclOperation.ALTER_CONFIGS),
     bind=lambda services: partial(handle, services.admin),
     error_response=error_response,
 )

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import (
     Reassignment,
@@ -90,5 +92,6 @@ API: Final = ApiHandler(
     key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     min_version=0,
     max_version=1,
+    needs=cluster(AclOperation.ALTER),
     bind=lambda services: partial(handle, services.admin),
 )

@@ -12,7 +12,9 @@ from typing import Final
 
 from purgatorio.broker.api.describe_log_dirs import LOG_DIR
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -70,6 +72,7 @@ API: Final = ApiHandler(
     key=ApiKey.ALTER_REPLICA_LOG_DIRS,
     min_version=1,
     max_version=2,
+    needs=cluster(AclOperation.ALTER),
     bind=lambda services: partial(handle, services.replicas),
     error_response=error_response,
 )

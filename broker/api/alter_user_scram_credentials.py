@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -70,5 +72,6 @@ API: Final = ApiHandler(
     key=ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     min_version=0,
     max_version=0,
+    needs=cluster(AclOperation.ALTER),
     bind=lambda services: partial(handle, services.admin),
 )

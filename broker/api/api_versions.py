@@ -14,6 +14,7 @@ from typing import Final
 
 from purgatorio.broker.api.features import features
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import anyone
 from purgatorio.broker.routing.request import Reply, RequestContext, Routes, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -67,5 +68,6 @@ API: Final = ApiHandler(
     key=ApiKey.API_VERSIONS,
     min_version=0,
     max_version=4,
+    needs=anyone,
     bind=lambda services: partial(handle, services.routes, services.transactions.config.version),
 )

@@ -19,6 +19,9 @@ from purgatorio.broker.group.consumer.member import Member as GroupMember
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.consumer.update import choose_assignor
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.layers.access.guards.groups import hide_topics
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -121,5 +124,6 @@ API: Final = ApiHandler(
     key=ApiKey.CONSUMER_GROUP_DESCRIBE,
     min_version=0,
     max_version=1,
+    needs=EachOne(ApiKey.CONSUMER_GROUP_DESCRIBE, AclOperation.DESCRIBE, ResourceType.GROUP, change=hide_topics),
     bind=lambda services: partial(handle, services.groups),
 )

@@ -13,6 +13,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.heartbeats import Client
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.groups import consumer_group_heartbeat as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.consumer_group_heartbeat import (
@@ -37,5 +38,6 @@ API: Final = ApiHandler(
     key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
     min_version=0,
     max_version=1,
+    needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

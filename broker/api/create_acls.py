@@ -12,6 +12,7 @@ from typing import Any, Final
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.describe_acls import NO_AUTHORIZER
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import AclResult, create_acls
@@ -80,5 +81,6 @@ API: Final = ApiHandler(
     key=ApiKey.CREATE_ACLS,
     min_version=1,
     max_version=3,
+    needs=cluster(AclOperation.ALTER),
     bind=lambda services: partial(handle, services.admin),
 )

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.metadata.cluster_change import WEIGHT_OF_PARTITIONS, ClusterChange, Decide, only_tried, slices
 from purgatorio.broker.metadata.controller import MorePartitions, TopicResult, TopicSettings, create_partitions
 from purgatorio.broker.metadata.image import ClusterImage
@@ -74,5 +76,6 @@ API: Final = ApiHandler(
     key=ApiKey.CREATE_PARTITIONS,
     min_version=0,
     max_version=3,
+    needs=EachOne(ApiKey.CREATE_PARTITIONS, AclOperation.ALTER, ResourceType.TOPIC),
     bind=lambda services: partial(handle, services.admin),
 )

@@ -19,6 +19,7 @@ from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.causes.cause import NoLeader
+from purgatorio.broker.layers.access.guards.topics import create_topics as guard
 from purgatorio.broker.metadata.cluster_change import (
     WEIGHT_OF_PARTITIONS,
     ClusterChange,
@@ -135,5 +136,6 @@ API: Final = ApiHandler(
     key=ApiKey.CREATE_TOPICS,
     min_version=2,
     max_version=7,
+    needs=guard,
     bind=lambda services: partial(handle, services.admin),
 )

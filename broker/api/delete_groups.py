@@ -11,6 +11,8 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -46,5 +48,6 @@ API: Final = ApiHandler(
     key=ApiKey.DELETE_GROUPS,
     min_version=0,
     max_version=2,
+    needs=EachOne(ApiKey.DELETE_GROUPS, AclOperation.DELETE, ResourceType.GROUP),
     bind=lambda services: partial(handle, services.groups),
 )

@@ -11,7 +11,9 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import DeleteRecordsResult
@@ -77,5 +79,6 @@ API: Final = ApiHandler(
     key=ApiKey.DELETE_RECORDS,
     min_version=0,
     max_version=2,
+    needs=EachOne(ApiKey.DELETE_RECORDS, AclOperation.DELETE, ResourceType.TOPIC),
     bind=lambda services: partial(handle, services.replicas),
 )

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.topics import delete_topics as guard
 from purgatorio.broker.metadata.cluster_change import WEIGHT_OF_PARTITIONS, ClusterChange, Decide, slices
 from purgatorio.broker.metadata.controller import TopicReference, TopicResult, delete_topics
 from purgatorio.broker.metadata.image import ClusterImage
@@ -85,5 +86,6 @@ API: Final = ApiHandler(
     key=ApiKey.DELETE_TOPICS,
     min_version=1,
     max_version=6,
+    needs=guard,
     bind=lambda services: partial(handle, services.admin),
 )

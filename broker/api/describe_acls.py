@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acl_filter import AclFilter
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -83,5 +84,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_ACLS,
     min_version=1,
     max_version=3,
+    needs=cluster(AclOperation.DESCRIBE),
     bind=lambda services: partial(handle, services.admin),
 )

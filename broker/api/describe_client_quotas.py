@@ -8,8 +8,10 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.layers.quotas.filtering import Component, matcher
 from purgatorio.broker.layers.quotas.naming import parts_of
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.clients import ClientQuotas, QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -67,6 +69,7 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_CLIENT_QUOTAS,
     min_version=0,
     max_version=1,
+    needs=cluster(AclOperation.DESCRIBE_CONFIGS),
     bind=lambda services: partial(handle, services.admin),
     error_response=error_response,
 )

@@ -12,6 +12,7 @@ from typing import Final
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import CLUSTER_OPERATIONS, reachable_brokers
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.metadata import describe_cluster as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -57,6 +58,7 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_CLUSTER,
     min_version=0,
     max_version=2,
+    needs=guard,
     bind=lambda services: partial(handle, services.admin),
     error_response=error_response,
 )

@@ -21,6 +21,8 @@ from purgatorio.broker.api.config_listing import (
 )
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.configs import resources
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.image import ALL_BROKERS
 from purgatorio.broker.metadata.topic_name import topic_name_problem
@@ -175,5 +177,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_CONFIGS,
     min_version=1,
     max_version=4,
+    needs=resources(AclOperation.DESCRIBE_CONFIGS, "results"),
     bind=lambda services: partial(handle, services.admin),
 )

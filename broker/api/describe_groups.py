@@ -17,6 +17,9 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.layers.access.guards.groups import tell_operations
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -100,5 +103,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_GROUPS,
     min_version=0,
     max_version=6,
+    needs=EachOne(ApiKey.DESCRIBE_GROUPS, AclOperation.DESCRIBE, ResourceType.GROUP, change=tell_operations),
     bind=lambda services: partial(handle, services.groups),
 )

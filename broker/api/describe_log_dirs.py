@@ -12,7 +12,9 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -65,5 +67,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_LOG_DIRS,
     min_version=1,
     max_version=5,
+    needs=cluster(AclOperation.DESCRIBE),
     bind=lambda services: partial(handle, services.replicas),
 )

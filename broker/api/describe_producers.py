@@ -13,8 +13,10 @@ from itertools import takewhile
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.log.producer_state import ProducerState, ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -91,5 +93,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_PRODUCERS,
     min_version=0,
     max_version=0,
+    needs=EachOne(ApiKey.DESCRIBE_PRODUCERS, AclOperation.READ, ResourceType.TOPIC),
     bind=lambda services: partial(handle, services.replicas),
 )

@@ -14,6 +14,8 @@ from typing import Final
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import reachable_brokers
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -97,5 +99,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_QUORUM,
     min_version=0,
     max_version=2,
+    needs=cluster(AclOperation.DESCRIBE),
     bind=lambda services: partial(handle, services.admin),
 )

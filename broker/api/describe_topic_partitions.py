@@ -14,6 +14,7 @@ from typing import Final
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.listing import TOPIC_OPERATIONS, leader_of, offline_replicas
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.topics import describe_topic_partitions as guard
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -111,5 +112,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     min_version=0,
     max_version=0,
+    needs=guard,
     bind=lambda services: partial(handle, services.admin),
 )

@@ -12,6 +12,9 @@ from typing import Final
 from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.layers.access.guards.transactions import hide_topics
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
@@ -76,5 +79,8 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_TRANSACTIONS,
     min_version=0,
     max_version=0,
+    needs=EachOne(
+        ApiKey.DESCRIBE_TRANSACTIONS, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, change=hide_topics
+    ),
     bind=lambda services: partial(handle, services.transactions),
 )

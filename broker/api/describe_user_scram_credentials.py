@@ -8,6 +8,8 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -49,5 +51,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     min_version=0,
     max_version=0,
+    needs=cluster(AclOperation.DESCRIBE),
     bind=lambda services: partial(handle, services.admin),
 )

@@ -16,7 +16,9 @@ from typing import Final
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.causes.cause import NotLeading
+from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.image import ClusterImage
@@ -135,6 +137,7 @@ API: Final = ApiHandler(
     key=ApiKey.ELECT_LEADERS,
     min_version=0,
     max_version=2,
+    needs=cluster(AclOperation.ALTER),
     bind=lambda services: partial(handle, services.admin),
     error_response=error_response,
 )

@@ -13,6 +13,8 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.transaction_errors import fenced_before
+from purgatorio.broker.layers.access.guards.whole import named
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.transactions import Transactions
@@ -55,5 +57,6 @@ API: Final = ApiHandler(
     key=ApiKey.END_TXN,
     min_version=0,
     max_version=5,
+    needs=named(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id"),
     bind=lambda services: partial(handle, services.transactions),
 )

@@ -15,6 +15,7 @@ from typing import Final
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.layers.access.guards.fetch import fetch as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
@@ -257,5 +258,6 @@ API: Final = ApiHandler(
     key=ApiKey.FETCH,
     min_version=4,
     max_version=16,
+    needs=guard,
     bind=_bind,
 )

@@ -14,6 +14,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.coordinator_topics import CoordinatorTopic, ensure_topic, offsets_topic, transaction_topic
 from purgatorio.broker.api.listing import leader_of
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.transactions import find_coordinator as guard
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -119,6 +120,7 @@ API: Final = ApiHandler(
     key=ApiKey.FIND_COORDINATOR,
     min_version=0,
     max_version=6,
+    needs=guard,
     bind=lambda services: partial(
         handle,
         services.admin,

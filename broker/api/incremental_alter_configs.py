@@ -13,6 +13,8 @@ from typing import Final
 from purgatorio.broker.api.config_changes import ConfigsChange, ResourceEdit, ResourceResult
 from purgatorio.broker.api.context import AdminContext, submit
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.configs import resources
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.controller import ConfigChange, changing
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -55,5 +57,6 @@ API: Final = ApiHandler(
     key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
     min_version=0,
     max_version=1,
+    needs=resources(AclOperation.ALTER_CONFIGS, "responses"),
     bind=lambda services: partial(handle, services.admin),
 )

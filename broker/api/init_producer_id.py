@@ -12,6 +12,7 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.transaction_errors import fenced_before
+from purgatorio.broker.layers.access.guards.transactions import init_producer_id as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.transactions import Transactions
@@ -62,5 +63,6 @@ API: Final = ApiHandler(
     key=ApiKey.INIT_PRODUCER_ID,
     min_version=0,
     max_version=5,
+    needs=guard,
     bind=lambda services: partial(handle, services.transactions),
 )

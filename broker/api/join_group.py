@@ -11,6 +11,8 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.whole import named
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -43,6 +45,7 @@ API: Final = ApiHandler(
     key=ApiKey.JOIN_GROUP,
     min_version=0,
     max_version=9,
+    needs=named(AclOperation.READ, ResourceType.GROUP, "group_id"),
     bind=lambda services: partial(handle, services.groups),
     error_response=error_response,
 )

@@ -11,6 +11,8 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.whole import named
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.leave_group import (
@@ -44,5 +46,6 @@ API: Final = ApiHandler(
     key=ApiKey.LEAVE_GROUP,
     min_version=0,
     max_version=5,
+    needs=named(AclOperation.READ, ResourceType.GROUP, "group_id"),
     bind=lambda services: partial(handle, services.groups),
 )

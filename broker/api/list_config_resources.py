@@ -13,6 +13,8 @@ from typing import Final
 from purgatorio.broker.api.config_listing import ResourceType
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -60,5 +62,6 @@ API: Final = ApiHandler(
     key=ApiKey.LIST_CONFIG_RESOURCES,
     min_version=0,
     max_version=1,
+    needs=cluster(AclOperation.DESCRIBE_CONFIGS),
     bind=lambda services: partial(handle, services.admin),
 )

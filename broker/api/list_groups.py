@@ -15,6 +15,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.layers.access.guards.groups import list_groups as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -69,5 +70,6 @@ API: Final = ApiHandler(
     key=ApiKey.LIST_GROUPS,
     min_version=0,
     max_version=5,
+    needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

@@ -13,8 +13,10 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -138,5 +140,6 @@ API: Final = ApiHandler(
     key=ApiKey.LIST_OFFSETS,
     min_version=1,
     max_version=10,
+    needs=EachOne(ApiKey.LIST_OFFSETS, AclOperation.DESCRIBE, ResourceType.TOPIC),
     bind=lambda services: partial(handle, services.replicas),
 )

@@ -17,6 +17,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
+from purgatorio.broker.layers.access.guards.transactions import list_transactions as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.shard import TransactionShard
 from purgatorio.broker.txn.transaction import Transaction
@@ -117,5 +118,6 @@ API: Final = ApiHandler(
     key=ApiKey.LIST_TRANSACTIONS,
     min_version=0,
     max_version=2,
+    needs=guard,
     bind=lambda services: partial(handle, services.transactions),
 )

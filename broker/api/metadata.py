@@ -26,6 +26,7 @@ from purgatorio.broker.api.listing import (
     reachable_brokers,
 )
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.metadata import metadata as guard
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
@@ -252,6 +253,7 @@ API: Final = ApiHandler(
     key=ApiKey.METADATA,
     min_version=0,
     max_version=13,
+    needs=guard,
     bind=lambda services: partial(handle, services.admin),
     error_response=error_response,
 )

@@ -13,6 +13,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
+from purgatorio.broker.layers.access.guards.groups import offset_commit as guard
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -100,5 +101,6 @@ API: Final = ApiHandler(
     key=ApiKey.OFFSET_COMMIT,
     min_version=2,
     max_version=10,
+    needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

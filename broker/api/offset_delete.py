@@ -12,6 +12,7 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.guards.groups import offset_delete as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -55,5 +56,6 @@ API: Final = ApiHandler(
     key=ApiKey.OFFSET_DELETE,
     min_version=0,
     max_version=0,
+    needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

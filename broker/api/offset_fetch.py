@@ -23,6 +23,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
+from purgatorio.broker.layers.access.guards.groups import offset_fetch as guard
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -223,5 +224,6 @@ API: Final = ApiHandler(
     key=ApiKey.OFFSET_FETCH,
     min_version=1,
     max_version=10,
+    needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

@@ -9,7 +9,10 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.each import EachOne
+from purgatorio.broker.layers.access.guards.whole import either, is_broker
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -58,5 +61,6 @@ API: Final = ApiHandler(
     key=ApiKey.OFFSET_FOR_LEADER_EPOCH,
     min_version=2,
     max_version=4,
+    needs=either(is_broker, EachOne(ApiKey.OFFSET_FOR_LEADER_EPOCH, AclOperation.DESCRIBE, ResourceType.TOPIC)),
     bind=lambda services: partial(handle, services.replicas),
 )

@@ -18,6 +18,7 @@ from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.layers.access.guards.topics import produce as guard
 from purgatorio.broker.log.memory import UncommittedShare
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -350,6 +351,7 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=12,
     min_answered_version=3,
+    needs=guard,
     bind=lambda services: partial(handle, services.replicas, services.admin.listings),
     error_response=error_response,
 )

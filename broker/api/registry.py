@@ -1,7 +1,7 @@
 """Registration of APIs: each module in `broker.api` registers its API once, as `API`, with its versions.
 
-`broker.api.routes` lists the modules. The response of ApiVersions and the table in the README are derived from these
-registrations.
+`broker.api.routes` finds the modules by the names of the APIs in `protocol.api`. The response of ApiVersions and the
+table in the README are derived from these registrations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.layers.access.access import Guard
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Route
@@ -56,6 +57,7 @@ class ApiHandler:
         key: the API key; `protocol.api.APIS` has the messages.
         min_version: the lowest version that ApiVersions advertises.
         max_version: the highest version that is advertised and answered.
+        needs: what stands before the handler if there is an authorizer: the check of what a client may do.
         bind: returns the handler for the services of one broker; called once per broker.
         error_response: returns the response for a request that failed as a whole; None closes the connection. Not
             given: what the declarations of its messages say; see `purgatorio.protocol.parts.failed`.
@@ -65,6 +67,7 @@ class ApiHandler:
     key: ApiKey
     min_version: int
     max_version: int
+    needs: Guard
     bind: Callable[[Services], Handler]
     error_response: Callable[[Any, ErrorCode], Any | None] | None = None
     min_answered_version: int = 0

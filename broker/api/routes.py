@@ -2,127 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
-from purgatorio.broker.api import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    alter_client_quotas,
-    alter_configs,
-    alter_partition_reassignments,
-    alter_replica_log_dirs,
-    alter_user_scram_credentials,
-    api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    create_acls,
-    create_partitions,
-    create_topics,
-    delete_acls,
-    delete_groups,
-    delete_records,
-    delete_topics,
-    describe_acls,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_quorum,
-    describe_topic_partitions,
-    describe_transactions,
-    describe_user_scram_credentials,
-    elect_leaders,
-    end_txn,
-    fetch,
-    find_coordinator,
-    heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
-    join_group,
-    leave_group,
-    list_config_resources,
-    list_groups,
-    list_offsets,
-    list_partition_reassignments,
-    list_transactions,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    sasl_authenticate,
-    sasl_handshake,
-    sync_group,
-    txn_offset_commit,
-    update_features,
-    write_txn_markers,
-)
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.routing.request import Routes
+from purgatorio.protocol import api
+from purgatorio.protocol.api_key import ApiKey
 
-APIS: Final[tuple[ApiHandler, ...]] = (
-    produce.API,
-    fetch.API,
-    list_offsets.API,
-    metadata.API,
-    offset_commit.API,
-    offset_fetch.API,
-    find_coordinator.API,
-    join_group.API,
-    heartbeat.API,
-    leave_group.API,
-    sync_group.API,
-    describe_groups.API,
-    list_groups.API,
-    sasl_handshake.API,
-    api_versions.API,
-    create_topics.API,
-    delete_topics.API,
-    delete_records.API,
-    init_producer_id.API,
-    offset_for_leader_epoch.API,
-    add_partitions_to_txn.API,
-    add_offsets_to_txn.API,
-    end_txn.API,
-    write_txn_markers.API,
-    txn_offset_commit.API,
-    describe_acls.API,
-    create_acls.API,
-    delete_acls.API,
-    describe_configs.API,
-    alter_configs.API,
-    alter_replica_log_dirs.API,
-    describe_log_dirs.API,
-    sasl_authenticate.API,
-    create_partitions.API,
-    delete_groups.API,
-    elect_leaders.API,
-    incremental_alter_configs.API,
-    alter_partition_reassignments.API,
-    list_partition_reassignments.API,
-    offset_delete.API,
-    describe_client_quotas.API,
-    alter_client_quotas.API,
-    describe_user_scram_credentials.API,
-    alter_user_scram_credentials.API,
-    describe_quorum.API,
-    update_features.API,
-    describe_cluster.API,
-    describe_producers.API,
-    describe_transactions.API,
-    list_transactions.API,
-    consumer_group_heartbeat.API,
-    consumer_group_describe.API,
-    list_config_resources.API,
-    describe_topic_partitions.API,
+APIS: Final[tuple[ApiHandler, ...]] = tuple(
+    import_module(f"purgatorio.broker.api.{ApiKey(key).name.lower()}").API for key in sorted(api.APIS)
 )
-"""All registrations, by ascending key."""
+"""All registrations, by ascending key: that of each API with messages, in the module of its name."""
 
 
 def build_routes(services: Services) -> Routes:
     """Return the routes of one broker, by API key."""
-    services.routes.update((int(api.key), api.route(services)) for api in APIS)
+    services.routes.update((int(each.key), each.route(services)) for each in APIS)
     return services.routes

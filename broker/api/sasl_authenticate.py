@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import anyone
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -28,6 +29,7 @@ API: Final = ApiHandler(
     key=ApiKey.SASL_AUTHENTICATE,
     min_version=0,
     max_version=2,
+    needs=anyone,
     bind=lambda services: handle,
     error_response=error_response,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import anyone
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -24,5 +25,6 @@ API: Final = ApiHandler(
     key=ApiKey.SASL_HANDSHAKE,
     min_version=0,
     max_version=1,
+    needs=anyone,
     bind=lambda services: handle,
 )

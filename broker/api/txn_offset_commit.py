@@ -16,6 +16,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.txn_offset_manager import Membership, TxnCommit
+from purgatorio.broker.layers.access.guards.transactions import txn_offset_commit as guard
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -124,5 +125,6 @@ API: Final = ApiHandler(
     key=ApiKey.TXN_OFFSET_COMMIT,
     min_version=0,
     max_version=5,
+    needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

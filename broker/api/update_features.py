@@ -12,6 +12,8 @@ from typing import Final
 
 from purgatorio.broker.api.features import Feature, features
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -80,5 +82,6 @@ API: Final = ApiHandler(
     key=ApiKey.UPDATE_FEATURES,
     min_version=0,
     max_version=2,
+    needs=cluster(AclOperation.ALTER),
     bind=lambda services: partial(handle, services.transactions.config.version),
 )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.layers.access.guards.transactions import write_markers as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.ending import BUMPING_VERSION
@@ -101,5 +102,6 @@ API: Final = ApiHandler(
     key=ApiKey.WRITE_TXN_MARKERS,
     min_version=1,
     max_version=2,
+    needs=guard,
     bind=lambda services: partial(handle, services.markers),
 )

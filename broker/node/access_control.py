@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from purgatorio.broker.api.routes import APIS
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.listeners import has_security
 from purgatorio.broker.layers.access.access import Access
 from purgatorio.broker.layers.access.audit import Audit
 from purgatorio.broker.layers.access.authorizer import Authorizer
 from purgatorio.broker.layers.access.brokers_only import brokers_only, brokers_only_without_acls
-from purgatorio.broker.layers.access.guards.table import before
+from purgatorio.broker.layers.access.guards.whole import before
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
@@ -52,7 +53,11 @@ def control_access(
         find_session=sessions.find,
         auto_create=config.auto_create_topics_enable,
     )
-    layers.put(Layer.ACCESS, lambda key, route: before(access, key, replace(route, handler=brokers_only(key, route))))
+    needs = {int(api.key): api.needs for api in APIS}
+    layers.put(
+        Layer.ACCESS,
+        lambda key, route: before(access, needs[key], replace(route, handler=brokers_only(key, route))),
+    )
     return access
 
 

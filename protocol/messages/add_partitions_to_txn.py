@@ -9,9 +9,14 @@ Versions 0 to 3, which clients send, have the only transaction in the message it
 
 from __future__ import annotations
 
+from typing import Final
+
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import INT32, Api, Message, array, boolean, int16, int32, int64, string, wire_struct
+
+BROKERS_VERSION: Final = 4
+"""The first version that brokers send, and no clients: for many transactions, which they may verify only (KIP-890)."""
 
 
 @wire_struct

@@ -9,14 +9,13 @@ it may not, which Kafka allows. Without security the brokers tell nobody apart, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.add_partitions_to_txn import BROKERS_VERSION
 from purgatorio.protocol.messages.fetch import replica_of
-
-BROKERS_ADD_PARTITIONS_SINCE: Final = 4
 
 
 def brokers_only(key: int, route: Route) -> Handler:
@@ -53,7 +52,7 @@ def _is_of_follower(ctx: RequestContext, request: Any) -> bool:
 
 def _is_of_broker(ctx: RequestContext, request: Any) -> bool:
     """Whether an AddPartitionsToTxn request may have several transactions, as only brokers send it (KIP-890)."""
-    return ctx.api_version >= BROKERS_ADD_PARTITIONS_SINCE
+    return ctx.api_version >= BROKERS_VERSION
 
 
 def _is_of_broker_always(ctx: RequestContext, request: Any) -> bool:

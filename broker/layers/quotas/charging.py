@@ -21,12 +21,11 @@ from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.add_partitions_to_txn import BROKERS_VERSION
 from purgatorio.protocol.messages.fetch import FetchResponse, is_full, replica_of
 
 _log = get_logger(__name__)
 PERCENT: Final = 100.0
-BROKERS_ONLY_VERSION: Final = 4
-"""From this version on only brokers send AddPartitionsToTxn: they verify transactions with it (KIP-890)."""
 
 Withheld = Callable[[FetchResponse, bool], object]
 """Is told of an answer to a fetch that the client did not get, and whether the request named all its partitions, so
@@ -339,7 +338,7 @@ class ChargedUnlessFollower(ChargedApi):
     def before(self, ctx: RequestContext, request: Any) -> Any:
         """Return whether a broker sent the request."""
         if ctx.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
-            return ctx.api_version >= BROKERS_ONLY_VERSION
+            return ctx.api_version >= BROKERS_VERSION
         return request.replica_id >= 0
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:

@@ -79,6 +79,22 @@ def test_every_module_that_registers_an_api_is_listed_once_by_key() -> None:
     assert len({each.key for each in REGISTERED}) == len(REGISTERED)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [ApiKey.LIST_CONFIG_RESOURCES, ApiKey.LIST_PARTITION_REASSIGNMENTS])
+def test_an_api_without_peculiarities_is_three_files_and_its_number(key: ApiKey) -> None:
+    """What layers, routes and codecs have to know of an API, they find in its messages and its registration."""
+    root = Path(api.__path__[0]).resolve().parents[1]
+    files = {
+        str(path.relative_to(root))
+        for folder in ("broker", "protocol")
+        for path in (root / folder).rglob("*.py")
+        if re.search(rf"\b{key.name}\b", path.read_text(), re.IGNORECASE)
+    }
+    name = key.name.lower()
+    wanted = {"protocol/api_key.py", "protocol/api.py", f"protocol/messages/{name}.py", f"broker/api/{name}.py"}
+    assert files == wanted
+
+
 @pytest.mark.parametrize("registered", REGISTERED, ids=lambda each: each.key.name)
 def test_a_handlers_docstring_begins_with_its_api_and_names_the_answered_versions(
     registered: ApiHandler,

@@ -11,7 +11,11 @@ from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, Resource
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from purgatorio.protocol.messages.add_partitions_to_txn import (
+    BROKERS_VERSION,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
 from purgatorio.protocol.parts import part_of
 
 TRANSACTIONAL_ID: Final = ResourceType.TRANSACTIONAL_ID
@@ -62,8 +66,6 @@ def init_producer_id(access: Access, route: Route, ctx: RequestContext, request:
 
 # --- partitions and offsets of transactions ---
 
-BATCHED_ADD_VERSION: Final = 4
-"""The first version of AddPartitionsToTxn that leaders send, and no clients."""
 _TOPICS: Final = part_of(ApiKey.ADD_PARTITIONS_TO_TXN, "v3_and_below_topics")
 _WRITE_TOPICS: Final = EachOne(ApiKey.ADD_PARTITIONS_TO_TXN, AclOperation.WRITE, TOPIC, part=_TOPICS)
 
@@ -72,7 +74,7 @@ def add_partitions(
     access: Access, route: Route, ctx: RequestContext, request: AddPartitionsToTxnRequest, reply: Reply
 ) -> None:
     """Check WRITE on the transactional id and on each topic: no partition is added if one may not be."""
-    if ctx.api_version >= BATCHED_ADD_VERSION:
+    if ctx.api_version >= BROKERS_VERSION:
         if access.may_cluster(ctx, AclOperation.CLUSTER_ACTION):
             route.handler(ctx, request, reply)
         else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from purgatorio.broker.layers.access.access import CODES, Access, Guard, refuse
-from purgatorio.broker.metadata.acls import AclOperation, ResourceType
-from purgatorio.broker.routing.request import Reply, RequestContext, Route
+from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 
 
 def cluster(operation: AclOperation) -> Guard:
@@ -41,6 +42,16 @@ def named(operation: AclOperation, kind: ResourceType, attribute: str, then: Gua
     return guard
 
 
+def anyone(access: Access, route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
+    """Let every client use an API."""
+    route.handler(ctx, request, reply)
+
+
+def is_broker(access: Access, ctx: RequestContext) -> bool:
+    """Return whether a client may do what only brokers do, as ACLs say it."""
+    return access.of(ctx).allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
 def either(is_enough: Callable[[Access, RequestContext], bool], otherwise: Guard) -> Guard:
     """Return the check of an API whose requests pass if the first condition holds, and else by another check."""
 
@@ -51,3 +62,8 @@ def either(is_enough: Callable[[Access, RequestContext], bool], otherwise: Guard
             otherwise(access, route, ctx, request, reply)
 
     return guard
+
+
+def before(access: Access, guard: Guard, route: Route) -> Handler:
+    """Return the handler that stands before that of an API (see `purgatorio.broker.routing.route_layers.Wrap`)."""
+    return route.handler if guard is anyone else partial(guard, access, route)

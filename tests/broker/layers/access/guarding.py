@@ -10,7 +10,7 @@ from purgatorio.broker.api.routes import APIS as HANDLERS
 from purgatorio.broker.layers.access.access import Access
 from purgatorio.broker.layers.access.audit import Audit
 from purgatorio.broker.layers.access.authorizer import Authorizer
-from purgatorio.broker.layers.access.guards.table import before
+from purgatorio.broker.layers.access.guards.whole import before
 from purgatorio.broker.metadata.acls import (
     CLUSTER_NAME,
     AclBinding,
@@ -104,7 +104,7 @@ class GuardedBroker:
             key: Route(self._handler(key), api.min_version, api.max_version, api.failed)
             for key, api in REGISTERED.items()
         }
-        RouteLayers(self.routes).put(Layer.ACCESS, lambda key, route: before(self.access, key, route))
+        RouteLayers(self.routes).put(Layer.ACCESS, lambda key, route: before(self.access, REGISTERED[key].needs, route))
 
     def _handler(self, key: int) -> Callable[..., None]:
         def handle(ctx: RequestContext, request: Any, reply: Any) -> None:

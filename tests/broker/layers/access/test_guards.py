@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.layers.access.guards.table import before
 from purgatorio.broker.metadata.acls import AclOperation, PermissionType, ResourceType
-from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.logger import LINES_PER_PERIOD, PERIOD_MS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -434,13 +432,3 @@ def test_refusals_are_counted_and_logged_a_few_lines_at_a_time() -> None:
     }
     assert first["resources_more"] == 1
     assert last["lines_left_out"] == 5
-
-
-def test_an_api_without_a_check_is_refused() -> None:
-    broker = GuardedBroker([allow(READ, TOPIC, "*")])
-    route = broker.routes[ApiKey.LIST_GROUPS]
-    guard: Any = before(broker.access, 999, route)
-    answered: list[Any] = []
-    session = Session(connection_id="1", listener="L", host="127.0.0.1", peer="127.0.0.1:5")
-    guard(RequestContext(session, None, ApiKey.LIST_GROUPS, 5, 0), list_groups.ListGroupsRequest(), answered.append)
-    assert answered[0].error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
