@@ -17,7 +17,6 @@ from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
 from purgatorio.broker.group.memory import ENTRY_BYTES, GroupMemory, text_bytes
 from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
@@ -81,14 +80,14 @@ class MatchedExpression:
         self.memory.change(size_bytes - self.memory.used_bytes)
 
     def matches(self, name: str) -> bool:
-        """Return whether it matches a topic; no internal one: a group must not consume its own commits.
+        """Return whether it matches a topic, an internal one too, as in Kafka.
 
         An expression that takes too much work matches no topics.
         """
         if self.gave_up:
             return False
         try:
-            return self.parse().matches(name) and not is_internal(name)
+            return self.parse().matches(name)
         except ExpressionError as error:
             logger.warning("a regular expression matches no topics", expression=self.text[:100], why=str(error))
             self.gave_up = True

@@ -28,6 +28,7 @@ def offsets_topic(replicas: tuple[int, ...] = (1,), leader: int = 1, leader_epoc
         leader_epoch=leader_epoch,
         partition_epoch=leader_epoch,
         replicas=replicas,
+        topic_id=OFFSETS_TOPIC.encode()[:16],
         cleanup_policy="compact",
         **configs,
     )
