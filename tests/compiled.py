@@ -22,6 +22,8 @@ extends_classes = pytest.mark.skipif(
     COMPILED, reason="compiled classes have no subclasses outside, but for those that are marked for it"
 )
 
+reads_annotations = pytest.mark.skipif(COMPILED, reason="compiled functions have no annotations")
+
 
 def skip_if_compiled() -> None:
     """Skip the test that runs, since it is about to replace a function of a compiled module."""

@@ -14,6 +14,7 @@ from purgatorio.broker.causes import words
 from purgatorio.broker.causes.cause import Cause, NoRecordsYet
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.purgatory.waiter import Waiter
+from tests.compiled import reads_annotations
 
 
 def subclasses(of: type[DelayedOperation]) -> Iterator[type[DelayedOperation]]:
@@ -37,6 +38,11 @@ def test_the_operations_are_found() -> None:
 def test_an_operation_tells_its_causes(operation: Any) -> None:
     assert "causes" in vars(operation), "what it inherits tells nothing of its own"
     assert not hasattr(operation, "missing"), "the sentence is made in words.py"
+
+
+@reads_annotations
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
+def test_an_operation_tells_causes_that_are_declared(operation: type[DelayedOperation]) -> None:
     if operation is not Waiter:
         assert told_by(operation) <= set(get_args(Cause))
 
@@ -48,6 +54,7 @@ def told_by(operation: type[DelayedOperation]) -> set[Any]:
     return set(get_args(of)) or {of}
 
 
+@reads_annotations
 def test_each_cause_has_words_and_is_told_by_an_operation() -> None:
     told = set().union(*(told_by(operation) for operation in OPERATIONS))
     for cause in get_args(Cause):
