@@ -51,18 +51,19 @@ class Wire:
         self.socket.close()
 
 
-def frame(api_key: ApiKey, version: int, message: Any) -> bytes:
+def frame(api_key: ApiKey, version: int, message: Any, client_id: str = "bench") -> bytes:
     """A request, its size in front."""
-    return b"".join(encode_request(api_key, version, 1, "bench", message))
+    return b"".join(encode_request(api_key, version, 1, client_id, message))
 
 
-def produce_frame(topic: str, value_bytes: int, *, acks: int, records: int = 1) -> bytes:
+def produce_frame(topic: str, value_bytes: int, *, acks: int, records: int = 1, client_id: str = "bench") -> bytes:
     """A produce request of one batch."""
     now_ms = time.time_ns() // 1_000_000
     batch = build_batch([Record(delta, now_ms, None, b"x" * value_bytes, ()) for delta in range(records)])
     data = PartitionProduceData(index=0, records=batch)
     topics = [TopicProduceData(name=topic, partition_data=[data])]
-    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics))
+    request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
+    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, request, client_id)
 
 
 def fetch_frame(topic: str, offset: int, *, max_wait_ms: int = 10_000) -> bytes:
