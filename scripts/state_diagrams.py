@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from purgatorio.broker.group.classic import state as classic
+from purgatorio.broker.group.classic import member as classic
 from purgatorio.broker.txn import values
 from purgatorio.protocol.transaction_state import TransactionState
 
@@ -55,7 +55,7 @@ DIAGRAMS = (
     ),
     Diagram(
         "A group of the classic protocol",
-        "`TRANSITIONS` in `broker/group/classic/state.py`.",
+        "`TRANSITIONS` in `broker/group/classic/member.py`.",
         {old: frozenset(new) for old, new in classic.TRANSITIONS.items()},
         lambda state: str(state.value),
     ),

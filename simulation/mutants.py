@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Final, cast
 
 from purgatorio.broker.api.fetch import FetchHandler
-from purgatorio.broker.coordinator import loading, shards
+from purgatorio.broker.coordinator import shards
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.loading import Replay
+from purgatorio.broker.coordinator.shards import Replay
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.log.log import Log
@@ -265,8 +265,10 @@ def _current_generations() -> Patches:
 def _whole_loads() -> Patches:
     """19. A coordinator loads all records of its groups. Without: not those of the last batch."""
 
+    load_steps = shards.load_steps
+
     def load_less(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
-        return loading.load_steps(tp, cast("Log", _WithoutLastBatch(log)), replay)
+        return load_steps(tp, cast("Log", _WithoutLastBatch(log)), replay)
 
     yield replaced(shards, "load_steps", load_less)
 

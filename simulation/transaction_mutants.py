@@ -17,8 +17,7 @@ from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.txn import partitions, results
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.missing_marker import Try
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.transitions import Transitions
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import NO_PRODUCER_ID, BatchHeader

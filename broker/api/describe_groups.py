@@ -15,7 +15,7 @@ from purgatorio.broker.api.listing import GROUP_OPERATIONS, NO_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.classic.member import GroupState
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.groups import tell_operations

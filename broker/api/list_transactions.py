@@ -19,8 +19,7 @@ from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
 from purgatorio.broker.layers.access.guards.transactions import list_transactions as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.broker.txn.values import NO_TIME
 from purgatorio.protocol.api_key import ApiKey

@@ -14,8 +14,8 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.transactions import write_markers as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.txn.ending import BUMPING_VERSION
 from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
+from purgatorio.broker.txn.missing_marker import BUMPING_VERSION
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode

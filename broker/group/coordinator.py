@@ -12,9 +12,8 @@ from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.coordinator.shards import Shards
 from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.loading import GroupReplay, ReplayRecord
 from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.shard import GroupReplay, GroupShard, ReplayRecord
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 

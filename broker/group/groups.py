@@ -11,15 +11,13 @@ from purgatorio.broker.coordinator.listings import Listings, in_turns
 from purgatorio.broker.group.classic.records import replay_group
 from purgatorio.broker.group.consumer.classic_members import ClassicMembers
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
-from purgatorio.broker.group.consumer.replays import REPLAYS as CONSUMER_REPLAYS
+from purgatorio.broker.group.consumer.records import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.group_cleaner import GroupCleaner
-from purgatorio.broker.group.loading import ReplayRecord
-from purgatorio.broker.group.offset_manager import OffsetManager
-from purgatorio.broker.group.offset_writer import OffsetWriter
+from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter
 from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage

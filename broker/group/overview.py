@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.words import MAX_NAMED, in_words, listed
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_join import JoinKey
-from purgatorio.broker.group.classic.delayed_sync import SyncKey
+from purgatorio.broker.group.classic.delayed_rebalance import JoinKey, SyncKey
+from purgatorio.broker.group.classic.member import GroupState
 from purgatorio.broker.group.classic.member import Member as ClassicMember
-from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, MemberState
 from purgatorio.broker.group.consumer.member import Member as ConsumerMember

@@ -8,8 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from purgatorio.broker.group.memory import GroupMemory, text_bytes
-from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange
-from purgatorio.broker.group.tally import Tally
+from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange, Tally
 from purgatorio.broker.group.transactional_offsets import TransactionalOffsets
 from purgatorio.protocol.records import NO_PRODUCER_ID
 

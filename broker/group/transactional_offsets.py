@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from purgatorio.broker.group.memory import GroupMemory, text_bytes
-from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
-from purgatorio.broker.group.tally import Tally
+from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange, Tally
 
 TopicAndPartition = tuple[str, int]
 

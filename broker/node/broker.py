@@ -275,7 +275,7 @@ class Broker:
             replicas=self.replicas,
             fetch_sessions=self.fetch_sessions,
             groups=self.groups,
-            markers=self.coordinators.markers.writer,
+            markers=self.coordinators.marker_writer,
             transactions=self.transactions,
             fetch_max_bytes=config.fetch_max_bytes,
         )

@@ -19,7 +19,8 @@ from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.clock import Clock
-from purgatorio.broker.txn.markers import Markers
+from purgatorio.broker.txn.marker_sender import MarkerSender
+from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.overview import TransactionNumbers, numbers
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.producer_ids import ProducerIds
@@ -41,7 +42,7 @@ class Coordinators:
 
     Attributes:
         groups: the groups that this broker coordinates.
-        markers: the end markers of transactions.
+        marker_writer: writes the end markers of transactions to the partitions that this broker leads.
         transactions: the transactional ids that this broker coordinates.
     """
 
@@ -71,14 +72,11 @@ class Coordinators:
             replicas,
         )
         settings = transaction_config(config)
-        self.markers = Markers(
-            replicas,
-            clock=clock,
-            timer=parked.timer,
-            image=lambda: store.image,
-            ask=ask,
-            timeout_ms=settings.append_timeout_ms,
-            end_offsets=self.groups.txn_offsets.end,
+        self.marker_writer = MarkerWriter(
+            replicas, clock, timeout_ms=settings.append_timeout_ms, end_offsets=self.groups.txn_offsets.end
+        )
+        self._marker_sender = MarkerSender(
+            replicas.broker_id, image=lambda: store.image, write=self.marker_writer.write, ask=ask, timer=parked.timer
         )
         self.transactions = Transactions(
             TransactionServices(
@@ -88,7 +86,7 @@ class Coordinators:
                 timer=parked.timer,
                 image=lambda: store.image,
                 producer_ids=ProducerIds(store),
-                ends=self.markers.sender,
+                ends=self._marker_sender,
                 purgatory=parked.transaction,
                 timeout_purgatory=parked.transaction_timeout,
             ),
@@ -106,12 +104,12 @@ class Coordinators:
     @property
     def transaction_numbers(self) -> TransactionNumbers:
         """How many transactions there are, for observers."""
-        return numbers(self.transactions, self.markers.sender, self._verifier)
+        return numbers(self.transactions, self._marker_sender, self._verifier)
 
     def image_changed(self, image: ClusterImage) -> None:
         """Follow what has become of topics and leaders."""
         self.groups.image_changed(image)
-        self.markers.sender.image_changed(image)
+        self._marker_sender.image_changed(image)
 
     async def run(self) -> None:
         """Load, unload and clean in turns of the loop."""

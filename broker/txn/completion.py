@@ -8,12 +8,9 @@ from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.delayed_timeout import DelayedTimeout
-from purgatorio.broker.txn.delayed_transition import TransactionKey
-from purgatorio.broker.txn.ending import BUMPING_VERSION, TransactionEnd
+from purgatorio.broker.txn.missing_marker import BUMPING_VERSION, TransactionEnd
 from purgatorio.broker.txn.services import TransactionServices
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import DelayedTimeout, Transaction, TransactionKey, TransactionShard
 from purgatorio.broker.txn.transitions import Transitions
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode

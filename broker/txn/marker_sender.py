@@ -21,13 +21,13 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.purgatory import Timer
-from purgatorio.broker.txn.ending import TransactionEnd
 from purgatorio.broker.txn.marker_writer import Marker, Written
 from purgatorio.broker.txn.missing_marker import (
     Destination,
     Ending,
     MissingMarker,
     Retries,
+    TransactionEnd,
     Try,
     error_codes,
     wire_marker,

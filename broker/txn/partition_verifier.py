@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.txn.verifying import AddsPartitions, Verified
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -33,14 +32,19 @@ logger = get_logger(__name__)
 
 RETRY_MS: Final = 20
 """From CONCURRENT_TRANSACTIONS, while markers of the transaction before are written, to the next try; as in Kafka."""
+
 MAX_RETRIES: Final = 5
 """The most retries: then, after 100 ms, the client is to retry."""
+
 MAX_TRANSACTIONS_PER_REQUEST: Final = 100
 """The most transactions of one request, some milliseconds of a coordinator's time."""
+
 MAX_REQUESTS: Final = 4
 """The most requests to one broker that wait for answers."""
+
 MAX_WAITING: Final = 10_000
 """The most verifications that wait for answers; clients are to retry after further ones."""
+
 REQUEST_VERSION: Final = 5
 """The version of the requests: the first that may answer TRANSACTION_ABORTABLE."""
 
@@ -54,6 +58,36 @@ _ON_THE_WAY: Final = frozenset(
         ErrorCode.OPERATION_NOT_ATTEMPTED,  # because of another partition of the request
     }
 )
+
+
+Verified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+"""Receives an error code for each partition of a verification; called once."""
+
+
+class AddsPartitions(Protocol):
+    """The coordinator's part in a verification, as in one transaction of AddPartitionsToTxn 4 and 5."""
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        verify_only: bool,
+        done: Verified,
+    ) -> None:
+        """Call `done` once, with the coordinator's own error codes; perhaps before this returns.
+
+        A verification is answered at once; partitions are added when a transition ends that has just begun.
+
+        Args:
+            verify_only: check that the partitions are in the transaction; else add those that are not.
+            done: gets a code for each partition: NONE, TRANSACTION_ABORTABLE for one that is not in the transaction,
+                or what is wrong with the transaction or the coordinator (NOT_COORDINATOR, CONCURRENT_TRANSACTIONS ...)
+                for all of them.
+        """
+        ...
 
 
 class _Verification:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.ending import BUMPING_VERSION
+from purgatorio.broker.txn.missing_marker import BUMPING_VERSION
+from purgatorio.broker.txn.partition_verifier import Verified
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transitions import Transitions
-from purgatorio.broker.txn.verifying import Verified
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
 

@@ -10,8 +10,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle
 from purgatorio.broker.txn.services import TransactionServices
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.values import LAST_EPOCH, NO_EPOCH, NO_ID, TransactionValue
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState

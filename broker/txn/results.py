@@ -9,8 +9,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer, ProducerDone
 from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer
 from purgatorio.broker.txn.services import TransactionServices
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.transitions import Transitions
 from purgatorio.broker.txn.values import LAST_EPOCH, NO_ID, TransactionValue
 from purgatorio.protocol.errors import ErrorCode

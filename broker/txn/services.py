@@ -11,7 +11,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TransactionConfig
-from purgatorio.broker.txn.ending import EndsTransactions
+from purgatorio.broker.txn.missing_marker import EndsTransactions
 from purgatorio.broker.txn.producer_ids import ProducerIds
 
 

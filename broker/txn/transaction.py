@@ -1,16 +1,27 @@
-"""A transactional id in the memory of its coordinator."""
+"""A transactional id in the memory of its coordinator, the partition that it belongs to, and its deadline."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from purgatorio.broker.causes.cause import TransactionNotEnded
+from purgatorio.broker.causes.words import shortened
+from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import TimerEntry
+from purgatorio.broker.purgatory import DelayedOperation, TimerEntry
 from purgatorio.broker.txn.values import TransactionValue
 from purgatorio.protocol.transaction_state import TransactionState
 
-if TYPE_CHECKING:
-    from purgatorio.broker.txn.delayed_timeout import DelayedTimeout
+
+@dataclass(frozen=True, slots=True)
+class TransactionKey:
+    """The watch key of a transactional id."""
+
+    transactional_id: str
+
+    def __str__(self) -> str:
+        return shortened(self.transactional_id)
 
 
 class Transaction:
@@ -48,3 +59,57 @@ class Transaction:
     def is_overdue(self) -> bool:
         """Whether the open transaction has had its time, and could not be aborted yet."""
         return self.timeout is not None and self.timeout.completed
+
+
+class TransactionShard(Shard):
+    """The transactional ids of one partition.
+
+    The state is that of committed records: other coordinators' markers and clients must never see a result that could
+    be lost.
+
+    Attributes:
+        transactions: by transactional id.
+    """
+
+    __slots__ = ("transactions",)
+
+    def __init__(self, tp: TopicPartition, leader_epoch: int) -> None:
+        super().__init__(tp, leader_epoch)
+        self.transactions: dict[str, Transaction] = {}
+
+
+class DelayedTimeout(DelayedOperation):
+    """An open transaction, until it ends or its time is over.
+
+    Args:
+        delay_ms: the time that is left.
+        transaction: the transaction, whose `timeout` is this operation while it is open.
+        expired: called when its time is over.
+    """
+
+    __slots__ = ("_expired", "_transaction")
+
+    def __init__(self, delay_ms: int, transaction: Transaction, expired: Callable[[], None]) -> None:
+        super().__init__(delay_ms)
+        self._transaction = transaction
+        self._expired = expired
+
+    def try_complete(self) -> bool:
+        """Complete when the transaction has ended."""
+        return self._transaction.timeout is not self and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Answer no request: a timeout has none."""
+
+    def on_shutdown(self) -> None:
+        """Leave the transaction open: the next coordinator goes on with it."""
+        self._transaction.timeout = None
+
+    def on_expiration(self) -> None:
+        """Abort the transaction."""
+        self._expired()
+
+    def causes(self) -> tuple[TransactionNotEnded]:
+        """Return the transaction that is open."""
+        transaction = self._transaction
+        return (TransactionNotEnded(transaction.transactional_id, len(transaction.value.partitions)),)

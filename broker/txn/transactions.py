@@ -9,8 +9,7 @@ from purgatorio.broker.coordinator.listings import Listings, in_turns
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.coordinator import TransactionCoordinator
-from purgatorio.broker.txn.expiry import TransactionExpiry
+from purgatorio.broker.txn.coordinator import TransactionCoordinator, TransactionExpiry
 from purgatorio.broker.txn.partitions import TransactionPartitions
 from purgatorio.broker.txn.producers import Producers
 from purgatorio.broker.txn.requests import TransactionRequests

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, Fate, NewRecord
 from purgatorio.broker.txn.services import TransactionServices
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.values import TRANSITIONS, TransactionValue, encode_record
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState, encode_key

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.ending import BUMPING_VERSION
+from purgatorio.broker.txn.missing_marker import BUMPING_VERSION
 from purgatorio.protocol.transaction_state import (
     TransactionLogValue,
     TransactionPartitions,

@@ -37,7 +37,7 @@ from purgatorio.broker.txn.coordinator import TransactionCoordinator
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producers
 from purgatorio.broker.txn.requests import TransactionRequests
-from purgatorio.broker.txn.shard import TransactionShard
+from purgatorio.broker.txn.transaction import TransactionShard
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.simulation.clients.java_producer import JavaProducer
 from purgatorio.simulation.history.history import Event, History, TopicRecreated

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.classic.member import GroupState
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "state_diagrams.py"
 

@@ -8,8 +8,7 @@ from purgatorio.broker.causes.cause import AwaitedMember
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
-from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols
-from purgatorio.broker.group.classic.state import TRANSITIONS, GroupState
+from purgatorio.broker.group.classic.member import TRANSITIONS, GroupState, JoinReply, Member, Protocols
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes

@@ -7,15 +7,12 @@ from typing import Final
 
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.classic import leaves
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_join import JoinKey
-from purgatorio.broker.group.classic.delayed_sync import SyncKey
+from purgatorio.broker.group.classic.delayed_rebalance import JoinKey, SyncKey
 from purgatorio.broker.group.classic.joins import Join, Joins, join_of
-from purgatorio.broker.group.classic.member import JoinReply, SyncReply
-from purgatorio.broker.group.classic.rebalances import Rebalances
-from purgatorio.broker.group.classic.state import GroupState
-from purgatorio.broker.group.classic.syncs import Syncs
+from purgatorio.broker.group.classic.member import GroupState, JoinReply, SyncReply
+from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
+from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -24,16 +21,25 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.messages.join_group import JoinGroupRequest
 from purgatorio.protocol.messages.leave_group import MemberIdentity
-from purgatorio.protocol.messages.sync_group import SyncGroupRequest
+from purgatorio.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+
+PROTOCOLS_PER_MEMBER: Final = 4
+"""All protocols of a member together may be so many times as large as a record of its group, which has one of them."""
+
+MAX_REASONS: Final = 3
+"""The most members of a request whose reasons are logged."""
+
 
 ShardOf = Callable[[str], GroupShard]
 """Returns the shard of a group that this broker coordinates; raises as `GroupCoordinator.shard_of`."""
 
+
 Discard = Callable[[GroupShard, Group], bool]
 """Deletes an empty group, but for its offsets, and returns whether that could be written."""
-
-PROTOCOLS_PER_MEMBER: Final = 4
-"""All protocols of a member together may be so many times as large as a record of its group, which has one of them."""
 
 
 class ClassicGroups:
@@ -133,7 +139,7 @@ class ClassicGroups:
         group = self._shard_for_member(group_id).groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
-        return leaves.leave(self.rebalances, group, leaving)
+        return _leave(self.rebalances, group, leaving)
 
     def _shard_for_member(self, group_id: str) -> GroupShard:
         if not group_id:
@@ -175,3 +181,126 @@ class ClassicGroups:
         purgatory = self._services.rebalance_purgatory
         purgatory.check_and_complete(JoinKey(group.group_id), "unloaded")
         purgatory.check_and_complete(SyncKey(group.group_id), "unloaded")
+
+
+class Syncs:
+    """Handles the syncs of one broker's classic groups.
+
+    Args:
+        services: the log.
+        rebalances: rebalances the groups.
+    """
+
+    def __init__(self, services: GroupServices, rebalances: Rebalances) -> None:
+        self._services = services
+        self._rebalances = rebalances
+
+    def sync(self, group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply, *, client: str = "") -> None:
+        """Give a member its assignment: now, or when that of the leader is committed.
+
+        Raises:
+            CoordinatorError: with the error code of the answer.
+        """
+        member = group.find(request.member_id, request.group_instance_id)
+        group.check_generation(request.generation_id)
+        _check_protocol(group, request)
+        if group.state is GroupState.PREPARING_REBALANCE:
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
+        member.beat()
+        if group.unsynced.pop(member.member_id, "") is None and not group.unsynced:
+            self._rebalances.check_syncs(group, "sync")
+        if group.state is GroupState.STABLE:
+            reply(self._rebalances.assignment_of(group, member))
+            return
+        before, member.sync = member.sync, reply
+        if before is not None:  # its client has asked again
+            before(SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+        if member.member_id == group.leader_id:
+            self._write(group, request.assignments, client)
+
+    def _write(self, group: ClassicGroup, given: Sequence[SyncGroupRequestAssignment], client: str) -> None:
+        """Write the generation with its assignment; when it is committed the group is stable.
+
+        The leader may have left out members, which then get nothing to do. If the assignment is too large for a record,
+        or there is no memory for it, all members are told, and join again.
+        """
+        generation = group.generation
+        assignments: dict[str, bytes] = {}
+
+        def done(error_code: ErrorCode) -> None:
+            is_over = group.generation != generation or group.state is not GroupState.COMPLETING_REBALANCE
+            if is_over or not group.is_alive:
+                return
+            if error_code:
+                self._rebalances.answer_syncs(group, error_code)
+                self._rebalances.changed(group, "assignment not written", error_code.name)
+                return
+            for member in group.members.values():
+                group.assign(member, assignments.get(member.member_id, b""))
+            group.move_to(GroupState.STABLE, self._services.clock.wall_ms())
+            self._rebalances.answer_syncs(group)
+
+        given_bytes = sum(len(each.assignment) for each in given)
+        metadata_bytes = sum(len(member.metadata(group.protocol)) for member in group.members.values())
+        if given_bytes + metadata_bytes > self._services.log.max_batch_bytes(group.shard.tp):
+            done(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, where the append tells it
+            return
+        try:
+            self._services.check_room(given_bytes)
+        except CoordinatorError as error:
+            done(error.error_code)
+            return
+        assignments.update((each.member_id, bytes(each.assignment)) for each in given)
+        record = group_record(group, assignments)
+        group.is_logged |= self._services.log.append(group.shard.tp, [record], done, client=client)
+
+
+def _leave(rebalances: Rebalances, group: ClassicGroup, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+    """Remove members, after which one rebalance is prepared for those that stay.
+
+    Returns:
+        An error code for each: NONE, UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+
+    Raises:
+        CoordinatorError: COORDINATOR_NOT_AVAILABLE: the group is dead.
+    """
+    if group.state is GroupState.DEAD:
+        raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
+    results = []
+    reasons = []
+    for each in leaving:
+        try:
+            reasons += _leave_one(rebalances, group, each)
+            results.append(ErrorCode.NONE)
+        except CoordinatorError as error:
+            results.append(error.error_code)
+    if reasons:
+        rebalances.changed(group, "leave", "; ".join(reasons[:MAX_REASONS]))
+    return results
+
+
+def _leave_one(rebalances: Rebalances, group: ClassicGroup, leaving: MemberIdentity) -> list[str]:
+    """Remove one member; returns why the others have to rebalance, or nothing for an id that has not joined yet."""
+    instance_id = leaving.group_instance_id
+    member_id = leaving.member_id
+    if not member_id and instance_id is not None:
+        member_id = group.instances.get(instance_id, "")
+    if instance_id is None and member_id in group.pending:
+        rebalances.drop_pending(group, member_id, "leave")
+        return []
+    member = group.find(member_id, instance_id)
+    reason = f"member {shortened(member_id)}: {(leaving.reason or 'no reason given')[:MAX_REASON]}"
+    rebalances.drop(group, member)
+    return [reason]
+
+
+def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
+    """Check what the member takes for the type and the protocol of the group (KIP-559); null: it does not tell.
+
+    Raises:
+        CoordinatorError: INCONSISTENT_GROUP_PROTOCOL.
+    """
+    if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (None, group.protocol):
+        raise CoordinatorError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group is {group.protocol_type}, and uses {group.protocol}"
+        )

@@ -9,10 +9,9 @@ from typing import Final
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import JoinReply, Member, Protocols, protocols_bytes
+from purgatorio.broker.group.classic.member import GroupState, JoinReply, Member, Protocols, protocols_bytes
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
 from purgatorio.broker.group.classic.records import group_record
-from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.routing.request import RequestContext

@@ -1,19 +1,50 @@
-"""A member of a classic group."""
+"""The states of a classic group with the table of their transitions, and a member of such a group."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import Final
 
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, TEXT_BYTES, text_bytes
 from purgatorio.protocol.messages.join_group import JoinGroupResponse
 from purgatorio.protocol.messages.sync_group import SyncGroupResponse
 
+
+class GroupState(Enum):
+    """The state of a classic group; the values are Kafka's names."""
+
+    EMPTY = "Empty"
+    """No members; perhaps committed offsets."""
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """The members shall join again; their joins are parked until all have, or the rebalance timeout is over."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """The members know their generation, and wait for the assignment that the leader sends with its sync."""
+    STABLE = "Stable"
+    """The assignment is committed."""
+    DEAD = "Dead"
+    """This broker does not coordinate the group any more, or the group was deleted."""
+
+
+TRANSITIONS: Final[Mapping[GroupState, frozenset[GroupState]]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.DEAD: frozenset(),
+}
+"""From each state, those that may follow."""
+
+
 JoinReply = Callable[[JoinGroupResponse], None]
 """Answers one JoinGroup request; called once."""
+
+
 SyncReply = Callable[[SyncGroupResponse], None]
 """Answers one SyncGroup request; called once."""
+
 
 Protocols = tuple[tuple[str, bytes], ...]
 """The names of the assignors that a member supports, in the order of its preference, each with its subscription."""

@@ -12,11 +12,15 @@ from typing import Any, Final
 
 from purgatorio.broker.causes.words import MAX_NAMED, listed, shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_join import DelayedJoin, InitialDelayedJoin, JoinKey
-from purgatorio.broker.group.classic.delayed_sync import DelayedSync, SyncKey
-from purgatorio.broker.group.classic.member import Member
+from purgatorio.broker.group.classic.delayed_rebalance import (
+    DelayedJoin,
+    DelayedSync,
+    InitialDelayedJoin,
+    JoinKey,
+    SyncKey,
+)
+from purgatorio.broker.group.classic.member import GroupState, Member
 from purgatorio.broker.group.classic.records import group_record
-from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.logger import get_logger

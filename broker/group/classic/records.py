@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import Member
-from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.classic.member import GroupState, Member
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import (
     GroupMetadataKey,

@@ -16,7 +16,6 @@ from purgatorio.broker.group.consumer.member import (
     subscription_bytes,
 )
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
-from purgatorio.broker.group.consumer.subscription_counts import SubscriptionCounts
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, text_bytes
 from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
@@ -25,6 +24,41 @@ from purgatorio.protocol.errors import ErrorCode
 
 COMMIT_VERSION_WITH_EPOCHS = 9
 """The first version of OffsetCommit that knows the errors of this protocol."""
+
+
+class SubscriptionCounts:
+    """The topics that members name, and the regular expressions, each with the number of those members.
+
+    Attributes:
+        names: by topic; a topic need not exist.
+        expressions: by regular expression.
+    """
+
+    __slots__ = ("expressions", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.expressions: dict[str, int] = {}
+
+    def copy(self) -> SubscriptionCounts:
+        """Return counts that can be changed without changing these."""
+        copied = SubscriptionCounts()
+        copied.names, copied.expressions = dict(self.names), dict(self.expressions)
+        return copied
+
+    def add(self, subscription: ConsumerGroupMemberMetadataValue) -> None:
+        """Count a member in."""
+        self._change(subscription, 1)
+
+    def remove(self, subscription: ConsumerGroupMemberMetadataValue) -> None:
+        """Count a member out."""
+        self._change(subscription, -1)
+
+    def _change(self, subscription: ConsumerGroupMemberMetadataValue, change: int) -> None:
+        for name in dict.fromkeys(subscription.subscribed_topic_names):
+            _change(self.names, name, change)
+        if subscription.subscribed_topic_regex:
+            _change(self.expressions, subscription.subscribed_topic_regex, change)
 
 
 class ResolvedExpression(NamedTuple):
@@ -297,3 +331,9 @@ def check_generation(member: Member, generation: int) -> None:
     if generation != member.current.epoch:
         message = f"member {member.member_id} is in generation {member.current.epoch}, not in {generation}"
         raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)
+
+
+def _change(counts: dict[str, int], name: str, change: int) -> None:
+    counts[name] = counts.get(name, 0) + change
+    if counts[name] <= 0:
+        del counts[name]

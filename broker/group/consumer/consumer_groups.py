@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.expressions import Expressions
+from purgatorio.broker.group.consumer.expressions import Expressions, TopicIndex
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
-from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard

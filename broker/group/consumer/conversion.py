@@ -7,9 +7,8 @@ from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.member import GroupState, Protocols
 from purgatorio.broker.group.classic.member import Member as ClassicMember
-from purgatorio.broker.group.classic.member import Protocols
-from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment, Member
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, collect, minus, union

@@ -13,18 +13,22 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.consumer.checks import JOINS, check_request
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.expressions import Expressions
-from purgatorio.broker.group.consumer.identification import Sender, identify, static_member, unknown_member
-from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, CurrentAssignment, Member
+from purgatorio.broker.group.consumer.expressions import Expressions, TopicIndex
+from purgatorio.broker.group.consumer.identification import (
+    JOINS,
+    Sender,
+    check_request,
+    identify,
+    static_member,
+    unknown_member,
+)
+from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, CurrentAssignment, Member, reconcile
 from purgatorio.broker.group.consumer.partitions import Partitions, from_wire, to_wire
-from purgatorio.broker.group.consumer.reconciliation import reconcile
+from purgatorio.broker.group.consumer.records import GroupWriter
 from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.subscribing import Subscribing, subscription_of
-from purgatorio.broker.group.consumer.topic_index import TopicIndex
 from purgatorio.broker.group.consumer.update import GroupUpdate
-from purgatorio.broker.group.consumer.writer import GroupWriter
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard

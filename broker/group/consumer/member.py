@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from purgatorio.broker.group.consumer.partitions import Partitions, each, from_wire, minus, to_wire, union
+from purgatorio.broker.group.consumer.partitions import (
+    NO_PARTITIONS,
+    Partitions,
+    common,
+    each,
+    from_wire,
+    minus,
+    to_wire,
+    union,
+)
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.memory import ENTRY_BYTES, TEXT_BYTES, text_bytes
 from purgatorio.broker.purgatory import TimerEntry
@@ -19,6 +28,12 @@ from purgatorio.protocol.consumer_offsets import (
 
 LEFT_FOR_A_WHILE: Final = -2
 """The epoch of a static member that has left and is expected back (KIP-345)."""
+
+NAME_BYTES: Final = 500
+"""A subscribed topic, besides its name: in the subscription, the group's counts and the index of topics."""
+
+PARTITION_BYTES: Final = 150
+"""A partition that a member holds, or shall hold."""
 
 
 class MemberState(IntEnum):
@@ -80,11 +95,6 @@ class CurrentAssignment:
 
 NOTHING_YET: Final = CurrentAssignment()
 """The assignment of a member that has just come."""
-
-NAME_BYTES: Final = 500
-"""A subscribed topic, besides its name: in the subscription, the group's counts and the index of topics."""
-PARTITION_BYTES: Final = 150
-"""A partition that a member holds, or shall hold."""
 
 
 def subscription_bytes(subscription: ConsumerGroupMemberMetadataValue) -> int:
@@ -171,3 +181,43 @@ class Owners:
         return frozenset(
             number for number in numbers if self._member_ids.get((topic_id, number), member_id) == member_id
         )
+
+
+def reconcile(
+    member_id: str,
+    current: CurrentAssignment,
+    *,
+    target_epoch: int,
+    target: Partitions,
+    reported: Partitions | None,
+    owners: Owners,
+) -> CurrentAssignment:
+    """Return the next assignment of a member; `current` itself if nothing changes.
+
+    Args:
+        member_id: the member.
+        current: its present assignment.
+        target_epoch: the epoch of the target assignment.
+        target: what it shall own.
+        reported: what it says that it owns; None: as before.
+        owners: what all members hold.
+    """
+    if current.state is MemberState.STABLE and current.epoch == target_epoch:
+        return current
+    if current.state is MemberState.UNREVOKED and _still_owns(current.revoking, reported):
+        return current
+    kept = common(current.assigned, target)
+    revoking = minus(current.assigned, kept)
+    if revoking and _still_owns(revoking, reported):
+        return CurrentAssignment(current.epoch, current.previous_epoch, MemberState.UNREVOKED, kept, revoking)
+    missing = minus(target, kept)
+    free = owners.free(missing, member_id)
+    state = MemberState.STABLE if free == missing else MemberState.UNRELEASED
+    previous_epoch = current.previous_epoch if current.epoch == target_epoch else current.epoch
+    following = CurrentAssignment(target_epoch, previous_epoch, state, union(kept, free), NO_PARTITIONS)
+    return current if following == current else following
+
+
+def _still_owns(revoking: Partitions, reported: Partitions | None) -> bool:
+    """Whether the member may still own partitions that it has to give up; it must say that it does not."""
+    return reported is None or bool(common(revoking, reported))

@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.group.consumer.assignors import ASSIGNORS, AssignedMember
-from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression, SubscriptionCounts
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, to_wire
-from purgatorio.broker.group.consumer.subscription_counts import SubscriptionCounts
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -25,8 +25,7 @@ from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, Op
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.marker_writer import Marker
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 
@@ -116,7 +115,7 @@ class HangingTransactions:
         marker = Marker(producer_id, found.producer_epoch, end, is_bumped=False)
 
         def write(done: Callable[[ErrorCode], None]) -> None:
-            writer = broker.coordinators.markers.writer
+            writer = broker.coordinators.marker_writer
             writer.write(marker, [tp], lambda _, error_code: done(error_code), client="operator")
 
         error_code = await answer_of(write, self._cluster.clock, TRANSACTION_TIME_LIMIT_MS, f"the leader of {tp}")

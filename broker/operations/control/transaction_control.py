@@ -15,8 +15,7 @@ from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState

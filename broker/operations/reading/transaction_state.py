@@ -15,10 +15,8 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control import Hanging, OperationRefused, TransactionControl
 from purgatorio.broker.operations.reading import document
-from purgatorio.broker.txn.delayed_transition import TransactionKey
 from purgatorio.broker.txn.overview import TransactionOverview, overview
-from purgatorio.broker.txn.shard import TransactionShard
-from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.broker.txn.transaction import Transaction, TransactionKey, TransactionShard
 
 TRANSACTIONS: Final = 20
 """Transactional ids on the page."""

@@ -12,8 +12,7 @@ from purgatorio.broker.group import group_cleaner
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
-from purgatorio.broker.group.offset_manager import OffsetManager
-from purgatorio.broker.group.offset_writer import OffsetWriter, offset_record
+from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter, offset_record
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.shard_offsets import ShardOffsets

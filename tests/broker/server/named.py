@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
+from purgatorio.broker.group.classic.member import GroupState
 from purgatorio.broker.group.classic.member import Member as ClassicMember
-from purgatorio.broker.group.classic.state import GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange

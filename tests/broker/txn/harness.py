@@ -13,7 +13,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TransactionConfig
-from purgatorio.broker.txn.ending import TransactionEnd
+from purgatorio.broker.txn.missing_marker import TransactionEnd
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction

@@ -10,11 +10,11 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.time.clock import ManualClock
-from purgatorio.broker.txn.ending import EndsTransactions, TransactionEnd
 from purgatorio.broker.txn.marker_sender import (
     MarkerSender,
 )
 from purgatorio.broker.txn.marker_writer import Marker, Written
+from purgatorio.broker.txn.missing_marker import EndsTransactions, TransactionEnd
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.write_txn_markers import (

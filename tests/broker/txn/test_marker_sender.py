@@ -7,7 +7,6 @@ import pytest
 from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.txn.ending import TransactionEnd
 from purgatorio.broker.txn.marker_sender import (
     FIRST_RETRY_MS,
     MAX_MARKERS_PER_REQUEST,
@@ -16,6 +15,7 @@ from purgatorio.broker.txn.marker_sender import (
     WARN_AT_FAILURE,
 )
 from purgatorio.broker.txn.marker_writer import Marker
+from purgatorio.broker.txn.missing_marker import TransactionEnd
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.write_txn_markers import (

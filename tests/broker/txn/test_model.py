@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
+from purgatorio.broker.txn.requests import PATIENCE_MS
 from purgatorio.broker.txn.values import TRANSITIONS, TransactionValue
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State

@@ -21,8 +21,8 @@ from purgatorio.broker.txn.partition_verifier import (
     MAX_TRANSACTIONS_PER_REQUEST,
     RETRY_MS,
     PartitionVerifier,
+    Verified,
 )
-from purgatorio.broker.txn.verifying import Verified
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode

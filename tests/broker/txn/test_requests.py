@@ -7,9 +7,8 @@ import pytest
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.delayed_transition import LEADER_PATIENCE_MS, PATIENCE_MS
 from purgatorio.broker.txn.producers import Producer
-from purgatorio.broker.txn.requests import MAX_PARKED
+from purgatorio.broker.txn.requests import LEADER_PATIENCE_MS, MAX_PARKED, PATIENCE_MS
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
 from tests.broker.txn.harness import ID, A, Asked, B, C, TransactionHarness, started

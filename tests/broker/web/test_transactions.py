@@ -15,9 +15,9 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.operations.reading import transaction_state
 from purgatorio.broker.operations.reading.state import read_partitions, read_state
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.txn.delayed_transition import PATIENCE_MS
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.requests import PATIENCE_MS
 from purgatorio.protocol.records import Record, build_batch
 from tests.broker.replica.harness import topic
 from tests.broker.txn.harness import TIMEOUT_MS, TransactionHarness, state_topic

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.classic.state import GroupState
+from purgatorio.broker.group.classic.member import GroupState
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import GROUP, OK, SESSION_MS, Answer, Clients, Joined, Synced
 from tests.broker.group.counted import check_counts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.group.delayed_admission import AdmissionKey, DelayedAdmission
+from purgatorio.broker.group.txn_offset_manager import AdmissionKey, DelayedAdmission
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION
 

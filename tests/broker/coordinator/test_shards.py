@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.coordinator import loading
-from purgatorio.broker.coordinator.loading import load_steps
+from purgatorio.broker.coordinator import shards
+from purgatorio.broker.coordinator.shards import load_steps
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -41,8 +41,8 @@ def log_with(batches: int) -> Log:
 
 def test_all_records_are_replayed_in_steps() -> None:
     log, replayed = log_with(BATCHES), Replayed()
-    assert log.size_bytes > 3 * loading.READ_BYTES
-    assert sum(1 for _ in load_steps(TP, log, replayed)) == 2 * BATCHES // loading.WORK_PER_STEP
+    assert log.size_bytes > 3 * shards.READ_BYTES
+    assert sum(1 for _ in load_steps(TP, log, replayed)) == 2 * BATCHES // shards.WORK_PER_STEP
     assert replayed.offsets == list(range(BATCHES))
 
 
@@ -58,7 +58,7 @@ def test_a_log_whose_start_moves_while_it_is_loaded_is_loaded_from_there_on() ->
     in_hand = replayed.offsets[before : replayed.offsets.index(900)]
     assert replayed.offsets[-100:] == list(range(900, BATCHES))
     assert in_hand == list(range(before, before + len(in_hand))), "the rest of what was read before"
-    assert len(in_hand) * len(VALUE) < loading.READ_BYTES
+    assert len(in_hand) * len(VALUE) < shards.READ_BYTES
 
 
 def test_a_log_that_is_emptied_while_it_is_loaded_ends_the_load() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.group.tally import Tally
+from purgatorio.broker.group.offsets import Tally
 
 
 def test_a_pair_is_there_until_it_was_discarded_as_often_as_it_was_added() -> None:
