@@ -12,11 +12,12 @@ from typing import Final
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.delays.finished import kind_of
-from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS
+from purgatorio.broker.group.config import OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.store import decide
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TRANSACTION_STATE_TOPIC_CONFIGS
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS
 from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly, check
 from purgatorio.simulation.checks.group_checkers import check_groups

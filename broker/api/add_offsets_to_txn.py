@@ -14,9 +14,10 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.coordinator_topics import ensure_topic, offsets_topic
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.transaction_errors import fenced_before
-from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.layers.access.guards.transactions import add_offsets as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.transactions import Transactions

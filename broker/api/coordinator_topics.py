@@ -11,17 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.causes.cause import NoLeader
-from purgatorio.broker.group.config import OFFSETS_TOPIC, OFFSETS_TOPIC_CONFIGS, GroupConfig
+from purgatorio.broker.group.config import OFFSETS_TOPIC_CONFIGS, GroupConfig
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.routing.request import RequestContext
-from purgatorio.broker.txn.config import (
-    TRANSACTION_STATE_TOPIC,
-    TRANSACTION_STATE_TOPIC_CONFIGS,
-    TransactionConfig,
-)
+from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS, TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 
 MIN_ISR: Final = "min.insync.replicas"

@@ -72,8 +72,6 @@ class CoordinatorLog:
     """Writes a coordinator's records to the partitions that this broker leads.
 
     Args:
-        replicas: this broker's replicas.
-        clock: the wall time of the records.
         timer: when to wait again for replicas that did not confirm records in time.
         timeout_ms: the longest wait for the replicas (offsets.commit.timeout.ms).
     """
@@ -102,12 +100,10 @@ class CoordinatorLog:
         """Append records whose state counts from the append on: only a client waits for their commit; see `write`.
 
         Args:
-            tp: the partition of the coordinator's topic.
             records: at least one.
             done: called when the records are committed or have failed; perhaps before this returns.
             applied: called before `done` if the records are in this broker's log; not if the append was refused. The
                 calls for a partition follow the order of its log.
-            client: the client id, shown while the request waits.
             producer: the producer whose transaction the records belong to; None: they belong to none.
 
         Returns:

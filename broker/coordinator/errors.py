@@ -8,11 +8,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class CoordinatorError(Exception):
-    """A request that the coordinator refuses.
-
-    Attributes:
-        error_code: the error code of the answer.
-    """
+    """A request that the coordinator refuses."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -100,11 +100,7 @@ class _Listing:
 
 
 def listings_soon(call_soon: Callable[[Callable[[], None]], object]) -> Listings:
-    """Return listings that take one step in each turn of the event loop.
-
-    Args:
-        call_soon: the event loop's.
-    """
+    """Return listings that take one step in each turn of the event loop."""
     is_called = False
 
     def turn() -> None:

@@ -20,7 +20,6 @@ class Shard:
     """The state of one partition, made from its records. Each leader epoch has a shard of its own.
 
     Attributes:
-        tp: the partition.
         leader_epoch: the leader epoch of this broker, which is the coordinator's epoch in transaction markers.
         state: a shard is loaded once, then active, then unloaded; it is never loaded again.
         unsure: what is to be called once all that is appended is committed: for each append whose client got an error

@@ -78,11 +78,8 @@ class Shards(Generic[S]):
     """The shards of one broker, by partition of the coordinator's topic.
 
     Args:
-        topic: the coordinator's topic.
         keeper: makes, loads and unloads the shards.
         log: waits until what was loaded is committed.
-        replicas: this broker's replicas; tells which partitions it leads.
-        image: returns this broker's image.
         wake: called when there is something to do; then `steps` is to be run.
     """
 

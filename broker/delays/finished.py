@@ -30,9 +30,6 @@ def detail_of(ended: FinishedOperation) -> str:
 class FinishedOperations:
     """The last delayed operations that ended on one broker, whatever their outcome.
 
-    Args:
-        capacity: number of operations kept.
-
     Attributes:
         total: number of operations added so far, including those that are not kept any more.
     """

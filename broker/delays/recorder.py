@@ -151,9 +151,7 @@ def create_delays_topic(store: MetadataStore, partitions: int, *, settings: Topi
     """Create the topic for delayed operations if it does not exist; a failure is logged.
 
     Args:
-        store: decides the creation.
         partitions: the number of brokers, so that each broker can append to a partition that it leads.
-        settings: the topic defaults of the cluster.
         rng: chooses the topic id and the placement.
     """
     topic = NewTopic(TOPIC, partitions, configs=TOPIC_CONFIGS)
@@ -181,8 +179,6 @@ def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wa
     """Make the event of an operation, as the schema defines it.
 
     Args:
-        operation: the operation that has ended.
-        incarnation: the broker on which it waited.
         to_wall_ms: the difference between wall time, in milliseconds since 1970, and the operation's times.
     """
     keys = operation.keys

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
-"""The internal topic that keeps groups and their committed offsets."""
 OFFSETS_TOPIC_CONFIGS: Final = {
     "cleanup.policy": "compact",
     "compression.type": "producer",
@@ -40,7 +38,6 @@ class GroupConfig:
         initial_rebalance_delay_ms: how long an empty group waits for more members (Kafka: 3000; 0 here).
         min_session_timeout_ms: the shortest session timeout that a member may ask for.
         max_session_timeout_ms: the longest session timeout that a member may ask for.
-        max_size: the most members of a group.
         max_groups: group.coordinator.max.groups, Purgatorio's own: the most groups of one partition of the topic;
             further ones are refused.
         max_offsets: group.coordinator.max.offsets, Purgatorio's own: the most committed offsets of all groups that one

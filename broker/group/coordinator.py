@@ -10,11 +10,11 @@ from typing import Final, Protocol
 
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.coordinator.shards import Shards
-from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupReplay, GroupShard, ReplayRecord
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 
 TIMERS_PER_STEP: Final = 500
@@ -37,8 +37,6 @@ class GroupCoordinator:
     """The shards of one broker, by partition of ``__consumer_offsets``.
 
     Args:
-        services: the log, the clock, the purgatories.
-        replicas: this broker's replicas; tells which partitions it leads.
         replays: by type of key, what applies a record to a shard.
         lifecycles: by group type, who starts and stops a group's timers.
         wake: called when there is something to do; then `steps` is to be run.

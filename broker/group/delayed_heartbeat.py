@@ -30,10 +30,7 @@ class DelayedHeartbeat(DelayedOperation):
     """The session of one member, or of a member id that was given out and has not joined yet.
 
     Args:
-        purgatory: where it is parked.
-        key: the group and the member.
         session_timeout_ms: the time that each sign of life gives.
-        expired: called when the session is over.
         counts_as_alive: asked at the deadline; while it returns true the session goes on.
     """
 

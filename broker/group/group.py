@@ -15,8 +15,6 @@ class Group(ABC):
     """A group as its partition of ``__consumer_offsets`` defines it.
 
     Attributes:
-        group_id: the name that the group's members chose.
-        type: the group's protocol, as ListGroups names it.
         memory: what the group keeps; its shard's counts it while the group is there.
     """
 
@@ -61,7 +59,6 @@ class Group(ABC):
             member_id: the member; empty with generation −1 for a client that assigns partitions itself.
             instance_id: the static member's name; None for a dynamic member.
             generation_or_epoch: the generation, or the member epoch under KIP-848.
-            version: the version of the OffsetCommit request.
 
         Raises:
             CoordinatorError: with the error code for all partitions of the request.

@@ -48,13 +48,7 @@ class GroupCleaner:
     """Deletes groups and offsets of one broker's shards.
 
     Args:
-        services: the clock, the settings, the image.
-        coordinator: the shards.
-        offsets: writes the changes of offsets.
         wake: called when there is something to do; then `steps` is to be run.
-
-    Attributes:
-        expiration_count: the offsets that expired.
     """
 
     def __init__(

@@ -31,18 +31,8 @@ EMPTY: Final = "Empty"
 class Groups:
     """The group coordinator of one broker.
 
-    Args:
-        services: the log, the clock, the purgatories.
-        replicas: this broker's replicas.
-
     Attributes:
-        config: the coordinator's settings.
-        clock: the wall time of commits.
         coordinator: the groups that this broker coordinates.
-        offsets: commits and reads their offsets.
-        txn_offsets: commits offsets with transactions.
-        cleaner: deletes groups and offsets.
-        listings: answers to requests about all groups.
         classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
         rebalance_purgatory: what waits for members.

@@ -52,7 +52,6 @@ class OffsetWriter:
 
         Args:
             done: called when the changes are committed and visible, or have failed; perhaps before this returns.
-            client: the client id, shown while the request waits.
             producer: the producer whose transaction writes the changes: they become visible when a marker commits it.
 
         Returns:
@@ -100,11 +99,6 @@ class OffsetWriter:
 class OffsetManager:
     """The committed offsets of the groups that one broker coordinates.
 
-    Args:
-        services: the log, the clock, the settings.
-        coordinator: the shards of this broker.
-        writer: writes the changes of offsets.
-
     Attributes:
         write: see `OffsetWriter.write`.
         commit_count: the offsets that were committed, those of transactions included.
@@ -138,7 +132,6 @@ class OffsetManager:
         Args:
             done: called when the offsets are committed and visible, or have failed; perhaps before this returns.
             member_id, instance_id, generation_or_epoch, version: as in `Group.check_commit`.
-            client: the client id, shown while the request waits.
 
         Raises:
             CoordinatorError: the offsets may not be committed: with the error code for each of them.

@@ -63,9 +63,7 @@ class MemberOverview(NamedTuple):
     """One member of a group.
 
     Attributes:
-        member_id: its id.
         instance_id: the name of a static member; None for a dynamic one.
-        client_id: the client id of its requests.
         host: its address, without Kafka's slash.
         epoch: the generation, or its member epoch.
         owned: the partitions that it consumes; None if they cannot be known: its protocol is not that of consumers.

@@ -20,12 +20,7 @@ class GroupServices:
     """What the parts of one broker's group coordinator share.
 
     Attributes:
-        config: the coordinator's settings.
-        log: writes to the partitions of ``__consumer_offsets``.
         clock: monotonic time for sessions, wall time for records.
-        timer: deadlines that no request waits for.
-        rng: makes member ids.
-        image: returns this broker's image.
         rebalance_purgatory: Kafka's "Rebalance": joins and syncs that wait for other members.
         heartbeat_purgatory: Kafka's "Heartbeat": the session of each member, until its deadline.
         transaction_purgatory: "Transaction": commits with transactions, which wait for their coordinators.

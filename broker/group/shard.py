@@ -80,7 +80,6 @@ class GroupReplay:
     """Applies records to one shard. Those of unknown types are skipped (KIP-915).
 
     Args:
-        shard: the shard that is loaded.
         replays: by type of key, what applies a record.
     """
 

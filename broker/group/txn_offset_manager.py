@@ -47,7 +47,6 @@ class DelayedAdmission(DelayedOperation):
     """A TxnOffsetCommit that is neither admitted nor refused yet.
 
     Args:
-        delay_ms: how long the request may wait.
         transactional_id: names the transaction.
         tp: the partition of ``__consumer_offsets``.
         give_up: answers the request with an error code, and appends nothing any more.
@@ -106,7 +105,6 @@ class TxnCommit(NamedTuple):
     Attributes:
         transaction: adds the partition of ``__consumer_offsets``, unless AddOffsetsToTxn has done so.
         offsets: topic, partition and offset each; at least one.
-        client: the client id, shown while the request waits.
     """
 
     group_id: str
@@ -121,9 +119,7 @@ class TxnOffsetManager:
 
     Args:
         services: the settings, and the purgatory of requests that wait for the coordinator of their transaction.
-        coordinator: the shards of this broker.
         offsets: the other offsets, with which they share the limits.
-        writer: writes the changes of offsets.
         guard: lets only records of transactions into the log that their coordinators know.
 
     Attributes:

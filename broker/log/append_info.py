@@ -13,8 +13,6 @@ class AppendInfo(NamedTuple):
         last_offset: the offset of the last record, likewise.
         log_append_time_ms: the timestamp that the log gave the records, or −1 if they keep the producer's.
         log_start_offset: the log's start offset.
-        size_bytes: the number of bytes appended.
-        record_count: the number of records appended.
         duplicate: the log already has the batch, and nothing was appended.
     """
 

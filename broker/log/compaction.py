@@ -84,7 +84,6 @@ class Compaction:
         Args:
             segments: the segments without the active one.
             config: the topic's; the dirty ratio and the lags decide whether a pass is due and how far it goes.
-            producers: the log's.
             limit_offset: the pass does not touch records at or above it; at most the last stable offset.
             wall_ms: the time, in milliseconds since 1970.
             forced: whether a pass is due as soon as anything is dirty.

@@ -21,11 +21,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class LogError(Exception):
-    """The log refuses an operation; nothing was changed.
-
-    Attributes:
-        error_code: the error code of the answer.
-    """
+    """The log refuses an operation; nothing was changed."""
 
     error_code = ErrorCode.UNKNOWN_SERVER_ERROR
 

@@ -24,8 +24,6 @@ class Segment:
         base_offset: no offset in the segment is lower.
         base_position: bytes of the log before the segment, counted from an arbitrary point; only differences have a
             meaning.
-        batches: the batches.
-        last_offsets: the last offset of each batch.
         ends: bytes of the segment up to the end of each batch.
         max_timestamps: the highest timestamp up to and including each batch, so that they ascend.
         created_ms: wall time of its start.

@@ -42,13 +42,11 @@ class BrokerLifecycleManager:
     """The registration and lease of one broker.
 
     Args:
-        store: this broker's access to the metadata store.
         clock: times the lease and the heartbeats.
         session_timeout_ms: the time without a heartbeat after which the store expires the lease.
         heartbeat_interval_ms: the time between heartbeats.
         slowest_rate: how slow `clock` may be: its seconds in a second of the store's clock. Below 1 the broker takes
             its lease for shorter than the store does. 1: they are one clock.
-        settings: the defaults of topic configs.
         is_current: whether all replicas have the roles of the newest image; when that becomes true, call `caught_up`.
         lost: called when this broker's lease has run out, or it stops leading because it is stopping.
         resumed: called when this broker may lead again after it had lost its lease.

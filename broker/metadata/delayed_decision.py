@@ -26,11 +26,6 @@ class DelayedDecision(DelayedOperation, Generic[R]):
 
     At the deadline, a result that the image does not show becomes REQUEST_TIMED_OUT, though the image may show it
     later. Refused results, and results that the image shows, are answered as they are.
-
-    Args:
-        change: makes the decision and the response.
-        image: returns this broker's image.
-        reply: sends the response; called once.
     """
 
     __slots__ = ("_change", "_image", "_refusal", "_reply", "_results")
@@ -119,7 +114,6 @@ class MetadataPurgatories:
     Args:
         topics: Kafka's "topic"; its watch keys are `TopicKey`s and `ALL_TOPICS`.
         elections: Kafka's "ElectLeader"; its watch keys are `TopicPartition`s and `ALL_TOPICS`.
-        image: this broker's current image.
     """
 
     def __init__(

@@ -103,7 +103,6 @@ class EmbeddedStore:
     """The metadata store of one process.
 
     Args:
-        cluster_id: the cluster id that clients see.
         call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
         clock: times leases. Brokers that share a process use a `RunningClock`: leases must not expire while the
             process is suspended.

@@ -157,7 +157,6 @@ class ClusterImage:
         version: set by the metadata store; it grows with every committed change. Decisions do not change it.
         controller_id: the broker that clients send administrative requests to: the lowest live broker id, or NO_BROKER.
         brokers: all registered brokers, fenced ones included.
-        topics: by name.
         broker_configs: the dynamic configs (KIP-226) by the resource's name: a broker's id, or "" for all brokers.
         group_configs: the configs of single groups, by the group's id.
         client_quotas: by entity. A reader that derives something from these, or from the ACLs or the credentials, may

@@ -69,7 +69,6 @@ class MetadataStore(Protocol):
         after `submit` has returned.
 
         Args:
-            decide: the decision.
             done: receives the decision's result when `image` shows the change and the watchers have been called; or,
                 if the decision changes nothing, when the store has confirmed that it saw the committed image.
             failed: receives a `StoreError`, or the exception that `decide` raised. Without it a failure is logged.

@@ -10,7 +10,9 @@ MAX_TOPIC_NAME_LENGTH: Final = 249
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The internal topic that keeps consumer groups and their offsets."""
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__transaction_state"})
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+"""The internal topic that keeps transactional ids and their transactions."""
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
 """Kafka's internal topics, which hold state of the coordinators."""
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")

@@ -29,13 +29,6 @@ def control_access(
     """Put the access control of a broker before its handlers; returns that of ACLs, or None without an authorizer.
 
     No permission makes a client a broker, not even CLUSTER_ACTION or that of super users.
-
-    Args:
-        layers: before its handlers.
-        config: its configs.
-        clock: its clock.
-        store: has its image.
-        sessions: its fetch sessions.
     """
     if not config.authorizer_class_name:
         if has_security(config):

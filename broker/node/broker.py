@@ -68,9 +68,7 @@ class Broker:
     """A broker of a cluster.
 
     Args:
-        config: the broker's configs.
         store: the broker's access to the metadata store; closed with the broker.
-        clock: the source of time.
         rng: the source of random choices: topic ids, replica assignments, jitter of retries, and the broker epoch,
             which clients must not be able to predict.
         lease_clock: the clock of the broker's lease, of its followers' lag, and of the time limits of its requests to
@@ -83,19 +81,12 @@ class Broker:
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
 
     Attributes:
-        config: the configs with which the broker started.
-        dynamic: the configs in effect.
-        listeners: the listeners by name.
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
         purgatories: all purgatories, by Kafka's names.
-        groups: the groups that this broker coordinates.
-        peers: asks other brokers.
         peer_network: its connections to other brokers, which a test can hold.
-        transactions: the transactional ids that this broker coordinates.
         coordinators: both, and the end markers of transactions.
         layers: what stands before the handlers of its APIs.
         access: what ACLs allow; None without an authorizer.
-        quotas: the client quotas.
         fault_access: what fault rules need of this broker.
     """
 

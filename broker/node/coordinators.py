@@ -32,18 +32,11 @@ class Coordinators:
     """The coordinators of one broker.
 
     Args:
-        config: the broker's configs.
-        replicas: this broker's replicas.
-        clock: wall time for records.
         store: has the image, and grants producer ids.
         parked: the purgatories.
-        rng: makes member ids.
-        ask: sends requests to other brokers.
 
     Attributes:
-        groups: the groups that this broker coordinates.
         marker_writer: writes the end markers of transactions to the partitions that this broker leads.
-        transactions: the transactional ids that this broker coordinates.
     """
 
     def __init__(

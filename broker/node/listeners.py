@@ -41,9 +41,7 @@ class BrokerListeners:
     """Starts and stops the listeners of one broker together.
 
     Args:
-        config: the broker's configs.
         routes: the handlers of the APIs.
-        clock: the source of time.
         session_clock: the same without the standstills of this process; it tells the deadlines of connections.
         observer: is told of connections and requests.
         memory: where the bytes of all requests are counted.

@@ -25,14 +25,8 @@ class BrokerMetadataPublisher:
     """Tells the parts of one broker of each new image, in the one order in which they may hear of it.
 
     Args:
-        dynamic: the configs in effect.
-        replicas: this broker's replicas.
-        lifecycle: the broker's registration.
         fetchers: follow leaders.
         purgatories: of operations that wait for metadata.
-        recorder: records finished operations.
-        coordinators: of groups and transactions.
-        quotas: of clients.
         reconfigured: makes configs that changed take effect.
     """
 

@@ -21,12 +21,9 @@ class BrokerPurgatories:
     """The purgatories of one broker.
 
     Args:
-        config: the broker's configs.
-        clock: the source of time.
         session_clock: the source of time without the standstills of this process. Open transactions are judged by it:
             while the process stands still it hears no client, and must abort none for that.
         member_now_ms: the same for members of groups, without the times that a test skipped.
-        image: this broker's current image.
         on_finished: called with every operation that has ended.
 
     Attributes:

@@ -29,17 +29,7 @@ def broker_quotas(
     sessions: FetchSessionCache,
     replicas: ReplicaManager,
 ) -> BrokerQuotas:
-    """Return the client quotas of a broker.
-
-    Args:
-        layers: before its handlers.
-        parked: its purgatories.
-        clock: its clock.
-        dynamic: its configs.
-        image: returns its image.
-        sessions: its fetch sessions.
-        replicas: its replicas, whose replication is throttled.
-    """
+    """Return the client quotas of a broker."""
 
     def withheld(response: FetchResponse, was_full: bool) -> None:
         by_id = any(any(topic.topic_id) for topic in response.responses)
@@ -79,12 +69,7 @@ def quota_windows(config: BrokerConfig) -> QuotaWindows:
 
 
 class ImagePartitions:
-    """The topics of the cluster by a broker's image.
-
-    Args:
-        image: returns the image.
-        dynamic: the broker's configs.
-    """
+    """The topics of the cluster by a broker's image."""
 
     def __init__(self, image: Callable[[], ClusterImage], dynamic: DynamicBrokerConfig) -> None:
         self._image = image

@@ -20,14 +20,7 @@ class Upkeep:
     """The periodic work of one broker.
 
     Args:
-        config: the configs with which the broker started.
-        dynamic: the configs in effect.
-        clock: the source of time.
-        replicas: this broker's replicas.
-        recorder: records finished operations.
-        store: takes elections.
         lifecycle: tells whether the broker may ask for elections.
-        topics: what topics are configured to without configs of their own.
     """
 
     def __init__(
@@ -53,11 +46,7 @@ class Upkeep:
         self._preferred_elections = PreferredElections(config.broker_id)
 
     def start(self, spawn: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
-        """Start the periodic tasks.
-
-        Args:
-            spawn: starts a task of this name.
-        """
+        """Start the periodic tasks."""
         config, replicas = self._config, self._replicas
 
         def every(interval_ms: int | Callable[[], int], steps: Callable[[], Iterator[None]], name: str) -> None:

@@ -13,7 +13,6 @@ class AlteredReply:
     """A reply that passes each response through a function first.
 
     Args:
-        reply: the request's.
         alter: gets the response message, and returns the one to send.
     """
 
@@ -41,7 +40,6 @@ class DelayedReply:
     """A reply whose response is sent later; only then is it encoded.
 
     Args:
-        reply: the request's.
         later: has a function called later.
     """
 

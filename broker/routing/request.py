@@ -141,7 +141,6 @@ class RequestContext:
     """The facts about a request besides its message.
 
     Attributes:
-        session: the connection of the request.
         client_id: the client id of this request; `session` has that of the newest request.
         received_ms: the clock's monotonic time when the last byte of the request was received.
         request_bytes: the size of the request on the wire.

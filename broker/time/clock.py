@@ -208,7 +208,6 @@ class ManualClock:
         After each the event loop makes some turns, in which tasks go on, messages arrive, and new waits begin.
 
         Args:
-            delta_ms: how far.
             turns: turns of the event loop after each step.
 
         Raises:

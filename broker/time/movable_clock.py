@@ -230,7 +230,6 @@ class MovableClock:
         In these, heartbeats, fetches and answers go on as they would while the time passes.
 
         Args:
-            delta_ms: how far.
             moving: called before each step with its length in milliseconds.
 
         Raises:
@@ -249,11 +248,7 @@ class MovableClock:
 
 
 class MemberClock:
-    """The monotonic clock that judges members of groups: another one, without times in which no member can heartbeat.
-
-    Args:
-        clock: that other clock.
-    """
+    """The monotonic clock that judges members of groups: another, without times in which no member can heartbeat."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock_now_ms = clock.now_ms

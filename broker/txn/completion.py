@@ -22,11 +22,7 @@ logger = get_logger(__name__)
 class Completion:
     """Ends the transactions of one broker's shards.
 
-    Args:
-        services: the log, the clock, the timers, what has markers written.
-
     Attributes:
-        transitions: writes the values.
         committed_count, aborted_count: the transactions that got all their markers since the broker started.
         timed_out_count: the transactions that were aborted at their deadline.
     """
@@ -124,7 +120,6 @@ class Completion:
             done: called when the abort is decided, or has failed.
             keeps_last: whether the producer itself has asked, and may go on with the next epoch; at transaction.version
                 2 it may in any case (KIP-588).
-            client: the client id, shown while the request waits.
         """
         keeps_last = keeps_last or self._services.config.version >= BUMPING_VERSION
         value = transaction.value.fenced(self._services.clock.wall_ms(), keeps_last=keeps_last)

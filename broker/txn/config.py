@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
-"""The internal topic that keeps transactional ids and their transactions."""
 TRANSACTION_STATE_TOPIC_CONFIGS: Final = {
     "cleanup.policy": "compact",
     "compression.type": "uncompressed",

@@ -12,9 +12,9 @@ from typing import Final
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.coordinator.shards import Shards
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.transitions import Transitions, tombstone
@@ -50,11 +50,7 @@ BATCH_BYTES: Final = 100
 
 
 class TransactionReplay:
-    """Applies records to one shard; the last one of each transactional id counts. Unknown types are skipped (KIP-915).
-
-    Args:
-        shard: the shard that is loaded.
-    """
+    """Applies records to one shard; the last of each transactional id counts. Unknown types are skipped (KIP-915)."""
 
     def __init__(self, shard: TransactionShard) -> None:
         self._shard = shard
@@ -84,9 +80,6 @@ class TransactionCoordinator:
     """The shards of one broker, by partition of ``__transaction_state``.
 
     Args:
-        services: the log, the timer.
-        replicas: this broker's replicas; tells which partitions it leads.
-        completion: goes on with the transactions that were loaded.
         wake: called when there is something to do; then `steps` is to be run.
     """
 
@@ -146,13 +139,7 @@ class TransactionExpiry:
     """Deletes transactional ids without a transaction that were not used for long.
 
     Args:
-        services: the settings, the clock.
         replicas: tells how large a batch may be.
-        coordinator: the shards.
-        transitions: writes the tombstones.
-
-    Attributes:
-        expiration_count: the transactional ids that expired.
     """
 
     def __init__(

@@ -72,9 +72,6 @@ class MarkerSender:
     Args:
         broker_id: this broker, whose own partitions are written without a request.
         image: returns this broker's image; `image_changed` is called when it has changed.
-        write: writes markers to partitions of this broker.
-        ask: sends requests to other brokers.
-        timer: the times of retries.
     """
 
     def __init__(

@@ -44,8 +44,6 @@ class MarkerWriter:
     in memory, and says so only then (KAFKA-17507).
 
     Args:
-        replicas: this broker's replicas.
-        clock: the wall time of the markers.
         timeout_ms: the longest wait for the in-sync replicas. A coordinator on another broker must wait longer for the
             answer.
         end_offsets: the group coordinator's part; None: it has no offsets in transactions.

@@ -29,7 +29,6 @@ class TransactionEnd(NamedTuple):
     Attributes:
         transactional_id: names the transaction in logs and on the page.
         producer_id, producer_epoch: those of the markers, which fence older epochs.
-        committed: whether it is committed, or aborted.
         coordinator_epoch: the leader epoch of the coordinator's partition.
         partitions: where markers are still to be written.
         version: the transaction.version by which leaders check the epoch: 2 if this epoch is newer than the data's.
@@ -75,7 +74,6 @@ class Ending:
     """A transaction that is being ended.
 
     Attributes:
-        end: the coordinator's decision.
         marker: what each leader is to write.
         written, gave_up: the coordinator's, see `EndsTransactions.end`.
         missing: the markers that are not written yet; emptied when the transaction is dropped.

@@ -20,10 +20,8 @@ class TransactionOverview(NamedTuple):
     """One transactional id, with the transaction that it has or had last.
 
     Attributes:
-        transactional_id: its name.
         state: the state, as ListTransactions names it.
         producer_id, producer_epoch: those of its producer; while the transaction ends, those of its markers.
-        timeout_ms: how long its transactions may be open.
         open_ms: how long the transaction has been open; None if none is open or being ended.
         time_left_ms: the time until it is aborted; None if it is not open, or is being ended already.
         idle_ms: the time since the state changed last.

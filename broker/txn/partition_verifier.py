@@ -15,8 +15,8 @@ from typing import Final, Protocol
 from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Timer
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -130,10 +130,6 @@ class PartitionVerifier:
 
     Args:
         broker_id: this broker, whose own coordinator is called.
-        image: returns this broker's image, which says where coordinators are.
-        coordinator: this broker's coordinator.
-        ask: sends requests to other brokers.
-        timer: the times of retries.
 
     Attributes:
         verification_count: the verifications so far.

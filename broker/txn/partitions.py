@@ -21,11 +21,6 @@ class TransactionPartitions:
     """Adds partitions to the transactions of one broker's shards, and tells which ones are in.
 
     It implements `AddsPartitions`.
-
-    Args:
-        services: the settings, the clock.
-        transitions: writes the values.
-        requests: judges the requests.
     """
 
     def __init__(self, services: TransactionServices, transitions: Transitions, requests: TransactionRequests) -> None:
@@ -47,11 +42,9 @@ class TransactionPartitions:
         """Add partitions to the open transaction; the first ones open it.
 
         Args:
-            transactional_id, producer: those of the producer.
             partitions: where the producer will write.
             done: called when they are committed, or with the error for all of them.
             version: the transaction.version that the producer uses: 1 if it asks itself, 2 if a leader asks for it.
-            client: the client id, shown while the request waits.
             by_leader: whether a leader asks, whose request waits only for a transition that has just begun.
         """
 

@@ -17,12 +17,7 @@ MAX_WAITING: Final = 10_000
 
 
 class ProducerIds:
-    """Allocates producer ids.
-
-    Args:
-        store: grants the blocks.
-        block_size: the number of ids in a block.
-    """
+    """Allocates producer ids."""
 
     def __init__(self, store: MetadataStore, block_size: int = BLOCK_SIZE) -> None:
         self._store = store

@@ -34,13 +34,7 @@ ProducerDone = Callable[[ErrorCode, Producer], None]
 
 
 class Producers:
-    """Gives producers of transactional ids their producer id and epoch.
-
-    Args:
-        services: the settings, the clock, the producer ids.
-        completion: aborts the transactions of producers that are fenced.
-        requests: judges the requests.
-    """
+    """Gives producers of transactional ids their producer id and epoch."""
 
     def __init__(self, services: TransactionServices, completion: Completion, requests: TransactionRequests) -> None:
         self._services = services
@@ -54,10 +48,8 @@ class Producers:
 
         Args:
             transactional_id: the id; unknown ones are created.
-            timeout_ms: how long the producer's transactions may be open.
             known: the identity that the producer has, which must be the current one (KIP-360); NO_PRODUCER if none.
             done: called when the identity is committed, or with the error.
-            client: the client id, shown while the request waits.
         """
         if (
             not transactional_id

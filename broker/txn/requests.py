@@ -32,15 +32,7 @@ broker has died, holds them up once and not each time that its producer tries ag
 
 
 class DelayedTransition(DelayedOperation):
-    """A request that is judged when its transactional id has no transition under way.
-
-    Args:
-        delay_ms: how long the request may wait.
-        shard, transaction: those of the transactional id.
-        judge: judges the request, and answers it or parks it again.
-        refuse: answers it with an error code.
-        cause: returns what the transition waits for.
-    """
+    """A request that is judged when its transactional id has no transition under way."""
 
     __slots__ = ("_cause", "_judge", "_refuse", "_shard", "_transaction", "_value")
 
@@ -96,10 +88,7 @@ class Request(NamedTuple):
     """A request for one transactional id.
 
     Attributes:
-        transactional_id: the id.
         judge: answers the request, or raises CoordinatorError; with CONCURRENT_TRANSACTIONS it is called again later.
-        refuse: answers the request with an error code.
-        client: the client id, for observers.
         by_leader: whether a leader asks, whose request waits only for a transition that has just begun.
     """
 
@@ -111,13 +100,7 @@ class Request(NamedTuple):
 
 
 class TransactionRequests:
-    """Judges the requests of one broker.
-
-    Args:
-        services: the purgatory.
-        completion: describes transitions.
-        shard_of: returns the shard of a transactional id, or raises CoordinatorError.
-    """
+    """Judges the requests of one broker."""
 
     def __init__(
         self, services: TransactionServices, completion: Completion, shard_of: Callable[[str], TransactionShard]

@@ -17,13 +17,7 @@ from purgatorio.protocol.transaction_state import TransactionState
 
 
 class TransactionResults:
-    """Decides the results of transactions as their producers want them.
-
-    Args:
-        services: the clock, the producer ids.
-        transitions: writes the values.
-        requests: judges the requests.
-    """
+    """Decides the results of transactions as their producers want them."""
 
     def __init__(self, services: TransactionServices, transitions: Transitions, requests: TransactionRequests) -> None:
         self._services = services
@@ -43,12 +37,9 @@ class TransactionResults:
         """Commit or abort the open transaction.
 
         Args:
-            transactional_id, producer: those of the producer.
-            commit: whether to commit it.
             done: called when the result is decided and replicated, with the identity for the next transaction. Markers
                 are written afterwards.
             bumps: whether the producer goes on with the next epoch (transaction.version 2).
-            client: the client id, shown while the request waits.
         """
         attempt = _Attempt(transactional_id, producer, commit, done, client)
         judge = partial(self._judge_with_bump, attempt) if bumps else partial(self._judge, attempt)

@@ -20,13 +20,7 @@ class TransactionServices:
     """What the parts of one broker's transaction coordinator share.
 
     Attributes:
-        config: the coordinator's settings.
-        log: writes to the partitions of ``__transaction_state``.
         clock: wall time of transactions, which outlives a coordinator.
-        timer: deadlines that no request waits for.
-        image: returns this broker's image.
-        producer_ids: allocates producer ids.
-        ends: has markers written.
         purgatory: "Transaction": requests that wait for the end of a transition.
         timeout_purgatory: "TransactionTimeout": the open transactions, until their deadline.
     """

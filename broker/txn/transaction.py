@@ -28,7 +28,6 @@ class Transaction:
     """A transactional id, with the transaction that it has or had last.
 
     Attributes:
-        transactional_id: the client's name for the producer.
         value: the committed state.
         pending: the state of the record that is appended and not committed yet, or whose fate is not known; None if
             there is none. Nothing else may be decided meanwhile: memory and log would tell different results.
@@ -66,9 +65,6 @@ class TransactionShard(Shard):
 
     The state is that of committed records: other coordinators' markers and clients must never see a result that could
     be lost.
-
-    Attributes:
-        transactions: by transactional id.
     """
 
     __slots__ = ("transactions",)
@@ -82,9 +78,7 @@ class DelayedTimeout(DelayedOperation):
     """An open transaction, until it ends or its time is over.
 
     Args:
-        delay_ms: the time that is left.
         transaction: the transaction, whose `timeout` is this operation while it is open.
-        expired: called when its time is over.
     """
 
     __slots__ = ("_expired", "_transaction")

@@ -20,17 +20,9 @@ from purgatorio.broker.txn.services import TransactionServices
 class Transactions:
     """The transaction coordinator of one broker.
 
-    Args:
-        services: the log, the clock, the purgatories.
-        replicas: this broker's replicas.
-
     Attributes:
-        config: the coordinator's settings.
-        clock: the wall time of transactions.
         producer_ids: allocates producer ids, also for producers without a transactional id.
         coordinator: the transactional ids that this broker coordinates.
-        completion: ends transactions, and counts them.
-        listings: answers to requests about all transactional ids.
         producers: InitProducerId.
         partitions: AddPartitionsToTxn and AddOffsetsToTxn.
         results: EndTxn.

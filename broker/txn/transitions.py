@@ -19,7 +19,6 @@ class Transitions:
     """Writes the values of transactional ids.
 
     Args:
-        services: the log, the timer.
         settled: called at the end of each transition, after its client was answered.
     """
 
@@ -44,7 +43,6 @@ class Transitions:
         Args:
             done: called once, when the value is committed and in effect, or with the error for the client; perhaps
                 before this returns.
-            client: the client id, shown while the request waits.
         """
         assert transaction.pending is None, f"{transaction.transactional_id}: {transaction.pending!r} is pending"
         old = transaction.value.state

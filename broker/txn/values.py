@@ -50,13 +50,11 @@ class TransactionValue(NamedTuple):
     """The producer of a transactional id, and its last transaction.
 
     Attributes:
-        state: see `TransactionState`.
         producer_id, producer_epoch: those of the producer; while the transaction ends, those of its markers.
         last_epoch: the epoch before, whose holder may ask for `producer_epoch` once more; NO_EPOCH if it is fenced.
             It is not logged (KAFKA-20357).
         previous_id: the producer id before, if it was changed because epochs ran out.
         next_id: the producer id after this transaction, if epochs run out with it.
-        timeout_ms: how long a transaction may be open.
         partitions: those of the transaction; never changed in place.
         started_ms, updated_ms: wall times; `started_ms` is NO_TIME before the first transaction.
         version: the transaction.version of the transaction: from `BUMPING_VERSION` on its markers have an epoch that
@@ -109,7 +107,6 @@ class TransactionValue(NamedTuple):
         """Return the value of a producer that begins with the next epoch.
 
         Args:
-            timeout_ms: its transaction timeout.
             now_ms: wall time.
             new_id: the producer id to change to; the epoch is 0 then.
             keeps_last: whether the holder of the epoch before may ask again: it has named it (KIP-360).
@@ -141,7 +138,6 @@ class TransactionValue(NamedTuple):
         """Return the value of the open transaction with more partitions; the first ones open it.
 
         Args:
-            added: the partitions.
             now_ms: wall time.
             version: the transaction.version that the producer uses.
         """

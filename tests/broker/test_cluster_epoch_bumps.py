@@ -8,8 +8,8 @@ from typing import Any
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.end_txn import EndTxnRequest

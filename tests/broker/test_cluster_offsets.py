@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.group.config import OFFSETS_TOPIC
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api import ApiKey

@@ -9,9 +9,9 @@ import pytest
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode

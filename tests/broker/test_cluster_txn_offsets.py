@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.group.config import OFFSETS_TOPIC
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode

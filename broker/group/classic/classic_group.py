@@ -26,7 +26,6 @@ class ClassicGroup(Group):
 
     Attributes:
         shard: the partition that keeps it.
-        state: see `GroupState`.
         state_ms: the wall time of the last change of state; -1 if the record that was loaded does not have it.
         generation: counts the rebalances.
         protocol_type: ``consumer``, ``connect``, …; empty until the first member comes.

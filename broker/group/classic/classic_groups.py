@@ -46,8 +46,6 @@ class ClassicGroups:
     """Handles the requests of classic groups' members.
 
     Args:
-        services: the log, the clock, the purgatories.
-        shard_of: finds the shard of a group.
         discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
 
     Attributes:
@@ -184,12 +182,7 @@ class ClassicGroups:
 
 
 class Syncs:
-    """Handles the syncs of one broker's classic groups.
-
-    Args:
-        services: the log.
-        rebalances: rebalances the groups.
-    """
+    """Handles the syncs of one broker's classic groups."""
 
     def __init__(self, services: GroupServices, rebalances: Rebalances) -> None:
         self._services = services

@@ -35,7 +35,6 @@ class DelayedJoin(DelayedOperation):
 
     Args:
         group: the group, which prepares a rebalance.
-        delay_ms: the rebalance timeout.
         complete: begins the next generation, and answers the parked joins.
         refuse: answers the parked joins with an error code.
     """
@@ -152,7 +151,6 @@ class DelayedSync(DelayedOperation):
 
     Args:
         group: the group, at the beginning of a generation.
-        delay_ms: the rebalance timeout.
         expired: removes the members that have not synced, which makes the others join again.
         refuse: answers the parked syncs with an error code.
     """

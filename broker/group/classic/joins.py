@@ -29,17 +29,12 @@ class Join:
     """One JoinGroup request.
 
     Attributes:
-        version: the version of the request.
         member_id: empty for a new member.
         instance_id: the static member's name; None for a dynamic one.
-        client_id: the request's client id.
         client_host: the client's address, as Kafka writes it.
         session_timeout_ms: how long the member may be silent.
         rebalance_timeout_ms: how long a rebalance may wait for it.
-        protocol_type: ``consumer``, ``connect``, …
-        protocols: the assignors that the member supports.
         reason: why it joins, in the client's words (KIP-800).
-        reply: answers the request.
     """
 
     version: int
@@ -74,12 +69,7 @@ def join_of(ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) ->
 
 
 class Joins:
-    """Handles the joins of one broker's classic groups.
-
-    Args:
-        services: the settings, the clock, the log.
-        rebalances: rebalances the groups.
-    """
+    """Handles the joins of one broker's classic groups."""
 
     def __init__(self, services: GroupServices, rebalances: Rebalances) -> None:
         self._services = services
@@ -90,7 +80,6 @@ class Joins:
 
         Args:
             group: the group; a new one comes into its shard with its first member.
-            join: the request.
 
         Raises:
             CoordinatorError: with the error code of the answer.

@@ -62,16 +62,12 @@ class Member:
     Attributes:
         member_id: the id that the coordinator gave it; a static member that comes back gets another one.
         instance_id: the name of a static member (KIP-345); None for a dynamic one.
-        client_id: the client id of its requests.
         client_host: its address, as Kafka writes it: ``/127.0.0.1``.
         rebalance_timeout_ms: how long a rebalance waits for it to join again.
         session_timeout_ms: how long it may be silent.
-        protocols: the assignors that it supports.
         assignment: what the leader assigned to it in this generation.
         is_new: it has joined, and no rebalance is completed since. A new member's parked join is no sign of life, since
             its client may have given up and come again under another id (KAFKA-7610).
-        join: its parked JoinGroup request.
-        sync: its parked SyncGroup request.
         session: its session; None only while it is being added or removed.
         counted_bytes: what its group has counted for it.
     """

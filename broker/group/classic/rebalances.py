@@ -45,11 +45,7 @@ def join_error(member_id: str, error_code: ErrorCode) -> JoinGroupResponse:
 
 
 class Rebalances:
-    """Adds and removes members of classic groups, and rebalances the groups.
-
-    Args:
-        services: the purgatories, the clock, the log.
-    """
+    """Adds and removes members of classic groups, and rebalances the groups."""
 
     def __init__(self, services: GroupServices) -> None:
         self._services = services

@@ -21,7 +21,6 @@ class AssignedMember(NamedTuple):
     """A member, as assignors see it.
 
     Attributes:
-        member_id: the member's id.
         instance_id: the name of a static member (KIP-345); None for a dynamic member.
         topics: the ids of the topics that it subscribes to and that exist, ascending.
         target: what it shall own until now.

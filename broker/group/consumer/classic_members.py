@@ -56,10 +56,7 @@ class ClassicMembers(ClassicGroups):
     """Handles the requests of the classic protocol, in classic groups and in consumer groups.
 
     Args:
-        services: the log, the clock, the purgatories.
-        shard_of: finds the shard of a group.
         discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
-        consumers: handles the members of the consumer protocol.
     """
 
     def __init__(

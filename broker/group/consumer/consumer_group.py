@@ -65,7 +65,6 @@ class ResolvedExpression(NamedTuple):
     """The topics that a regular expression matches.
 
     Attributes:
-        topics: their names.
         version: the version of the image that told.
         resolved_ms: the wall time.
     """
@@ -83,9 +82,7 @@ class ConsumerGroup(Group):
         metadata_hash: tells whether the subscribed topics have changed since that epoch began.
         target_epoch: the epoch that the target assignment was made for; lower than `epoch` if there is none yet.
         target: what each member shall own.
-        members: the members by id.
         static_members: the member id by instance id.
-        owners: what the members hold.
         counts: how many members subscribe to what.
         expressions: the regular expressions that members subscribe by, with the topics that they match.
         is_metadata_stale: whether a subscribed topic may have changed since `metadata_hash`; the next heartbeat checks.

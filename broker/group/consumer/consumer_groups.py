@@ -18,14 +18,11 @@ class ConsumerGroups:
     """Starts and stops the groups of the consumer protocol, and handles their members' requests.
 
     Args:
-        services: the log, the clock, the settings.
-        shard_of: returns the shard of a group, or raises CoordinatorError.
         discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
         wake: called when there is something to do; then the steps of `expressions` are to be run.
 
     Attributes:
         expressions: the regular expressions that these groups subscribe by.
-        heartbeats: handles the members' requests.
     """
 
     def __init__(

@@ -79,9 +79,6 @@ class _State:
 class Expression:
     """A regular expression that matches whole names.
 
-    Args:
-        text: the expression.
-
     Attributes:
         work: the nodes that were followed so far.
 

@@ -43,7 +43,6 @@ class MatchedExpression:
     """A regular expression, and the topics that it matches.
 
     Attributes:
-        text: the expression.
         topics: those that it matches; None: not known yet.
         found: while it is matched for the first time, those that were found.
         is_begun: whether it was matched with topics.
@@ -103,7 +102,6 @@ class Expressions:
     """The regular expressions of one broker's groups.
 
     Args:
-        services: the image; counts the memory.
         wake: called when there is something to do; then `steps` is to be run.
     """
 

@@ -50,13 +50,7 @@ Answer = Callable[[ConsumerGroupHeartbeatResponse], None]
 
 
 class Client(NamedTuple):
-    """The client that sends a request.
-
-    Attributes:
-        client_id: as it calls itself.
-        host: its address, as tools show it.
-        version: the version of its request.
-    """
+    """The client that sends a request."""
 
     client_id: str
     host: str
@@ -67,16 +61,9 @@ class ConsumerHeartbeats:
     """Handles the heartbeats of one broker's consumer groups.
 
     Args:
-        services: the log, the clock, the settings.
-        shard_of: returns the shard of a group, or raises CoordinatorError.
         discard: deletes an empty group of the classic protocol, but for its offsets; returns whether it could.
-        index: told when a group's subscriptions change.
-        expressions: matches topics with regular expressions.
 
     Attributes:
-        subscribing: writes subscriptions.
-        timers: the timers of members.
-        writer: writes updates of groups.
         upgrade: makes a classic group with members a consumer group, or raises CoordinatorError.
     """
 

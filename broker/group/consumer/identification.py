@@ -47,7 +47,6 @@ class Sender(NamedTuple):
     """The member that sends a heartbeat.
 
     Attributes:
-        member_id: its id.
         current: what it owns, to begin with.
         subscription: its last one; None for a new member.
         replaces: the id of the static member whose place it takes.
@@ -64,7 +63,6 @@ def identify(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, membe
 
     Args:
         member_id: that of the request, or the one that the coordinator has made for it.
-        max_size: the most members of a group.
 
     Raises:
         CoordinatorError: UNKNOWN_MEMBER_ID; FENCED_MEMBER_EPOCH; of static members, UNRELEASED_INSTANCE_ID while

@@ -124,9 +124,7 @@ class Member:
     """A member as its records define it, with its timers.
 
     Attributes:
-        member_id: the member's id.
         subscription: its last record; a change replaces it.
-        current: what it owns.
         counted_bytes: what its group has counted for its subscription.
         session: ends when the member is taken for dead; None while its broker loads it.
         revocation: fires when it has taken too long to give up partitions, or as a classic member to join or sync; None
@@ -195,12 +193,9 @@ def reconcile(
     """Return the next assignment of a member; `current` itself if nothing changes.
 
     Args:
-        member_id: the member.
-        current: its present assignment.
         target_epoch: the epoch of the target assignment.
         target: what it shall own.
         reported: what it says that it owns; None: as before.
-        owners: what all members hold.
     """
     if current.state is MemberState.STABLE and current.epoch == target_epoch:
         return current

@@ -131,10 +131,8 @@ class GroupWriter:
         only_classic_left: called when the last member of the consumer protocol has left others, of the classic one.
 
     Args:
-        log: the coordinator's log.
         clock: when target assignments are made.
         timers: stopped and started as members change.
-        index: told when a group's subscriptions change.
     """
 
     def __init__(self, log: CoordinatorLog, clock: Clock, timers: MemberTimers, index: TopicIndex) -> None:
@@ -157,8 +155,6 @@ class GroupWriter:
 
         Args:
             done: called when they are committed or have failed.
-            applied: called before, when the group has changed.
-            client: the client id, shown while the request waits.
 
         Returns:
             Whether the group has changed.

@@ -31,7 +31,6 @@ class MemberTimers:
     """Starts and stops the timers of members.
 
     Args:
-        services: the clock, the timer, the settings.
         fence: called when a member's time is over.
     """
 

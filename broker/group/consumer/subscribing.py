@@ -37,12 +37,7 @@ match more."""
 
 
 class Subscribing:
-    """Writes subscriptions, and begins an epoch of a group when its partitions must be shared anew.
-
-    Args:
-        services: the image, the clock.
-        expressions: matches topics with regular expressions.
-    """
+    """Writes subscriptions, and begins an epoch of a group when its partitions must be shared anew."""
 
     def __init__(self, services: GroupServices, expressions: Expressions) -> None:
         self._services = services

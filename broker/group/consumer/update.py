@@ -56,7 +56,6 @@ class GroupUpdate:
 
     Args:
         group: the group; not changed.
-        image: tells which topics exist.
 
     Attributes:
         changes: the records, in the order in which they are written.

@@ -40,7 +40,6 @@ class ResourceConfigs:
     """The configs of one resource before an edit.
 
     Attributes:
-        configs: those that are set for it.
         keys: what is known about each config, by its dotted name.
         defaults: the values of those that are not set, as text, by dotted names.
     """

@@ -30,7 +30,6 @@ def place_replicas(
     """Choose the replicas of `count` new partitions of one topic, preferred leader first.
 
     Args:
-        brokers: the live brokers.
         start: the first leader's place in the ring, modulo the number of brokers.
         existing: the replicas of the topic's existing partitions.
 

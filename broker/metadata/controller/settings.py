@@ -21,11 +21,8 @@ class TopicSettings:
     """Defaults and limits for new topics.
 
     Attributes:
-        num_partitions: the default number of partitions.
-        replication_factor: the default replication factor.
         log: the values of the configs that a topic does not set itself.
         max_partitions_per_request: the limit of partitions that one request creates.
-        max_partitions: the limit of partitions in the cluster.
     """
 
     num_partitions: int = 1

@@ -60,7 +60,6 @@ def create_topics(
     """Create topics; each topic succeeds or fails on its own.
 
     Args:
-        rng: chooses topic ids.
         validate_only: leave the image unchanged; the results are the same.
 
     Returns:

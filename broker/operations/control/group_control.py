@@ -11,13 +11,13 @@ from typing import Final, Literal, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.coordinators import answer_of, led_shards, running_leader
 from purgatorio.broker.operations.control.operated import OperatedCluster

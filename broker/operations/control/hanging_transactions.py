@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.log.producer_state import ProducerState
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.coordinators import answer_of, running_leader
 from purgatorio.broker.operations.control.operated import OperatedCluster
@@ -23,7 +24,6 @@ from purgatorio.broker.operations.control.transaction_control import (
 )
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.marker_writer import Marker
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.protocol.end_marker import EndMarker

@@ -7,15 +7,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Literal
 
-from purgatorio.broker.group.config import OFFSETS_TOPIC
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.operations.control.decisions import decided, newest
 from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.control.polling import until
 from purgatorio.broker.operations.errors import NAMES_COMPARED, NotThere, OperationRefused
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 
 

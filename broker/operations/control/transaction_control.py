@@ -9,11 +9,11 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.coordinators import answer_of, led_shards, running_leader
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.protocol.coordinator_partition import coordinator_partition

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import add_offsets_to_txn
-from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

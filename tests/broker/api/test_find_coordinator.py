@@ -11,8 +11,9 @@ import pytest
 
 from purgatorio.broker.api import find_coordinator
 from purgatorio.broker.api.coordinator_topics import offsets_topic, transaction_topic
-from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TransactionConfig
+from purgatorio.broker.group.config import GroupConfig
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 

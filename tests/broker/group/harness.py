@@ -6,11 +6,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
-from purgatorio.broker.group.config import OFFSETS_TOPIC, GroupConfig
+from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.errors import ErrorCode

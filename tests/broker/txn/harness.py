@@ -11,8 +11,9 @@ from purgatorio.broker.causes.cause import MarkersMissing
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Purgatory, Timer
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC, TransactionConfig
+from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.missing_marker import TransactionEnd
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
 from purgatorio.broker.txn.services import TransactionServices

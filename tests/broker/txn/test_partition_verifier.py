@@ -11,10 +11,10 @@ import pytest
 from purgatorio.broker.coordinator.interfaces import VerifyPartitions
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.txn import partition_verifier
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.partition_verifier import (
     MAX_REQUESTS,
     MAX_RETRIES,

@@ -12,9 +12,9 @@ import pytest
 
 from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet, OpenTransaction
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.operations.reading import transaction_state
 from purgatorio.broker.operations.reading.state import read_partitions, read_state
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import PATIENCE_MS

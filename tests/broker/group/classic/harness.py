@@ -7,7 +7,7 @@ from typing import Any
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.config import OFFSETS_TOPIC
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
