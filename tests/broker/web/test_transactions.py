@@ -39,7 +39,7 @@ class Coordinator(TransactionHarness):
         broker.coordinates_transactions(self)
         broker.replicas = self.replicas
         writer = MarkerWriter(self.replicas, self.clock, timeout_ms=TIMEOUT_MS)
-        broker.coordinators = SimpleNamespace(markers=SimpleNamespace(writer=writer))
+        broker.coordinators = SimpleNamespace(marker_writer=writer)
         broker.partitions = [self.partition(tp) for tp in (ORDERS, OTHER)]
 
     def begin(self, transactional_id: str, *partitions: TopicPartition) -> Producer:
