@@ -34,8 +34,7 @@ from purgatorio.simulation.clients.java_producer import JavaProducer
 from purgatorio.simulation.clients.pipelined import Pace, PipelinedProducer
 from purgatorio.simulation.clients.transaction_plan import TransactionSurroundings
 from purgatorio.simulation.clients.transaction_writers import TransactionWriters
-from purgatorio.simulation.history.history import Acked, Cleaned, History, Sent
-from purgatorio.simulation.history.transaction_events import GroupTransforms
+from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop

@@ -21,6 +21,7 @@ from purgatorio.simulation.history.history import (
     Event,
     GroupAssigned,
     GroupBeat,
+    GroupTransforms,
     History,
     OffsetCommitted,
     OffsetRead,
@@ -29,7 +30,6 @@ from purgatorio.simulation.history.history import (
     UncleanElection,
 )
 from purgatorio.simulation.history.partition_history import ALL_REPLICAS
-from purgatorio.simulation.history.transaction_events import GroupTransforms
 
 Found = Iterator[tuple[str, str]]
 """Where an anomaly is, and its description."""

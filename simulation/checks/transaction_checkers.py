@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from purgatorio.simulation.checks.checkers import Anomaly
-from purgatorio.simulation.history.history import History
-from purgatorio.simulation.history.transaction_events import TxnInit, TxnMarker, TxnPolled
+from purgatorio.simulation.history.history import History, TxnInit, TxnMarker, TxnPolled
 from purgatorio.simulation.history.transaction_history import Transaction, TransactionHistory
 
 Found = Iterator[tuple[str, str]]

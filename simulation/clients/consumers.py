@@ -31,8 +31,7 @@ from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, List
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
 from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Leader, Unavailable
-from purgatorio.simulation.history.history import Assigned, Drained, History, Polled
-from purgatorio.simulation.history.transaction_events import TxnDrained, TxnMarker, TxnPolled
+from purgatorio.simulation.history.history import Assigned, Drained, History, Polled, TxnDrained, TxnMarker, TxnPolled
 
 FETCH_VERSION: Final = 12
 LIST_OFFSETS_VERSION: Final = 7

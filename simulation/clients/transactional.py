@@ -45,8 +45,20 @@ from purgatorio.simulation.clients.transaction_requests import (
     offset_commit,
     partitions_to_add,
 )
-from purgatorio.simulation.history.history import Acked, Event, Failed, History, OffsetCommitted, Sent, Unknown
-from purgatorio.simulation.history.transaction_events import TxnBegan, TxnCommitting, TxnEnded, TxnInit, TxnWrote
+from purgatorio.simulation.history.history import (
+    Acked,
+    Event,
+    Failed,
+    History,
+    OffsetCommitted,
+    Sent,
+    TxnBegan,
+    TxnCommitting,
+    TxnEnded,
+    TxnInit,
+    TxnWrote,
+    Unknown,
+)
 
 DELIVERY_TIMEOUT_MS: Final = 4_000
 ALL_REPLICAS: Final = -1

@@ -1,21 +1,58 @@
 """The history of a cluster: operations of its clients, and the faults. `simulation.checkers` finds anomalies in it.
 
 A history may come from a simulation, or from real clients of real brokers. A file has one JSON object a line. Values
-are unique whole numbers, and a partition is named as in ``orders-0``. `simulation.transaction_events` has the events of
-transactions.
+are unique whole numbers, and a partition is named as in ``orders-0``.
+
+A transaction has a number of its own, as one transactional id has many, also at one epoch. Its records are values as
+any others: `Sent`, `Acked`, `Failed` and `Unknown` tell of them, and readers without isolation `Polled` them all.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from purgatorio.simulation.history import transaction_events  # noqa: F401 - its events can be read
-from purgatorio.simulation.history.event import Event as Event
-from purgatorio.simulation.history.event import register
+from pydantic import ConfigDict, TypeAdapter
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event at `time_ms`, by the clock of the process that records the history."""
+
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
+
+    time_ms: int
+
+    def to_json(self) -> str:
+        """Return the event as one line of JSON; equal events give equal lines."""
+        return _encode({"type": type(self).__name__} | {name: getattr(self, name) for name in self.__match_args__})
+
+    @staticmethod
+    def from_json(line: str) -> Event:
+        """Read an event from a line of JSON.
+
+        Raises:
+            ValueError: the line is no event.
+        """
+        row = json.loads(line)
+        try:
+            read = _readers()[row.pop("type")]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+        event: Event = read.validate_json(json.dumps(row))
+        return event
+
+
+@functools.cache
+def _readers() -> dict[str, TypeAdapter[Any]]:
+    return {kind.__name__: TypeAdapter(kind) for kind in Event.__subclasses__()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,28 +278,117 @@ class OffsetRead(Event):
     asked_ms: int
 
 
-E = TypeVar("E", bound=Event)
+@dataclass(frozen=True, slots=True)
+class TxnInit(Event):
+    """The coordinator gave a client a producer id and epoch for a transactional id, which fences all earlier ones."""
 
-register(
-    Sent,
-    Acked,
-    Failed,
-    Unknown,
-    SequenceRefused,
-    Assigned,
-    Polled,
-    Drained,
-    Cleaned,
-    Fault,
-    FencedAnswer,
-    LeaderElected,
-    TopicRecreated,
-    UncleanElection,
-    GroupAssigned,
-    GroupBeat,
-    OffsetCommitted,
-    OffsetRead,
-)
+    client: str
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TxnBegan(Event):
+    """A client begins a transaction."""
+
+    client: str
+    transactional_id: str
+    txn: int
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class TxnWrote(Event):
+    """A client is about to send a value in a transaction; `Sent` follows.
+
+    Attributes:
+        source: the partition of the record that the value was made from; empty: of none.
+        source_offset: the offset of that record, or −1.
+    """
+
+    txn: int
+    partition: str
+    value: int
+    source: str = ""
+    source_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TxnCommitting(Event):
+    """A client is about to ask for the first time that a transaction be committed."""
+
+    txn: int
+
+
+@dataclass(frozen=True, slots=True)
+class TxnEnded(Event):
+    """A transaction is over for its client.
+
+    Attributes:
+        outcome: "committed"; "aborted": it was certainly not committed; "unknown": it may be committed, or become so.
+    """
+
+    txn: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True)
+class TxnMarker(Event):
+    """A reader without isolation received the marker that ended a transaction on a partition.
+
+    Attributes:
+        final: as in `Polled`.
+    """
+
+    consumer: str
+    partition: str
+    offset: int
+    producer_id: int
+    epoch: int
+    committed: bool
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TxnPolled(Event):
+    """A reader under read_committed received records: pairs of offset and value, without those of aborted transactions.
+
+    Attributes:
+        last_stable_offset, high_watermark: from the response.
+        final: as in `Polled`.
+        broker: the broker that answered.
+    """
+
+    consumer: str
+    partition: str
+    records: tuple[tuple[int, int], ...]
+    last_stable_offset: int
+    high_watermark: int
+    final: bool = False
+    broker: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TxnDrained(Event):
+    """The final reader under read_committed has read a partition to its last stable offset; its polls come before."""
+
+    partition: str
+    start_offset: int
+    last_stable_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTransforms(Event):
+    """The members of a group write what they read to an output topic, in transactions that commit their offsets too."""
+
+    group: str
+    output: str
+
+
+E = TypeVar("E", bound=Event)
 
 
 class History:

@@ -20,10 +20,12 @@ from purgatorio.simulation.history.history import (
     Sent,
     SequenceRefused,
     TopicRecreated,
+    TxnEnded,
+    TxnMarker,
+    TxnWrote,
     UncleanElection,
 )
 from purgatorio.simulation.history.reported_watermarks import ReportedWatermarks
-from purgatorio.simulation.history.transaction_events import TxnEnded, TxnMarker, TxnWrote
 
 ALL_REPLICAS: Final = -1
 MAX_OFFSET: Final = 2**63 - 1

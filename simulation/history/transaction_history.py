@@ -11,14 +11,10 @@ from purgatorio.simulation.history.history import (
     Assigned,
     Cleaned,
     Event,
+    GroupTransforms,
     History,
     Polled,
     TopicRecreated,
-    UncleanElection,
-)
-from purgatorio.simulation.history.partition_history import ALL_REPLICAS
-from purgatorio.simulation.history.transaction_events import (
-    GroupTransforms,
     TxnBegan,
     TxnCommitting,
     TxnDrained,
@@ -27,7 +23,9 @@ from purgatorio.simulation.history.transaction_events import (
     TxnMarker,
     TxnPolled,
     TxnWrote,
+    UncleanElection,
 )
+from purgatorio.simulation.history.partition_history import ALL_REPLICAS
 
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 NEVER: Final = -1

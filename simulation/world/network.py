@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
-from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final
 
 from purgatorio.simulation.world.loop import Node, SimulatedLoop, current_node
-from purgatorio.simulation.world.transport import SimulatedTransport
+from purgatorio.simulation.world.transport import Link, Pipe, SimulatedTransport
 
 FIRST_FREE_PORT: Final = 20_000
 WORLD: Final = "world"
@@ -28,87 +26,6 @@ ProtocolFactory = Callable[[], asyncio.Protocol]
 def name_of(node: Node | None) -> str:
     """Return a node's name on the network."""
     return WORLD if node is None else node.name
-
-
-@dataclass(slots=True, eq=False)
-class Link:
-    """One direction between two nodes.
-
-    Attributes:
-        latency_ms: the range that each packet's delay is drawn from.
-        spike_probability: the probability that a packet has an additional delay out of `spike_ms`.
-        bytes_per_second: the bandwidth that all connections over the link share; None for no limit.
-        cut: whether the link holds all packets.
-        busy_until_seconds: the time at which all packets sent so far have left, at that bandwidth.
-        pipes: the pipes with packets in flight.
-    """
-
-    latency_ms: tuple[float, float]
-    spike_probability: float = 0.0
-    spike_ms: tuple[float, float] = (0.0, 0.0)
-    bytes_per_second: float | None = None
-    cut: bool = False
-    busy_until_seconds: float = 0.0
-    pipes: dict[Pipe, None] = field(default_factory=dict)
-
-    def arrival_seconds(self, now_seconds: float, size_bytes: int, rng: random.Random) -> float:
-        """Return the arrival time of a packet that is sent now."""
-        delay_ms = rng.uniform(*self.latency_ms)
-        if self.spike_probability and rng.random() < self.spike_probability:
-            delay_ms += rng.uniform(*self.spike_ms)
-        if self.bytes_per_second is None:
-            return now_seconds + delay_ms / 1000
-        leaves_seconds = max(now_seconds, self.busy_until_seconds) + size_bytes / self.bytes_per_second
-        self.busy_until_seconds = leaves_seconds
-        return leaves_seconds + delay_ms / 1000
-
-
-class Pipe:
-    """Carries the packets of one direction of one connection, in order: one timer, for the oldest."""
-
-    def __init__(self, network: Network, link: Link) -> None:
-        self._network = network
-        self._link = link
-        self._packets: deque[tuple[float, Callable[[], None]]] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether packets are held."""
-        return self._link.cut
-
-    def send(self, deliver: Callable[[], None], size_bytes: int = 0) -> None:
-        """Send a packet: call `deliver` when it arrives."""
-        network, link = self._network, self._link
-        due_seconds = link.arrival_seconds(network.loop.time(), size_bytes, network.rng)
-        if self._packets:
-            due_seconds = max(due_seconds, self._packets[-1][0])
-        self._packets.append((due_seconds, deliver))
-        link.pipes[self] = None
-        if self._timer is None and not link.cut:
-            self._set_timer()
-
-    def resend(self) -> None:
-        """Send the held and delayed packets again after the link has healed, as if they were sent now."""
-        due_seconds = self._link.arrival_seconds(self._network.loop.time(), 0, self._network.rng)
-        self._packets = deque((due_seconds, deliver) for _, deliver in self._packets)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._set_timer()
-
-    def _set_timer(self) -> None:
-        self._timer = self._network.in_world(self._packets[0][0], self._arrive)
-
-    def _arrive(self) -> None:
-        """Deliver all packets that are due."""
-        now_seconds = self._network.loop.time()
-        while self._packets and self._packets[0][0] <= now_seconds and not self._link.cut:
-            self._packets.popleft()[1]()
-        self._timer = None
-        if not self._packets:
-            self._link.pipes.pop(self, None)
-        elif not self._link.cut:
-            self._set_timer()
 
 
 class SimulatedServer:
@@ -230,10 +147,6 @@ class Network:
 
     # --- connections ---
 
-    def in_world(self, when: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """Schedule a callback of the world at a loop time; the network goes on while nodes are paused."""
-        return self.loop.call_at(when, callback, context=self.loop.world)
-
     def listen(self, factory: ProtocolFactory, host: str, port: int) -> SimulatedServer:
         """Listen as the current node.
 
@@ -287,16 +200,17 @@ class Network:
     ) -> None:
         """Open a connection; `answer` gets the client's end of it, or None if no server listens."""
         here, there = name_of(client), self._homes.get(address, WORLD)
-        outward = Pipe(self, self.link(here, there))
-        inward = Pipe(self, self.link(there, here))
+        outward = Pipe(self.loop, self.rng, self.link(here, there))
+        inward = Pipe(self.loop, self.rng, self.link(there, here))
 
         def arrive() -> None:
             server = self._servers.get(address)
             if server is None:
                 inward.send(lambda: None if answer.done() else answer.set_result(None))
                 return
-            accepted = SimulatedTransport(self, server.node, outward=inward, peer=(here, 0), name=address)
-            transport = SimulatedTransport(self, client, outward=outward, peer=address, name=(here, 0))
+            splits = self.rng if self.split_writes else None
+            accepted = SimulatedTransport(self.loop, splits, server.node, outward=inward, peer=(here, 0), name=address)
+            transport = SimulatedTransport(self.loop, splits, client, outward=outward, peer=address, name=(here, 0))
             transport.other, accepted.other = accepted, transport
             inward.send(lambda: established(transport))
             accepted.run(lambda: accepted.begin(server.factory()))

@@ -95,7 +95,7 @@ class StoreLink:
     def _schedule(self, queue: deque[Callable[[], None]]) -> None:
         when = self._network.loop.time() + self._rng.uniform(*self.latency_ms) / 1000
         self._free_at[id(queue)] = when = max(self._free_at[id(queue)], when)
-        self._network.in_world(when, lambda: self._arrive(queue))
+        self._network.loop.call_at(when, lambda: self._arrive(queue), context=self._network.loop.world)
 
     def _arrive(self, queue: deque[Callable[[], None]]) -> None:
         if not self._holds(queue) and queue:

@@ -1,37 +1,130 @@
-"""An asyncio transport over the simulated network: one end of a connection."""
+"""A connection on the simulated network: the links and pipes that carry it, and its ends as asyncio transports."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
 
-from purgatorio.simulation.world.loop import Node
-
-if TYPE_CHECKING:
-    from purgatorio.simulation.world.network import Network, Pipe
+from purgatorio.simulation.world.loop import Node, SimulatedLoop
 
 WINDOW_BYTES: Final = 256 * 1024
 """The limit of bytes in flight or unread at the other end; further bytes wait in the sender's buffer."""
-HIGH_WATER_BYTES: Final = 64 * 1024
 
 
-class SimulatedTransport(asyncio.Transport):
+@dataclass(slots=True, eq=False)
+class Link:
+    """One direction between two nodes.
+
+    Attributes:
+        latency_ms: the range that each packet's delay is drawn from.
+        spike_probability: the probability that a packet has an additional delay out of `spike_ms`.
+        bytes_per_second: the bandwidth that all connections over the link share; None for no limit.
+        cut: whether the link holds all packets.
+        busy_until_seconds: the time at which all packets sent so far have left, at that bandwidth.
+        pipes: the pipes with packets in flight.
+    """
+
+    latency_ms: tuple[float, float]
+    spike_probability: float = 0.0
+    spike_ms: tuple[float, float] = (0.0, 0.0)
+    bytes_per_second: float | None = None
+    cut: bool = False
+    busy_until_seconds: float = 0.0
+    pipes: dict[Pipe, None] = field(default_factory=dict)
+
+    def arrival_seconds(self, now_seconds: float, size_bytes: int, rng: random.Random) -> float:
+        """Return the arrival time of a packet that is sent now."""
+        delay_ms = rng.uniform(*self.latency_ms)
+        if self.spike_probability and rng.random() < self.spike_probability:
+            delay_ms += rng.uniform(*self.spike_ms)
+        if self.bytes_per_second is None:
+            return now_seconds + delay_ms / 1000
+        leaves_seconds = max(now_seconds, self.busy_until_seconds) + size_bytes / self.bytes_per_second
+        self.busy_until_seconds = leaves_seconds
+        return leaves_seconds + delay_ms / 1000
+
+
+class Pipe:
+    """Carries the packets of one direction of one connection, in order: one timer, for the oldest.
+
+    It is a timer of the world: the network goes on while nodes are paused.
+    """
+
+    def __init__(self, loop: SimulatedLoop, rng: random.Random, link: Link) -> None:
+        self._loop = loop
+        self._rng = rng
+        self._link = link
+        self._packets: deque[tuple[float, Callable[[], None]]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether packets are held."""
+        return self._link.cut
+
+    def send(self, deliver: Callable[[], None], size_bytes: int = 0) -> None:
+        """Send a packet: call `deliver` when it arrives."""
+        link = self._link
+        due_seconds = link.arrival_seconds(self._loop.time(), size_bytes, self._rng)
+        if self._packets:
+            due_seconds = max(due_seconds, self._packets[-1][0])
+        self._packets.append((due_seconds, deliver))
+        link.pipes[self] = None
+        if self._timer is None and not link.cut:
+            self._set_timer()
+
+    def resend(self) -> None:
+        """Send the held and delayed packets again after the link has healed, as if they were sent now."""
+        due_seconds = self._link.arrival_seconds(self._loop.time(), 0, self._rng)
+        self._packets = deque((due_seconds, deliver) for _, deliver in self._packets)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        self._timer = self._loop.call_at(self._packets[0][0], self._arrive, context=self._loop.world)
+
+    def _arrive(self) -> None:
+        """Deliver all packets that are due."""
+        now_seconds = self._loop.time()
+        while self._packets and self._packets[0][0] <= now_seconds and not self._link.cut:
+            self._packets.popleft()[1]()
+        self._timer = None
+        if not self._packets:
+            self._link.pipes.pop(self, None)
+        elif not self._link.cut:
+            self._set_timer()
+
+
+class SimulatedTransport(asyncio.transports._FlowControlMixin):
     """One end of a simulated connection.
 
     Args:
+        splits: draws the sizes of the parts that writes are split into; None: they are not split.
         node: the node of this end; None for the world.
         outward: carries the written bytes to the other end.
         peer, name: the addresses of the other end and of this one.
     """
 
     def __init__(
-        self, network: Network, node: Node | None, *, outward: Pipe, peer: tuple[str, int], name: tuple[str, int]
+        self,
+        loop: SimulatedLoop,
+        splits: random.Random | None,
+        node: Node | None,
+        *,
+        outward: Pipe,
+        peer: tuple[str, int],
+        name: tuple[str, int],
     ) -> None:
-        super().__init__({"peername": peer, "sockname": name})
+        super().__init__({"peername": peer, "sockname": name}, loop)
         self.other: SimulatedTransport  # `Network` sets it before it uses either end
-        self._network = network
+        self._loop = loop
+        self._flow = cast("Any", self)  # the mixin's methods, which its type stubs do not name
+        self._splits = splits
         self._node = node
         self._outward = outward
         self._protocol: asyncio.Protocol | None = None
@@ -45,15 +138,13 @@ class SimulatedTransport(asyncio.Transport):
         self._closing = False
         self._lost = False
         self._lost_by: Exception | None = None
-        self._high_bytes, self._low_bytes = HIGH_WATER_BYTES, HIGH_WATER_BYTES // 4
-        self._writing_paused = False
         if node is not None:
             node.on_kill.append(self.abort)
 
     def run(self, callback: Callable[[], object]) -> None:
         """Run a callback as this end's node."""
         if self._node is None:
-            self._network.loop.call_soon(callback, context=self._network.loop.world)
+            self._loop.call_soon(callback, context=self._loop.world)
         else:
             self._node.call(callback)
 
@@ -75,7 +166,7 @@ class SimulatedTransport(asyncio.Transport):
         self._unsent.append(bytes(data))
         self._unsent_bytes += len(data)
         self._flush()
-        self._maybe_pause_writing()
+        self._flow._maybe_pause_protocol()
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send several parts as one write."""
@@ -86,8 +177,8 @@ class SimulatedTransport(asyncio.Transport):
         while self._unsent and self._window_bytes > 0:
             data = self._unsent.popleft()
             limit = min(len(data), self._window_bytes)
-            if self._network.split_writes and limit > 1:
-                limit = self._network.rng.randint(1, limit)
+            if self._splits is not None and limit > 1:
+                limit = self._splits.randint(1, limit)
             if limit < len(data):
                 self._unsent.appendleft(data[limit:])
                 data = data[:limit]
@@ -116,7 +207,7 @@ class SimulatedTransport(asyncio.Transport):
     def _consumed(self, size_bytes: int) -> None:
         """Give back window space, as the other end has read this many bytes."""
         self._window_bytes += size_bytes
-        waits = self._unsent or self._writing_paused
+        waits = self._unsent or self._flow._protocol_paused
         if waits and not self._lost and not self._room_scheduled:
             self._room_scheduled = True
             self.run(self._use_room)
@@ -126,28 +217,11 @@ class SimulatedTransport(asyncio.Transport):
         if self._lost:
             return
         self._flush()
-        if self._writing_paused and self._unsent_bytes <= self._low_bytes and self._protocol is not None:
-            self._writing_paused = False
-            self._protocol.resume_writing()
-
-    def _maybe_pause_writing(self) -> None:
-        if self._unsent_bytes > self._high_bytes and not self._writing_paused and self._protocol is not None:
-            self._writing_paused = True
-            self._protocol.pause_writing()
+        self._flow._maybe_resume_protocol()
 
     def get_write_buffer_size(self) -> int:
         """Return the number of buffered bytes, which wait for room at the other end."""
         return self._unsent_bytes
-
-    def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Return the low and the high limit of the write buffer, in bytes."""
-        return self._low_bytes, self._high_bytes
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the limits at which writing is paused and resumed, and pause it if the buffer is above the high one."""
-        self._high_bytes = HIGH_WATER_BYTES if high is None else high
-        self._low_bytes = self._high_bytes // 4 if low is None else low
-        self._maybe_pause_writing()
 
     # --- reading ---
 
@@ -181,7 +255,7 @@ class SimulatedTransport(asyncio.Transport):
             self.other._consumed(size_bytes)
 
     def _fail(self, error: Exception) -> None:
-        self._network.loop.call_exception_handler(
+        self._loop.call_exception_handler(
             {
                 "message": "Fatal error: a protocol failed on what it received.",
                 "exception": error,
@@ -245,7 +319,7 @@ class SimulatedTransport(asyncio.Transport):
     def _tell_lost_later(self, protocol: asyncio.Protocol) -> None:
         if self._node is not None and not self._node.alive:
             # The node is dead and its tasks unwind; `SimulatedLoop._unwind` takes its callbacks from the ready queue.
-            self._network.loop.call_soon(protocol.connection_lost, self._lost_by, context=self._node.context)
+            self._loop.call_soon(protocol.connection_lost, self._lost_by, context=self._node.context)
         else:
             self.run(lambda: protocol.connection_lost(self._lost_by))
 

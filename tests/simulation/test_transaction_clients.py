@@ -15,8 +15,7 @@ from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.transaction_plan import TransactionPlan, TransactionSurroundings
 from purgatorio.simulation.clients.transaction_requests import OLD, TV1, TV2, Versions
 from purgatorio.simulation.clients.transaction_writers import TransactionWriters
-from purgatorio.simulation.history.history import Fault, History
-from purgatorio.simulation.history.transaction_events import GroupTransforms, TxnBegan, TxnEnded, TxnInit, TxnWrote
+from purgatorio.simulation.history.history import Fault, GroupTransforms, History, TxnBegan, TxnEnded, TxnInit, TxnWrote
 from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop

@@ -10,12 +10,10 @@ from purgatorio.simulation.history.history import (
     Cleaned,
     Drained,
     Event,
+    GroupTransforms,
     History,
     Polled,
     Sent,
-)
-from purgatorio.simulation.history.transaction_events import (
-    GroupTransforms,
     TxnBegan,
     TxnCommitting,
     TxnDrained,

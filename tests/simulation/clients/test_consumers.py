@@ -19,8 +19,7 @@ from purgatorio.protocol.messages.list_offsets import (
 from purgatorio.protocol.records import Record, build_batch
 from purgatorio.simulation.clients.clients import Client, Leader
 from purgatorio.simulation.clients.consumers import Consumer, Reader
-from purgatorio.simulation.history.history import History, Polled
-from purgatorio.simulation.history.transaction_events import TxnDrained, TxnMarker, TxnPolled
+from purgatorio.simulation.history.history import History, Polled, TxnDrained, TxnMarker, TxnPolled
 
 END = 8
 

@@ -30,8 +30,7 @@ from purgatorio.protocol.messages.txn_offset_commit import (
 from purgatorio.simulation.clients.clients import Client, Leader, Output
 from purgatorio.simulation.clients.transaction_requests import TV1, TV2, Membership, Value, Versions
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, TransactionalProducer
-from purgatorio.simulation.history.history import Acked, Failed, History, OffsetCommitted, Unknown
-from purgatorio.simulation.history.transaction_events import TxnEnded, TxnInit
+from purgatorio.simulation.history.history import Acked, Failed, History, OffsetCommitted, TxnEnded, TxnInit, Unknown
 
 ORDERS = Output("orders", 0)
 MEMBER = Membership("billing", 3, "m-1")
