@@ -1,20 +1,21 @@
 """Mutants: each switches off one of the rules that keep acknowledged records, or readers where they should be.
 
-The documentation names the rules as the reason for the cluster's guarantees. A mutant patches the code that implements
-its rule. The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a
-function that fails for its wrong parameters would be found as well, as an internal error, and prove nothing. So
-`replaced` also refuses a function whose parameters are not those of the one that it replaces.
-
-`simulation.transaction_mutants` has the rules of transactions.
+The documentation names the rules as the reason for the cluster's guarantees; those of transactions make them atomic,
+isolated and fenced. A mutant patches the code that implements its rule. The simulation must find an anomaly with every
+mutant, and one of the kinds that the mutant declares: a function that fails for its wrong parameters would be found as
+well, as an internal error, and prove nothing. So `replaced` also refuses a function whose parameters are not those of
+the one that it replaces.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final, cast
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+from unittest import mock
 
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.coordinator import shards
@@ -23,9 +24,11 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shards import Replay
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
+from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.transactions import AbortedTransactions
 from purgatorio.broker.metadata import broker_lifecycle
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
@@ -39,37 +42,100 @@ from purgatorio.broker.replica.fetching.fetch_session import FetchSession, key_o
 from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.following.refused_batches import RefusedBatches
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.producing import transaction_guard
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.clock import Alarm, RunningClock
+from purgatorio.broker.txn import partitions, results
+from purgatorio.broker.txn.marker_sender import MarkerSender
+from purgatorio.broker.txn.transaction import TransactionShard
+from purgatorio.broker.txn.transitions import Transitions
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import EpochEndOffset, FetchPartition
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
-from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import iter_batches
+from purgatorio.protocol.records import NO_PRODUCER_ID, iter_batches
+from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly
-from purgatorio.simulation.replacing import CompiledFunction as CompiledFunction
-from purgatorio.simulation.replacing import Patches, Rule, replaced
-from purgatorio.simulation.transaction_mutants import TRANSACTION_RULES
 from purgatorio.simulation.world.nemesis import Nemesis
 
+Patches = Iterator[contextlib.AbstractContextManager[Any]]
+_LOSS: Final = frozenset(
+    {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
+)
+"""Records are gone, or others are in their place."""
+_PARTLY: Final = frozenset({"aborted-read", "torn-transaction", "lost-transaction"})
 
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule that can be switched off.
+
+    Attributes:
+        patches: switch it off; the docstring says what the rule is, and what happens without it.
+        found_by: the kinds of anomaly that prove that the rule is off; others may come from a broken mutant.
+    """
+
+    patches: Callable[[], Patches]
+    found_by: frozenset[str]
+
+
+RULES: Final[dict[str, Rule]] = {}
+"""Every rule, by its name on the command line."""
+
+
+def _rule(name: str, found_by: Iterable[str]) -> Callable[[Callable[[], Patches]], None]:
+    def declare(patches: Callable[[], Patches]) -> None:
+        RULES[name] = Rule(patches, frozenset(found_by))
+
+    return declare
+
+
+class WrongSignature(TypeError):
+    """A mutant's function has other parameters than the one that it replaces."""
+
+
+class CompiledFunction(RuntimeError):
+    """A function cannot be replaced in a compiled module: its neighbours call it directly."""
+
+
+def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
+    """Replace a function of a class or module while the context lasts.
+
+    Raises:
+        WrongSignature: the parameters differ in name, kind or default; `self` may have another name.
+        CompiledFunction: the function is compiled (docs/compiled.md).
+    """
+    if not inspect.isfunction(getattr(owner, name)):
+        raise CompiledFunction(f"{name} is compiled, and so cannot be replaced: ./scripts/compile --clean")
+    static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    is_method = inspect.isclass(owner) and not static
+    wanted, given = (_parameters(each, is_method) for each in (getattr(owner, name), function))
+    if wanted != given:
+        raise WrongSignature(f"{name} takes {wanted}, its replacement {given}")
+    return mock.patch.object(owner, name, staticmethod(function) if static else function)
+
+
+def _parameters(function: Callable[..., Any], is_method: bool) -> list[tuple[str, str, object]]:
+    """Return name, kind and default of each parameter, without `self`."""
+    parameters = [(each.name, each.kind.name, each.default) for each in inspect.signature(function).parameters.values()]
+    return parameters[1:] if is_method else parameters
+
+
+@_rule("identity", _LOSS)
 def _identity() -> Patches:
     """1. A replica is an incarnation of a broker. Without: it is a broker id, in sync even after it restarts empty."""
 
-    def is_alive(image: ClusterImage, incarnation: BrokerIncarnation) -> bool:
-        return image.live_broker(incarnation.broker_id) is not None
+    def end_of(partition: Partition, incarnation: BrokerIncarnation) -> int:
+        follower = partition.followers.get(incarnation.broker_id)
+        return -1 if follower is None else follower.log_end_offset
 
-    yield replaced(ClusterImage, "is_alive", is_alive)
+    yield replaced(
+        ClusterImage, "is_alive", lambda image, incarnation: image.live_broker(incarnation.broker_id) is not None
+    )
     yield replaced(elections, "_may_return", lambda image, incarnation: incarnation.broker_id in image.brokers)
     yield replaced(Partition, "_is_elected", lambda partition, state: True)
-    yield replaced(Partition, "_end_of", _end_of_any_incarnation)
+    yield replaced(Partition, "_end_of", end_of)
 
 
-def _end_of_any_incarnation(partition: Partition, incarnation: BrokerIncarnation) -> int:
-    follower = partition.followers.get(incarnation.broker_id)
-    return -1 if follower is None else follower.log_end_offset
-
-
+@_rule("old-assignments", _LOSS)
 def _old_assignments() -> Patches:
     """2. A broker ignores assignments of its earlier incarnation. Without: it leads those with empty logs."""
     apply, may_lead = ReplicaManager.apply, BrokerLifecycleManager.may_lead
@@ -85,6 +151,7 @@ def _old_assignments() -> Patches:
     yield replaced(BrokerLifecycleManager, "may_lead", lambda own: own.incarnation is None or may_lead(own))
 
 
+@_rule("maximal-isr", _LOSS)
 def _maximal_in_sync_set() -> Patches:
     """3. The high watermark waits for every replica that may be in sync. Without: only for those that certainly are."""
 
@@ -100,6 +167,7 @@ def _maximal_in_sync_set() -> Patches:
     yield replaced(Partition, "_await_in_sync", await_certain)
 
 
+@_rule("min-isr", _LOSS)
 def _min_in_sync() -> Patches:
     """4. Below min.insync.replicas the high watermark stands still. Without: it advances with the replicas left."""
 
@@ -114,16 +182,19 @@ def _min_in_sync() -> Patches:
     yield replaced(Partition, "advance_high_watermark", advance)
 
 
+# Without eligible replicas a partition stays offline after all faults: no record is lost, and none can be written.
+@_rule("elr", {"not-converged"})
 def _eligible_replicas() -> Patches:
     """5. A replica that leaves a too small ISR stays eligible. Without: none is when the last in-sync replica dies."""
     remove_dead = elections._remove_dead
+    yield replaced(
+        elections,
+        "_remove_dead",
+        lambda image, state, min_in_sync: replace(remove_dead(image, state, min_in_sync), elr=()),
+    )
 
-    def forget(image: ClusterImage, state: PartitionState, min_in_sync: int) -> PartitionState:
-        return replace(remove_dead(image, state, min_in_sync), elr=())
 
-    yield replaced(elections, "_remove_dead", forget)
-
-
+@_rule("explicit-unclean", _LOSS)
 def _explicit_unclean_elections() -> Patches:
     """6. Only an operator elects a replica that may lack records. Without: any live replica is elected in the end."""
     elect = elections._elect
@@ -135,6 +206,7 @@ def _explicit_unclean_elections() -> Patches:
     yield replaced(elections, "_elect", elect_any_replica)
 
 
+@_rule("epoch-truncation", _LOSS)
 def _truncation_by_epoch() -> Patches:
     """7. Followers truncate where their epochs diverge from the leader's. Without: at their own high watermark."""
     apply_state = Partition.apply_state
@@ -145,41 +217,40 @@ def _truncation_by_epoch() -> Patches:
         if not partition.is_leader and partition.leader_epoch > before >= 0:
             partition.truncate_to(partition.high_watermark)
 
-    def diverge_never(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
-        return None
-
     yield replaced(Partition, "apply_state", truncating)
-    yield replaced(ReplicaReader, "_diverging_epoch", diverge_never)
+    yield replaced(ReplicaReader, "_diverging_epoch", lambda partition, request: None)
 
 
+@_rule("self-fencing", {"fenced-answer"})
 def _self_fencing() -> Patches:
     """8. A broker stops acting as leader when its lease may have expired. Without: it goes on."""
     yield replaced(BrokerLifecycleManager, "may_lead", lambda registration: registration.incarnation is not None)
 
 
+# The next broker stops while a partition has no other replica: the partition stays offline.
+@_rule("patient-restart", {"not-converged"})
 def _patient_restarts() -> Patches:
     """9. A rolling restart waits for full ISRs after each broker. Without: it restarts the next broker at once."""
 
-    async def at_once(cluster: Restartable, time_limit_ms: float) -> None:
-        return
+    async def at_once(cluster: Restartable, time_limit_ms: float) -> None: ...
 
     yield replaced(Nemesis, "wait_until_in_sync", at_once)
 
 
+@_rule("refused-batches", {"sequence-refused"})
 def _refused_batches() -> Patches:
     """10. Behind a refused batch the later ones of its producer are refused too. Without: the leader takes them."""
-
-    def take(refused: RefusedBatches, records: Buffer, producers: ProducerStates, now_ms: int) -> ErrorCode | None:
-        return None
-
-    yield replaced(RefusedBatches, "waits_for_another", take)
+    yield replaced(RefusedBatches, "waits_for_another", lambda refused, records, producers, now_ms: None)
 
 
+@_rule("slow-clocks", {"fenced-answer"})
 def _slow_clocks() -> Patches:
     """11. A broker whose clock may be slow takes its lease for shorter than it is. Without: for as long as it is."""
     yield replaced(BrokerLifecycleManager, "_certain_ms", lambda own: own._session_timeout_ms)
 
 
+# A replica without its role: it follows no one, or does not lead.
+@_rule("whole-deltas", {"not-converged"})
 def _whole_deltas() -> Patches:
     """12. What differs between two images names each partition that differs. Without: of several it misses the last."""
 
@@ -190,6 +261,8 @@ def _whole_deltas() -> Patches:
     yield replaced(roles, "changed_topics", miss_one)
 
 
+# The follower of a forgotten partition fetches it no more, and leaves the ISR for good.
+@_rule("whole-sessions", {"not-converged", "lost-wake-up"})
 def _whole_sessions() -> Patches:
     """13. A fetch session keeps what it is not told to forget. Without: every tenth request, it loses a partition."""
     forget = FetchSession.forget
@@ -201,6 +274,8 @@ def _whole_sessions() -> Patches:
     yield replaced(FetchSession, "forget", forget_more)
 
 
+# The consumer is served again from where it was before the lost request.
+@_rule("session-epochs", {"nonmonotonic-poll"})
 def _session_epochs() -> Patches:
     """14. A fetch session takes requests in their order. Without: also those behind one that was lost."""
 
@@ -211,11 +286,14 @@ def _session_epochs() -> Patches:
     yield replaced(FetchSession, "expects", expects_any)
 
 
+@_rule("marked-cuts", {"lost-wake-up"})
 def _marked_cuts() -> Patches:
     """15. An event marks its partition in every fetch that reads it. Without: truncations and deletions do not."""
     yield replaced(ReplicaEvents, "log_cut", lambda events, tp: None)
 
 
+# A process that was replaced, and missed the image in which another broker leads, appends what is lost later.
+@_rule("ended-registrations", {"fenced-answer"})
 def _ended_registrations() -> Patches:
     """16. A broker ends when its id was registered again. Without: it takes a new lease for its own, and goes on."""
 
@@ -227,6 +305,7 @@ def _ended_registrations() -> Patches:
     yield replaced(broker_lifecycle, "resume_broker", resume_any)
 
 
+@_rule("replicated-commits", {"lost-commit"})
 def _replicated_commits() -> Patches:
     """17. A commit of offsets is answered once it is replicated. Without: as soon as it is in the leader's log."""
     append = CoordinatorLog.append
@@ -257,11 +336,13 @@ def _replicated_commits() -> Patches:
     yield replaced(CoordinatorLog, "append", append_and_answer)
 
 
+@_rule("current-generations", {"stale-commit"})
 def _current_generations() -> Patches:
     """18. Members commit in the group's generation. Without: also in an earlier one, whatever they own by now."""
     yield replaced(ClassicGroup, "check_generation", lambda group, generation: None)
 
 
+@_rule("whole-loads", {"lost-commit"})
 def _whole_loads() -> Patches:
     """19. A coordinator loads all records of its groups. Without: not those of the last batch."""
 
@@ -287,6 +368,7 @@ class _WithoutLastBatch:
                 offset = header.last_offset + 1
 
 
+@_rule("ended-sessions", {"stale-beat"})
 def _ended_sessions() -> Patches:
     """20. A member whose session is over must join again. Without: its heartbeats are taken as before."""
     beat = ClassicGroups._beat
@@ -301,6 +383,73 @@ def _ended_sessions() -> Patches:
     yield replaced(ClassicGroups, "_beat", beat_always)
 
 
+# The next transaction of the producer goes on where this one was left open, and ends both.
+@_rule("retried-markers", _PARTLY | {"G0", "hanging-transaction"})
+def _retried_markers() -> Patches:
+    """21. A marker is sent until it is written. Without: an attempt is enough, whatever became of it."""
+    answered = MarkerSender._answered
+    yield replaced(
+        MarkerSender,
+        "_answered",
+        lambda sender, each, error_code, why="": answered(sender, each, ErrorCode.NONE, why),
+    )
+
+
+@_rule("last-stable-offset", {"aborted-read", "unstable-read"})
+def _last_stable_offset() -> Patches:
+    """22. Readers under read_committed stop at the first open transaction. Without: at the high watermark."""
+    yield replaced(Log, "last_stable_offset", lambda log, high_watermark: high_watermark)
+
+
+@_rule("producer-epochs", _PARTLY | {"G0", "fenced-write"})
+def _producer_epochs() -> Patches:
+    """23. A producer with an earlier epoch is refused. Without: coordinators and leaders take any epoch."""
+    for module in (partitions, results):
+        yield replaced(module, "check_producer", lambda transaction, producer_id, producer_epoch: None)
+    yield replaced(transaction_guard, "_is_stale", lambda transaction, partition: False)
+    yield replaced(ProducerStates, "_check_epoch", lambda producers, header: None)
+
+
+@_rule("replicated-decisions", _PARTLY | {"G0"})
+def _replicated_decisions() -> Patches:
+    """24. A result takes effect once it is replicated. Without: as soon as it is in the coordinator's own log."""
+
+    def append_and_apply(
+        transitions: Transitions,
+        shard: TransactionShard,
+        records: Mapping[str, NewRecord],
+        state: TransactionState,
+        apply: Callable[[], None],
+        done: Committed,
+        client: str,
+    ) -> None:
+        transactions = [shard.transactions[each] for each in records]
+        for transaction in transactions:
+            transaction.pending = state
+        refused: list[ErrorCode] = []
+        is_appended = transitions._services.log.append(shard.tp, list(records.values()), refused.append, client=client)
+        error_code = ErrorCode.NONE if is_appended else refused[0]
+        transitions._end(shard, transactions, apply, done, error_code)
+
+    yield replaced(Transitions, "_append", append_and_apply)
+
+
+@_rule("truncated-index", {"lost-transaction", "committed-skip", "unequal-replicas"})
+def _truncated_index() -> Patches:
+    """25. A truncated log forgets the transactions that were aborted behind its end. Without: it hides what follows."""
+    yield replaced(AbortedTransactions, "truncate", lambda aborted, offset: None)
+
+
+@_rule("transactional-offsets", {"phantom-commit", "unprocessed-input"})
+def _offsets_with_their_transaction() -> Patches:
+    """26. Offsets of a transaction take effect with its marker. Without: as soon as they are replicated."""
+    append, apply = ShardOffsets.append, ShardOffsets.apply
+    none = NO_PRODUCER_ID
+    yield replaced(ShardOffsets, "append", lambda offsets, changes, producer_id=none: append(offsets, changes))
+    yield replaced(ShardOffsets, "apply", lambda offsets, change, producer_id=none: apply(offsets, change))
+
+
+@_rule("slow-turns", {"lease-while-slow"})
 def _slow_turns() -> Patches:
     """27. Time counts for leases as the event loop makes turns. Without: a beat takes one turn, a heartbeat several."""
 
@@ -319,45 +468,6 @@ def _slow_turns() -> Patches:
             alarms.pop().cancel()
 
     yield replaced(RunningClock, "run", beat_each_turn)
-
-
-_LOSS: Final = frozenset(
-    {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
-)
-"""Records are gone, or others are in their place."""
-
-
-RULES: Final[Mapping[str, Rule]] = {
-    "identity": Rule(_identity, _LOSS),
-    "old-assignments": Rule(_old_assignments, _LOSS),
-    "maximal-isr": Rule(_maximal_in_sync_set, _LOSS),
-    "min-isr": Rule(_min_in_sync, _LOSS),
-    # Without eligible replicas a partition stays offline after all faults: no record is lost, and none can be written.
-    "elr": Rule(_eligible_replicas, frozenset({"not-converged"})),
-    "explicit-unclean": Rule(_explicit_unclean_elections, _LOSS),
-    "epoch-truncation": Rule(_truncation_by_epoch, _LOSS),
-    "self-fencing": Rule(_self_fencing, frozenset({"fenced-answer"})),
-    # The next broker stops while a partition has no other replica: the partition stays offline.
-    "patient-restart": Rule(_patient_restarts, frozenset({"not-converged"})),
-    "refused-batches": Rule(_refused_batches, frozenset({"sequence-refused"})),
-    "slow-clocks": Rule(_slow_clocks, frozenset({"fenced-answer"})),
-    # A replica without its role: it follows no one, or does not lead.
-    "whole-deltas": Rule(_whole_deltas, frozenset({"not-converged"})),
-    # The follower of a forgotten partition fetches it no more, and leaves the ISR for good.
-    "whole-sessions": Rule(_whole_sessions, frozenset({"not-converged", "lost-wake-up"})),
-    # The consumer is served again from where it was before the lost request.
-    "session-epochs": Rule(_session_epochs, frozenset({"nonmonotonic-poll"})),
-    "marked-cuts": Rule(_marked_cuts, frozenset({"lost-wake-up"})),
-    # A process that was replaced, and missed the image in which another broker leads, appends what is lost later.
-    "ended-registrations": Rule(_ended_registrations, frozenset({"fenced-answer"})),
-    "replicated-commits": Rule(_replicated_commits, frozenset({"lost-commit"})),
-    "current-generations": Rule(_current_generations, frozenset({"stale-commit"})),
-    "whole-loads": Rule(_whole_loads, frozenset({"lost-commit"})),
-    "ended-sessions": Rule(_ended_sessions, frozenset({"stale-beat"})),
-    **TRANSACTION_RULES,
-    "slow-turns": Rule(_slow_turns, frozenset({"lease-while-slow"})),
-}
-"""Every rule, by its name on the command line."""
 
 
 def describe(rule: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.metadata.controller import elections
 from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.simulation import mutants, replacing
+from purgatorio.simulation import mutants
 from purgatorio.simulation.checks.checkers import CHECKS, Anomaly
 from purgatorio.simulation.checks.group_checkers import GROUP_CHECKS
 from purgatorio.simulation.checks.internal_errors import INTERNAL_ERROR
@@ -27,8 +27,8 @@ def test_each_mutant_fits_the_code_that_it_replaces(rule: str) -> None:
 
 @replaces_functions
 def test_a_replacement_without_a_parameter_that_callers_pass_is_refused() -> None:
-    with pytest.raises(replacing.WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
-        replacing.replaced(Partition, "advance_high_watermark", lambda partition: True)
+    with pytest.raises(mutants.WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
+        mutants.replaced(Partition, "advance_high_watermark", lambda partition: True)
 
 
 @replaces_functions
@@ -36,16 +36,16 @@ def test_a_replacement_with_another_default_is_refused() -> None:
     def advance(partition: Partition, *, by: int = 0) -> bool:
         return True
 
-    with pytest.raises(replacing.WrongSignature):
-        replacing.replaced(Partition, "advance_high_watermark", advance)
+    with pytest.raises(mutants.WrongSignature):
+        mutants.replaced(Partition, "advance_high_watermark", advance)
 
 
 @replaces_functions
 def test_a_static_method_and_a_function_of_a_module_are_compared_with_all_their_parameters() -> None:
-    with pytest.raises(replacing.WrongSignature):
-        replacing.replaced(ReplicaReader, "_diverging_epoch", lambda request: None)
-    with pytest.raises(replacing.WrongSignature):
-        replacing.replaced(elections, "_may_return", lambda incarnation: True)
+    with pytest.raises(mutants.WrongSignature):
+        mutants.replaced(ReplicaReader, "_diverging_epoch", lambda request: None)
+    with pytest.raises(mutants.WrongSignature):
+        mutants.replaced(elections, "_may_return", lambda incarnation: True)
 
 
 @pytest.mark.parametrize("rule", mutants.RULES)
