@@ -18,7 +18,7 @@ SLOW_LIST: Final = FOLDER / "slow_tests.txt"
 """The tests that take too much CPU for a quick run: `scripts/slow_tests.py` makes it of the times of a run."""
 CI_LIST: Final = FOLDER / "ci_tests.txt"
 """The tests that are left to CI: written by hand."""
-LIMIT_SECONDS: Final = 0.05
+LIMIT_SECONDS: Final = 0.03
 """The CPU time that a quick test may take, with its fixtures."""
 FAR_TOO_SLOW_SECONDS: Final = 0.75
 """In CI a quick test that takes longer fails the run: so much is no noise."""

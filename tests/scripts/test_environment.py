@@ -148,7 +148,7 @@ def test_all_checks_run_and_pytest_comes_last(machine: Machine) -> None:
     stages = [line for line in done.stdout.splitlines() if line.startswith("== ") and not line.endswith(" s")]
     assert stages == ["== lint", "== format", "== types", "== imports", "== tests"]
     assert "mypy \n" in done.stdout
-    assert "pytest -n auto --dist loadfile --part usual --seeds-a-day 5 -k purgatory\n" in done.stdout
+    assert "pytest -n auto --dist loadfile --part usual --seeds-a-day 2 -k purgatory\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("all passed in ")
     assert machine.noted()[-1].endswith(f"--editable {machine.repository}[dev]")
 
