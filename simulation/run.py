@@ -30,10 +30,9 @@ from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.clients.group_clients import GroupClients
 from purgatorio.simulation.clients.group_plan import Surroundings
-from purgatorio.simulation.clients.java_producer import JavaProducer
-from purgatorio.simulation.clients.pipelined import Pace, PipelinedProducer
+from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
+from purgatorio.simulation.clients.transaction_clients import TransactionWriters
 from purgatorio.simulation.clients.transaction_plan import TransactionSurroundings
-from purgatorio.simulation.clients.transaction_writers import TransactionWriters
 from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
 from purgatorio.simulation.world.cluster import SimulatedCluster
@@ -270,7 +269,10 @@ class _Simulation:
     # --- clients ---
 
     def _client(self, name: str) -> Client:
-        return Client(name, self._cluster.addresses, clock=self._clock, rng=self._random())
+        return self._client_of(name, self._random())
+
+    def _client_of(self, name: str, rng: random.Random) -> Client:
+        return Client(name, self._cluster.addresses, clock=self._clock, rng=rng, history=self._history)
 
     def _partitions(self) -> Iterator[tuple[TopicPlan, int]]:
         return ((topic, partition) for topic in self._swarm.topics for partition in range(topic.partitions))
@@ -296,19 +298,16 @@ class _Simulation:
         reader = self._swarm.reader
         if self._swarm.racks:
             reader = replace(reader, rack=f"r{client.rng.randint(1, self._swarm.brokers)}")
-        return Consumer(
-            client, work.topic.name, work.partition, history=self._history, clock=self._clock, reader=reader
-        )
+        return Consumer(client, TopicPartition(work.topic.name, work.partition), reader=reader)
 
     def _producer(self, client: Client, work: _Work, acks: int) -> Producer | PipelinedProducer:
-        swarm, values, history = self._swarm, self._values, self._history
-        clock, pause_ms = self._clock, self._scenario.pause_ms
+        swarm, pause_ms = self._swarm, self._scenario.pause_ms
         output = Output(work.topic.name, work.partition, swarm.compression, work.topic.keys)
         if acks == -1 and swarm.batch_records:
             pace = Pace(pause_ms, swarm.batch_records, swarm.burst, swarm.delivery_timeout_ms)
             kind = JavaProducer if swarm.java else PipelinedProducer
-            return kind(client, output, values=values, history=history, clock=clock, pace=pace)
-        return Producer(client, output, acks=acks, values=values, history=history, clock=clock, pause_ms=pause_ms)
+            return kind(client, output, values=self._values, pace=pace)
+        return Producer(client, output, acks=acks, values=self._values, pause_ms=pause_ms)
 
     def _crash_client(self, name: str) -> None:
         self.loop.node(name).kill()
@@ -323,7 +322,7 @@ class _Simulation:
 
     def _start_groups(self) -> None:
         """Start the members of each group, and a client that observes its committed offsets."""
-        plans, image, clock = self._swarm.groups, self._cluster.image, self._clock
+        plans, image = self._swarm.groups, self._cluster.image
         if not plans:
             return
         rng = self._random()
@@ -333,11 +332,7 @@ class _Simulation:
                 partitions=tuple(TopicPartition(topic.name, partition) for topic, partition in self._partitions()),
                 topic_ids={topic.name: image.topics[topic.name].topic_id for topic in self._swarm.topics},
                 reader=replace(self._swarm.reader, pause_ms=(0.0, 0.0)),
-                history=self._history,
-                clock=clock,
-                new_client=lambda name: Client(
-                    name, self._cluster.addresses, clock=clock, rng=random.Random(rng.random())
-                ),
+                new_client=lambda name: self._client_of(name, random.Random(rng.random())),
                 is_restless=self._is_restless,
                 transactions=self._transactions(self._swarm.output) if plan.transforms else None,
             )
@@ -345,7 +340,7 @@ class _Simulation:
         ]
         if self._swarm.output is not None:
             for plan in plans:
-                self._history.record(GroupTransforms(clock.now_ms(), plan.group_id, self._swarm.output.name))
+                self._history.record(GroupTransforms(self._clock.now_ms(), plan.group_id, self._swarm.output.name))
         self._groups = GroupClients(self._cluster, shared, first=len(self._clients) + 1)
         for name in self._groups.names:
             self._network.place(name, self._swarm.client_latency_ms)
@@ -377,11 +372,7 @@ class _Simulation:
             ),
             values=self._values,
             reader=replace(self._swarm.reader, pause_ms=(0.0, 0.0)),
-            history=self._history,
-            clock=self._clock,
-            new_client=lambda name: Client(
-                name, self._cluster.addresses, clock=self._clock, rng=random.Random(rng.random())
-            ),
+            new_client=lambda name: self._client_of(name, random.Random(rng.random())),
             is_restless=self._is_restless,
             pause_ms=(low_ms * WRITERS_PAUSE, high_ms * WRITERS_PAUSE),
             numbers=self._transaction_numbers,
@@ -424,10 +415,7 @@ class _Simulation:
         readers = [
             Consumer(
                 self._client(f"{name}-{topic.name}-{partition}"),
-                topic.name,
-                partition,
-                history=self._history,
-                clock=self._clock,
+                TopicPartition(topic.name, partition),
                 final=True,
                 reader=Reader(committed=committed),
             )

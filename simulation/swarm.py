@@ -17,8 +17,7 @@ from typing import Any, Final
 from purgatorio.protocol.compression import Compression
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
-from purgatorio.simulation.clients.transaction_plan import TransactionPlan
-from purgatorio.simulation.clients.transaction_requests import OLD, TV1, TV2
+from purgatorio.simulation.clients.transaction_plan import OLD, TV1, TV2, TransactionPlan
 
 SMALL_BYTES: Final = 1024
 NEAR_MS: Final = (0.1, 1.0)

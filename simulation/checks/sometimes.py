@@ -39,7 +39,7 @@ from purgatorio.broker.txn.producers import NO_PRODUCER, Producers
 from purgatorio.broker.txn.requests import TransactionRequests
 from purgatorio.broker.txn.transaction import TransactionShard
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.simulation.clients.java_producer import JavaProducer
+from purgatorio.simulation.clients.pipelined import JavaProducer
 from purgatorio.simulation.history.history import Event, History, TopicRecreated
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
 from purgatorio.simulation.world.store import WatchedStore

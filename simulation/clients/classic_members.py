@@ -94,7 +94,7 @@ class ClassicMember(GroupMember):
     async def _beat(self) -> None:
         if self._generation <= 0:
             return
-        generation, asked_ms = self._generation, self._shared.clock.now_ms()
+        generation, asked_ms = self._generation, self._client.clock.now_ms()
         request = HeartbeatRequest(
             group_id=self._shared.plan.group_id,
             generation_id=generation,
@@ -108,10 +108,7 @@ class ClassicMember(GroupMember):
             return
         if self._shared.plan.protocol == "mixed":
             return  # its generation is its own member epoch: others may be ahead
-        now_ms = self._shared.clock.now_ms()
-        self._shared.history.record(
-            GroupBeat(now_ms, self._shared.plan.group_id, self._client.name, generation, asked_ms)
-        )
+        self._client.record(GroupBeat, self._shared.plan.group_id, self._client.name, generation, asked_ms)
 
     def _is_refused(self, error_code: int) -> bool:
         """Return whether a request was refused; the member then gives up all partitions, and joins again.

@@ -1,16 +1,17 @@
 """Simulated clients, which speak the wire protocol to the brokers, and a simple producer that records a history.
 
-The pipelined producer and the consumer are in `purgatorio.simulation.clients.pipelined` and `.consumers`.
+The pipelined producers and the consumer are in `purgatorio.simulation.clients.pipelined` and `.consumers`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api import ApiKey
@@ -21,7 +22,7 @@ from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.records import Record, build_batch
-from purgatorio.simulation.history.history import Acked, Failed, History, Sent, Unknown
+from purgatorio.simulation.history.history import Acked, Event, Failed, History, Sent, Unknown
 
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
@@ -32,7 +33,13 @@ GROUP, TRANSACTION = 0, 1
 REQUEST_TIMEOUT_MS: Final = 1_500
 RETRY_BACKOFF_MS: Final = (20, 120)
 
+ALL_REPLICAS: Final = -1
 NETWORK_ERRORS = (OSError, TimeoutError, ProtocolError)
+WRITTEN: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+NOT_WRITTEN: Final = (ErrorCode.NOT_ENOUGH_REPLICAS,)
+"""Brokers answer this error before they append. UNKNOWN_TOPIC_OR_PARTITION may come after that, as may others:
+NOT_LEADER_OR_FOLLOWER if the leader changes while the request is parked."""
+P = ParamSpec("P")
 
 
 class Unavailable(Exception):
@@ -47,8 +54,25 @@ class Leader:
     epoch: int
 
 
+@dataclass(slots=True)
+class Attempt:
+    """What came of sending a batch once.
+
+    Attributes:
+        code: NETWORK_EXCEPTION if there was no answer.
+        reason: the code's name, or more if there was no answer.
+        leader: that it was sent to, if there was one.
+        offset: of its first value; negative if the response did not give it.
+    """
+
+    code: ErrorCode
+    reason: str
+    leader: Leader | None
+    offset: int = -1
+
+
 class Client:
-    """Connections and metadata of one client.
+    """Connections and metadata of one client, and what it tells the history.
 
     Args:
         name: the client id.
@@ -56,13 +80,32 @@ class Client:
         rng: spreads retries over time and brokers.
     """
 
-    def __init__(self, name: str, bootstrap: list[tuple[str, int]], *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, name: str, bootstrap: list[tuple[str, int]], *, clock: Clock, rng: random.Random, history: History
+    ) -> None:
         self.name = name
         self.rng = rng
+        self.clock = clock
+        self.history = history
         self._bootstrap = bootstrap
-        self._clock = clock
         self._addresses: dict[int, tuple[str, int]] = {}
         self._connections: dict[int, PeerConnection] = {}
+        self._leaders: dict[TopicPartition, Leader] = {}  # those that took the last batch
+
+    def record(self, kind: Callable[Concatenate[int, P], Event], *args: P.args, **options: P.kwargs) -> None:
+        """Record an event of this moment."""
+        self.history.record(kind(self.clock.now_ms(), *args, **options))
+
+    def record_acked(self, partition: str, values: Sequence[int], offset: int, acks: int, leader: Leader) -> None:
+        """Record that a leader acknowledged a batch, at this offset; negative: the response did not give it."""
+        for nth, value in enumerate(values):
+            at = offset + nth if offset >= 0 else -1
+            self.record(Acked, self.name, partition, value, at, acks, leader.broker_id, leader.epoch)
+
+    def record_given_up(self, partition: str, values: Sequence[int], reason: str, *, maybe_written: bool) -> None:
+        """Record that a batch is given up."""
+        for value in values:
+            self.record(Unknown if maybe_written else Failed, self.name, partition, value, reason)
 
     async def back_off(self) -> None:
         """Wait for a random retry backoff."""
@@ -83,7 +126,9 @@ class Client:
             connection = self._connections[broker_id] = await self._connect(address)
         return connection
 
-    async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int) -> Any:
+    async def ask(
+        self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int = REQUEST_TIMEOUT_MS
+    ) -> Any:
         """Send a request to a broker over the client's connection to it, and return the response.
 
         Raises:
@@ -112,19 +157,19 @@ class Client:
                 connection.close()
         raise Unavailable("no broker answers")
 
-    async def leader(self, topic: str, partition: int) -> Leader:
+    async def leader(self, tp: TopicPartition) -> Leader:
         """Look up the leader of a partition.
 
         Raises:
             Unavailable: the partition has no leader, or no broker answers.
         """
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=tp.topic)], allow_auto_topic_creation=False)
         response: MetadataResponse = await self.ask_any(ApiKey.METADATA, METADATA_VERSION, request)
         self._addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         for found in response.topics[0].partitions:
-            if found.partition_index == partition and found.leader_id in self._addresses:
+            if found.partition_index == tp.partition and found.leader_id in self._addresses:
                 return Leader(found.leader_id, found.leader_epoch)
-        raise Unavailable(f"{topic}-{partition} has no leader")
+        raise Unavailable(f"{tp} has no leader")
 
     async def coordinator(self, key: str, key_type: int = GROUP) -> int:
         """Look up the broker that coordinates a group or a transactional id.
@@ -141,13 +186,73 @@ class Client:
         broker_id: int = found.node_id
         return broker_id
 
+    async def producer_id(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
+        """Get a producer id and epoch, or the next epoch of the ones given.
+
+        Raises:
+            Unavailable: no broker gives one.
+        """
+        request = InitProducerIdRequest(transactional_id=None, producer_id=producer_id, producer_epoch=epoch)
+        response = await self.ask_any(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
+        if response.error_code:
+            raise Unavailable(ErrorCode(response.error_code).name)
+        return response.producer_id, response.producer_epoch
+
+    async def deliver(
+        self, output: Output, values: Sequence[int], build: Callable[[], bytes], give_up_ms: float, **options: Any
+    ) -> ErrorCode:
+        """Send a batch until it is written, refused for good or out of time; record and return the outcome.
+
+        Args:
+            build: makes the batch.
+            options: see `_attempt`.
+        """
+        maybe_written = False
+        while True:
+            attempt = await self._attempt(output, build, **options)
+            code, leader = attempt.code, attempt.leader
+            if leader is not None and code in WRITTEN:
+                self.record_acked(output.name, values, attempt.offset, options["acks"], leader)
+                return ErrorCode.NONE
+            maybe_written |= leader is not None and code not in NOT_WRITTEN
+            if not code.retriable or self.clock.now_ms() >= give_up_ms:
+                self.record_given_up(output.name, values, attempt.reason, maybe_written=maybe_written)
+                return code
+            await self.back_off()
+
+    async def _attempt(
+        self,
+        output: Output,
+        build: Callable[[], bytes],
+        *,
+        acks: int,
+        version: int = PRODUCE_VERSION,
+        transactional_id: str | None = None,
+        timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> Attempt:
+        leader: Leader | None = None
+        try:
+            leader = self._leaders.pop(output.tp, None) or await self.leader(output.tp)
+            request = output.request(build(), acks, transactional_id)
+            answer = await self.ask(leader.broker_id, ApiKey.PRODUCE, version, request, timeout_ms=timeout_ms)
+        except (*NETWORK_ERRORS, Unavailable) as error:
+            code = ErrorCode.NETWORK_EXCEPTION
+            told = code.name if transactional_id is not None else str(error) if leader is None else repr(error)
+            return Attempt(code, told, leader)
+        partition = answer.responses[0].partition_responses[0]
+        code = ErrorCode(partition.error_code)
+        if code is not ErrorCode.NONE:
+            return Attempt(code, code.name, leader)
+        self._leaders[output.tp] = leader
+        return Attempt(code, code.name, leader, partition.base_offset)
+
     def close(self) -> None:
         """Close all connections."""
         for connection in self._connections.values():
             connection.close()
 
     async def _connect(self, address: tuple[str, int]) -> PeerConnection:
-        connection = PeerConnection(self._clock, client_id=self.name)
+        connection = PeerConnection(self.clock, client_id=self.name)
         try:
             await connection.connect(*address, timeout_ms=REQUEST_TIMEOUT_MS)
         except BaseException:
@@ -170,9 +275,14 @@ class Output:
     keys: int = 0
 
     @property
+    def tp(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def name(self) -> str:
         """The partition's name in the history."""
-        return f"{self.topic}-{self.partition}"
+        return str(self.tp)
 
     def batch(
         self,
@@ -214,8 +324,6 @@ class Producer:
     With acks=-1 it is idempotent and retries each value until `delivery_timeout_ms`; with acks=1 it tries once.
 
     Args:
-        values: the values to send.
-        history: records the sends and their outcomes.
         pause_ms: the range of the wait between two values.
     """
 
@@ -226,134 +334,47 @@ class Producer:
         *,
         acks: int,
         values: Iterator[int],
-        history: History,
-        clock: Clock,
         delivery_timeout_ms: int = 8_000,
         pause_ms: tuple[float, float],
     ) -> None:
         self._client = client
         self._output = output
-        self._name = output.name
         self._acks = acks
         self._values = values
-        self._history = history
-        self._clock = clock
-        self._delivery_timeout_ms = delivery_timeout_ms
+        self._delivery_timeout_ms = delivery_timeout_ms if acks == -1 else 0
         self._pause_ms = pause_ms
-        self._producer_id, self._producer_epoch = -1, -1
+        self._producer = -1, -1
         self._next_sequence = 0
         self._sent = 0
-        self._leader: Leader | None = None
 
     async def run(self, stopped: Callable[[], bool]) -> None:
         """Send values until `stopped`; the current value is finished first."""
         try:
             while not stopped():
-                if self._acks == -1 and self._producer_id < 0 and not await self._identify():
-                    await self._client.back_off()
-                    continue
+                if self._acks == -1 and self._producer[0] < 0:
+                    try:
+                        self._producer, self._next_sequence = await self._client.producer_id(), 0
+                    except Unavailable:
+                        await self._client.back_off()
+                        continue
                 await self._send(next(self._values))
                 await asyncio.sleep(self._client.rng.uniform(*self._pause_ms) / 1000)
         finally:
             self._client.close()
 
-    async def _identify(self) -> bool:
-        """Get a producer id, and return whether that succeeded."""
-        request = InitProducerIdRequest(transactional_id=None)
-        try:
-            response = await self._client.ask_any(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
-        except Unavailable:
-            return False
-        if response.error_code:
-            return False
-        self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
-        self._next_sequence = 0
-        return True
-
     async def _send(self, value: int) -> None:
         """Send one value, and record the outcome."""
-        name, producer, history, clock = self._name, self._client.name, self._history, self._clock
-        history.record(Sent(clock.now_ms(), producer, name, value, self._sent))
+        client, output = self._client, self._output
+        client.record(Sent, client.name, output.name, value, self._sent)
         self._sent += 1
-        give_up_ms = clock.now_ms() + (self._delivery_timeout_ms if self._acks == -1 else 0)
-        maybe_written, reason = False, "no attempt"
-        while True:
-            outcome = await self._attempt(value)
-            if isinstance(outcome, _Written):
-                leader = outcome.leader
-                history.record(
-                    Acked(
-                        clock.now_ms(),
-                        producer,
-                        name,
-                        value,
-                        outcome.offset,
-                        self._acks,
-                        leader.broker_id,
-                        leader.epoch,
-                    )
-                )
-                self._next_sequence += 1
-                return
-            maybe_written = maybe_written or outcome.maybe_written
-            reason = outcome.reason
-            if outcome.fatal or clock.now_ms() >= give_up_ms:
-                break
-            await self._client.back_off()
-        end = Unknown if maybe_written else Failed
-        history.record(end(clock.now_ms(), producer, name, value, reason))
-        # With the same producer id, brokers would see a gap before the next value, or a duplicate of this one.
-        self._producer_id = -1
 
-    async def _attempt(self, value: int) -> _Written | _Refused:
-        """Send once, and return where the value was written, or the reason for the failure."""
-        client = self._client
-        try:
-            leader = self._leader or await client.leader(self._output.topic, self._output.partition)
-        except Unavailable as error:
-            return _Refused(str(error))
-        self._leader = None
-        producer = self._producer_id, self._producer_epoch
-        batch = self._output.batch([value], self._clock.wall_ms(), producer=producer, sequence=self._next_sequence)
-        request = self._output.request(batch, self._acks)
-        try:
-            response = await client.ask(
-                leader.broker_id, ApiKey.PRODUCE, PRODUCE_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
-            )
-        except (*NETWORK_ERRORS, Unavailable) as error:
-            return _Refused(repr(error), maybe_written=True)
-        answer = response.responses[0].partition_responses[0]
-        code = ErrorCode(answer.error_code)
-        if code is ErrorCode.NONE:
-            self._leader = leader
-            return _Written(answer.base_offset, leader)
-        if code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            return _Written(-1, leader)
-        return _Refused(code.name, maybe_written=code not in NOT_WRITTEN, fatal=not code.retriable)
+        def build() -> bytes:
+            wall_ms = client.clock.wall_ms()
+            return output.batch([value], wall_ms, producer=self._producer, sequence=self._next_sequence)
 
-
-# The broker answers this error before it appends. UNKNOWN_TOPIC_OR_PARTITION may come after that, as may others.
-NOT_WRITTEN: Final = (ErrorCode.NOT_ENOUGH_REPLICAS,)
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """The offset of an acknowledged value (−1 if the response did not give it), and the leader that answered."""
-
-    offset: int
-    leader: Leader
-
-
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    """The reason for a failed attempt.
-
-    Attributes:
-        maybe_written: whether the record may be in the log nevertheless. NOT_LEADER_OR_FOLLOWER may come after the
-            append, if the leader changes while the request is parked.
-        fatal: whether a retry is useless.
-    """
-
-    reason: str
-    maybe_written: bool = False
-    fatal: bool = False
+        give_up_ms = client.clock.now_ms() + self._delivery_timeout_ms
+        if await client.deliver(output, [value], build, give_up_ms, acks=self._acks) is ErrorCode.NONE:
+            self._next_sequence += 1
+        else:
+            # With the same producer id, brokers would see a gap before the next value, or a duplicate of this one.
+            self._producer = -1, -1

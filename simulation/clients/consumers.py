@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_session import next_epoch
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import ErrorCode
@@ -30,8 +30,8 @@ from purgatorio.protocol.messages.fetch import (
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
-from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Leader, Unavailable
-from purgatorio.simulation.history.history import Assigned, Drained, History, Polled, TxnDrained, TxnMarker, TxnPolled
+from purgatorio.simulation.clients.clients import NETWORK_ERRORS, Client, Leader, Unavailable
+from purgatorio.simulation.history.history import Assigned, Drained, Polled, TxnDrained, TxnMarker, TxnPolled
 
 FETCH_VERSION: Final = 12
 LIST_OFFSETS_VERSION: Final = 7
@@ -105,22 +105,16 @@ class Consumer:
     def __init__(
         self,
         client: Client,
-        topic: str,
-        partition: int,
+        tp: TopicPartition,
         *,
-        history: History,
-        clock: Clock,
         final: bool = False,
         reader: Reader | None = None,
         start: int = -1,
         took: Took = lambda records: None,
     ) -> None:
         self._client = client
-        self._topic = topic
-        self._partition = partition
-        self._name = f"{topic}-{partition}"
-        self._history = history
-        self._clock = clock
+        self._tp = tp
+        self._name = str(tp)
         self._final = final
         self._reader = reader or Reader()
         self._took = took
@@ -128,7 +122,7 @@ class Consumer:
         self._position = self._start = start
         self._last_epoch = -1
         if start >= 0:
-            history.record(Assigned(clock.now_ms(), client.name, self._name, start))
+            client.record(Assigned, client.name, self._name, start)
         self._sessions: dict[int, ReaderSession] = {}
 
     @property
@@ -141,7 +135,7 @@ class Consumer:
         try:
             while not stopped():
                 try:
-                    leader = await self._client.leader(self._topic, self._partition)
+                    leader = await self._client.leader(self._tp)
                     if self._position < 0:
                         await self._assign(leader, EARLIEST)
                     await self._read_from(leader, stopped)
@@ -158,17 +152,15 @@ class Consumer:
         self._position = await self._offset(leader, timestamp)
         self._start = self._position
         self._last_epoch = -1
-        self._history.record(Assigned(self._clock.now_ms(), self._client.name, self._name, self._position, reset))
+        self._client.record(Assigned, self._client.name, self._name, self._position, reset)
 
     async def _offset(self, leader: Leader, timestamp: int, isolation_level: int = READ_UNCOMMITTED) -> int:
         question = ListOffsetsPartition(
-            partition_index=self._partition, current_leader_epoch=leader.epoch, timestamp=timestamp
+            partition_index=self._tp.partition, current_leader_epoch=leader.epoch, timestamp=timestamp
         )
-        topic = ListOffsetsTopic(name=self._topic, partitions=[question])
+        topic = ListOffsetsTopic(name=self._tp.topic, partitions=[question])
         request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[topic])
-        response = await self._client.ask(
-            leader.broker_id, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
-        )
+        response = await self._client.ask(leader.broker_id, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
         answer = response.topics[0].partitions[0]
         if answer.error_code:
             raise Unavailable(ErrorCode(answer.error_code).name)
@@ -182,7 +174,7 @@ class Consumer:
             if end_offset is not None and self._position >= end_offset:
                 await self._drained(leader, end_offset)
                 return
-            asked_ms = self._clock.now_ms()
+            asked_ms = self._client.clock.now_ms()
             broker_id = leader.broker_id if self._near < 0 else self._near
             data = await self._fetch(broker_id, leader)
             if broker_id != leader.broker_id and data.error_code:
@@ -207,14 +199,13 @@ class Consumer:
         """Record that the final reader is at the end."""
         if self._reader.committed:
             high_watermark = await self._offset(leader, LATEST)
-            drained = TxnDrained(self._clock.now_ms(), self._name, self._start, end_offset, high_watermark)
-            self._history.record(drained)
+            self._client.record(TxnDrained, self._name, self._start, end_offset, high_watermark)
         else:
-            self._history.record(Drained(self._clock.now_ms(), self._name, self._start, end_offset))
+            self._client.record(Drained, self._name, self._start, end_offset)
 
     async def _fetch(self, broker_id: int, leader: Leader) -> PartitionData:
         partition = FetchPartition(
-            partition=self._partition,
+            partition=self._tp.partition,
             current_leader_epoch=leader.epoch,
             fetch_offset=self._position,
             last_fetched_epoch=self._last_epoch,
@@ -228,17 +219,15 @@ class Consumer:
             rack_id=self._reader.rack,
         )
         session = self._sessions.setdefault(broker_id, ReaderSession()) if self._reader.sessions else ReaderSession()
-        session.fill_in(request, self._topic, partition)
+        session.fill_in(request, self._tp.topic, partition)
         if not self._reader.sessions:
             request.session_epoch = FINAL_EPOCH
-        response: FetchResponse = await self._client.ask(
-            broker_id, ApiKey.FETCH, FETCH_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS
-        )
+        response: FetchResponse = await self._client.ask(broker_id, ApiKey.FETCH, FETCH_VERSION, request)
         session.answered(response)
         if response.error_code:
             raise Unavailable(ErrorCode(response.error_code).name)
         if not response.responses:  # nothing to tell
-            return PartitionData(partition_index=self._partition, high_watermark=-1, records=b"")
+            return PartitionData(partition_index=self._tp.partition, high_watermark=-1, records=b"")
         return response.responses[0].partitions[0]
 
     def _take(self, data: PartitionData, broker_id: int, leader: Leader, asked_ms: int) -> bool:
@@ -277,37 +266,17 @@ class Consumer:
         if not marker.committed:
             aborted.discard(header.producer_id)
         if not self._reader.committed:
-            event = TxnMarker(
-                self._clock.now_ms(),
-                self._client.name,
-                self._name,
-                header.base_offset,
-                header.producer_id,
-                header.producer_epoch,
-                marker.committed,
-                self._final,
-            )
-            self._history.record(event)
+            producer = header.producer_id, header.producer_epoch
+            where = self._client.name, self._name, header.base_offset
+            self._client.record(TxnMarker, *where, *producer, marker.committed, self._final)
 
     def _record(
         self, records: tuple[tuple[int, int], ...], data: PartitionData, broker_id: int, leader: Leader, asked_ms: int
     ) -> None:
-        now_ms, name = self._clock.now_ms(), self._client.name
+        told = self._client.name, self._name, records
         if self._reader.committed:
             offsets = data.last_stable_offset, data.high_watermark
-            self._history.record(TxnPolled(now_ms, name, self._name, records, *offsets, self._final, broker_id))
+            self._client.record(TxnPolled, *told, *offsets, self._final, broker_id)
             return
-        self._history.record(
-            Polled(
-                now_ms,
-                name,
-                self._name,
-                records,
-                data.high_watermark,
-                self._final,
-                broker_id,
-                leader.epoch,
-                broker_id != leader.broker_id,
-                asked_ms,
-            )
-        )
+        broker = broker_id, leader.epoch, broker_id != leader.broker_id
+        self._client.record(Polled, *told, data.high_watermark, self._final, *broker, asked_ms)

@@ -12,9 +12,8 @@ from typing import Final
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.simulation.clients.classic_members import ClassicMember
 from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS
-from purgatorio.simulation.clients.committed_offsets import OffsetObserver
 from purgatorio.simulation.clients.consumer_members import ConsumerMember
-from purgatorio.simulation.clients.group_members import GroupMember
+from purgatorio.simulation.clients.group_members import GroupMember, OffsetObserver
 from purgatorio.simulation.clients.group_plan import (
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,

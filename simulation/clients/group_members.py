@@ -4,7 +4,7 @@ A member reads the partitions that it owns from their committed offsets, and com
 members do in bad times: it leaves and comes back, it is silent for longer than its session, and a commit of its arrives
 after the rebalance that took the partition from it.
 
-Members of a group that transforms commit what they have read with what they make of it (`simulation.transformers`).
+Members of a group that transforms commit what they have read with what they make of it (`transaction_clients`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import asyncio
 import contextlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -25,15 +24,20 @@ from purgatorio.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from purgatorio.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
 from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Unavailable
-from purgatorio.simulation.clients.committed_offsets import read_offsets
-from purgatorio.simulation.clients.consumers import Consumer
+from purgatorio.simulation.clients.consumers import Consumer, Took
 from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, Surroundings
-from purgatorio.simulation.clients.transaction_requests import Membership
-from purgatorio.simulation.clients.transformers import NotProcessed, Transformer
-from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted
+from purgatorio.simulation.clients.transaction_clients import NotProcessed, Transformer
+from purgatorio.simulation.clients.transaction_plan import Membership
+from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted, OffsetRead
 
 OFFSET_COMMIT_VERSION: Final = 9
+OFFSET_FETCH_VERSION: Final = 9
 BEAT_PAUSE_MS: Final = (150, 450)
 NOT_MEMBER: Final = -1
 """The generation of a client that is no member."""
@@ -50,13 +54,70 @@ NOT_WRITTEN: Final = (
 """The coordinator answers these to a commit before it appends. NOT_COORDINATOR may come after that, as may others."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """What a member commits, and as whom; one that comes late does so in a generation that is over."""
+async def read_offsets(
+    client: Client,
+    coordinator: int,
+    shared: Surroundings,
+    partitions: Sequence[TopicPartition],
+    *,
+    member_id: str | None = None,
+    epoch: int = -1,
+) -> dict[TopicPartition, int]:
+    """Ask for the committed offsets of partitions, and record them; -1: there is none.
 
-    member_id: str
-    generation: int
-    offsets: dict[TopicPartition, int]
+    Raises:
+        Unavailable: the broker does not give them now.
+        OSError, TimeoutError, ProtocolError: the broker did not answer.
+    """
+    topics = [OffsetFetchRequestTopics(name=tp.topic, partition_indexes=[tp.partition]) for tp in partitions]
+    group_id = shared.plan.group_id
+    group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+    if member_id is not None:
+        group.member_id, group.member_epoch = member_id, epoch
+    asked_ms = client.clock.now_ms()
+    response = await client.ask(
+        coordinator,
+        ApiKey.OFFSET_FETCH,
+        OFFSET_FETCH_VERSION,
+        # Behind a transaction that is not over, the group coordinator answers UNSTABLE_OFFSET_COMMIT (KIP-447).
+        OffsetFetchRequest(groups=[group], require_stable=shared.transactions is not None),
+    )
+    answer = response.groups[0]
+    codes = [answer.error_code, *(each.error_code for topic in answer.topics for each in topic.partitions)]
+    if any(codes):
+        raise Unavailable(str([ErrorCode(code).name for code in codes if code]))
+    offsets = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            tp = TopicPartition(topic.name, each.partition_index)
+            offsets[tp] = each.committed_offset
+            client.record(OffsetRead, group_id, str(tp), each.committed_offset, asked_ms)
+    return offsets
+
+
+class OffsetObserver:
+    """Reads the committed offsets of a group again and again, as monitors of consumer lag do."""
+
+    def __init__(self, client: Client, shared: Surroundings) -> None:
+        self._client = client
+        self._shared = shared
+
+    async def run(self, stopped: Callable[[], bool]) -> None:
+        """Read until `stopped`, and once more after that."""
+        coordinator, last = -1, False
+        try:
+            while not last:
+                last = stopped()
+                try:
+                    if coordinator < 0:
+                        coordinator = await self._client.coordinator(self._shared.plan.group_id)
+                    await read_offsets(self._client, coordinator, self._shared, self._shared.partitions)
+                    await asyncio.sleep(self._client.rng.uniform(0.1, 0.4))
+                except (*NETWORK_ERRORS, Unavailable):
+                    coordinator, last = -1, False
+                    await self._client.back_off()
+        finally:
+            self._client.close()
 
 
 class GroupMember(ABC):
@@ -85,7 +146,7 @@ class GroupMember(ABC):
         self._readers: dict[TopicPartition, tuple[Consumer, asyncio.Task[None]]] = {}
         self._unread: dict[TopicPartition, None] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._late: _Commit | None = None
+        self._late: tuple[Membership, dict[TopicPartition, int]] | None = None
         self._transformer: Transformer | None = None
         if shared.transactions is not None:
             self._transformer = Transformer(client.name, shared.transactions, transactional_id, self._rng)
@@ -188,8 +249,8 @@ class GroupMember(ABC):
     # --- partitions ---
 
     @property
-    def _identity(self) -> str:
-        return self._instance_id or self._member_id
+    def _membership(self) -> Membership:
+        return Membership(self._shared.plan.group_id, self._generation, self._member_id, self._instance_id)
 
     def _recorded(self, generation: int) -> int:
         """Return the generation for the history.
@@ -202,16 +263,8 @@ class GroupMember(ABC):
     def _told(self, partitions: Iterable[TopicPartition]) -> None:
         """Record what the member owns from now on."""
         names = tuple(sorted(str(tp) for tp in partitions))
-        self._shared.history.record(
-            GroupAssigned(
-                self._shared.clock.now_ms(),
-                self._shared.plan.group_id,
-                self._client.name,
-                self._identity,
-                self._recorded(self._generation),
-                names,
-            )
-        )
+        group_id, generation = self._shared.plan.group_id, self._recorded(self._generation)
+        self._client.record(GroupAssigned, group_id, self._client.name, self._membership.identity, generation, names)
 
     def _take_over(self, partitions: Iterable[TopicPartition]) -> None:
         for tp in partitions:
@@ -223,7 +276,7 @@ class GroupMember(ABC):
         partitions = list(partitions)
         positions = self._positions(partitions)
         if positions and self._transformer is None and self._rng.random() < 0.3:
-            self._late = _Commit(self._member_id, self._generation, positions)
+            self._late = self._membership, positions
         for tp in partitions:
             self._unread.pop(tp, None)
             self._committed.pop(tp, None)
@@ -250,18 +303,9 @@ class GroupMember(ABC):
         )
         for tp in wanted:
             self._unread.pop(tp)
+            took: Took = (lambda records: None) if self._transformer is None else self._transformer.took(tp)
             client = self._shared.new_client(self._client.name)
-            shared = self._shared
-            consumer = Consumer(
-                client,
-                tp.topic,
-                tp.partition,
-                history=shared.history,
-                clock=shared.clock,
-                reader=shared.reader,
-                start=offsets[tp],
-                took=(lambda records: None) if self._transformer is None else self._transformer.took(tp),
-            )
+            consumer = Consumer(client, tp, reader=self._shared.reader, start=offsets[tp], took=took)
             reading = consumer.run(lambda: False)
             # Its context is that of this task: the reader belongs to this client's node.
             task = asyncio.get_running_loop().create_task(reading, name=f"{self._client.name} reads {tp}")
@@ -277,7 +321,7 @@ class GroupMember(ABC):
         positions = self._positions(self._readers)
         new = {tp: offset for tp, offset in positions.items() if offset != self._committed.get(tp, 0)}
         if new and self._generation > 0:
-            code = await self._send_commit(_Commit(self._member_id, self._generation, new), self._instance_id)
+            code = await self._send_commit(self._membership, new)
             if code is ErrorCode.NONE:
                 self._committed |= {tp: offset for tp, offset in new.items() if tp in self._readers}
 
@@ -285,9 +329,8 @@ class GroupMember(ABC):
         """Process what has been read; if that fails, begin to read at the committed offsets again."""
         if self._generation <= 0:
             return
-        membership = Membership(self._shared.plan.group_id, self._generation, self._member_id, self._instance_id)
         try:
-            offsets = await transformer.process(self._positions(self._readers), self._committed, membership)
+            offsets = await transformer.process(self._positions(self._readers), self._committed, self._membership)
         except NotProcessed:
             for tp in list(self._readers):
                 self._stop_to_read(tp)
@@ -299,15 +342,15 @@ class GroupMember(ABC):
     async def _send_late_commit(self) -> None:
         late, self._late = self._late, None
         if late is not None and self._shared.is_restless():
-            await self._send_commit(late, self._instance_id)
+            await self._send_commit(*late)
 
-    async def _send_commit(self, commit: _Commit, instance_id: str | None) -> ErrorCode:
-        """Commit offsets, and record the outcome for each partition."""
+    async def _send_commit(self, as_member: Membership, offsets: Mapping[TopicPartition, int]) -> ErrorCode:
+        """Commit offsets, and record the outcome for each partition; a late commit has a generation that is over."""
         request = OffsetCommitRequest(
-            group_id=self._shared.plan.group_id,
-            generation_id_or_member_epoch=commit.generation,
-            member_id=commit.member_id,
-            group_instance_id=instance_id,
+            group_id=as_member.group,
+            generation_id_or_member_epoch=as_member.generation,
+            member_id=as_member.member_id,
+            group_instance_id=as_member.instance_id,
             topics=[
                 OffsetCommitRequestTopic(
                     name=tp.topic,
@@ -317,29 +360,19 @@ class GroupMember(ABC):
                         )
                     ],
                 )
-                for tp, offset in commit.offsets.items()
+                for tp, offset in offsets.items()
             ],
         )
-        asked_ms = self._shared.clock.now_ms()
+        asked_ms, outcome = self._client.clock.now_ms(), "unknown"
         try:
             response = await self._ask(ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
-        except BaseException as error:
+            code = ErrorCode(response.topics[0].partitions[0].error_code)
+            outcome = "acked" if code is ErrorCode.NONE else "refused" if code in NOT_WRITTEN else "unknown"
+        except NETWORK_ERRORS as error:
+            raise Unavailable(repr(error)) from error
+        finally:
             # Also if this client is killed meanwhile: its request may still arrive.
-            self._record_commit(commit, asked_ms, "unknown")
-            if isinstance(error, NETWORK_ERRORS):
-                raise Unavailable(repr(error)) from error
-            raise
-        code = ErrorCode(response.topics[0].partitions[0].error_code)
-        outcome = "acked" if code is ErrorCode.NONE else "refused" if code in NOT_WRITTEN else "unknown"
-        self._record_commit(commit, asked_ms, outcome)
+            who = as_member.group, as_member.identity, self._recorded(as_member.generation)
+            for tp, offset in offsets.items():
+                self._client.record(OffsetCommitted, *who, str(tp), offset, asked_ms, outcome)
         return code
-
-    def _record_commit(self, commit: _Commit, asked_ms: int, outcome: str) -> None:
-        shared = self._shared
-        now_ms, generation = shared.clock.now_ms(), self._recorded(commit.generation)
-        for tp, offset in commit.offsets.items():
-            identity = self._instance_id or commit.member_id
-            group_id = shared.plan.group_id
-            shared.history.record(
-                OffsetCommitted(now_ms, group_id, identity, generation, str(tp), offset, asked_ms, outcome)
-            )

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.time.clock import Clock
 from purgatorio.simulation.clients.clients import Client
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.transaction_plan import TransactionSurroundings
-from purgatorio.simulation.history.history import History
 
 SESSION_TIMEOUT_MS: Final = 2_000
 REBALANCE_TIMEOUT_MS: Final = 2_500
@@ -55,8 +53,6 @@ class Surroundings:
     partitions: tuple[TopicPartition, ...]
     topic_ids: dict[str, bytes]
     reader: Reader
-    history: History
-    clock: Clock
     new_client: Callable[[str], Client]
     is_restless: Callable[[], bool]
     transactions: TransactionSurroundings | None = None

@@ -1,6 +1,4 @@
-"""A simulated idempotent producer with several requests in flight, which treats errors as librdkafka does.
-
-`purgatorio.simulation.clients.java_producer` has one that treats them as Java's does.
+"""Simulated idempotent producers with several requests in flight, which treat errors as librdkafka or Java's client do.
 
 librdkafka (2.x) keeps up to five Produce requests of a partition in flight, and their order through retries:
 
@@ -8,6 +6,16 @@ librdkafka (2.x) keeps up to five Produce requests of a partition in flight, and
 * After OUT_OF_ORDER_SEQUENCE_NUMBER ("skipped sequence numbers") it waits for the other answers, gets a new producer
   epoch, and sends all that is not acknowledged again from sequence 0. What a broker has written all the same is then
   written twice. So no broker should ever give that answer to this producer; if one does, the history says so.
+
+Java's producer (3.x and 4.x; KIP-360, KIP-654) differs from librdkafka in what it does about sequences:
+
+* OUT_OF_ORDER_SEQUENCE_NUMBER for a batch that is not the oldest one is retried as it is: the oldest one is missing.
+* A batch that it gives up leaves a gap. It then sends nothing new until each batch behind the gap is acknowledged, or
+  refused as out of order; then it raises the epoch by itself, without asking a broker, and begins anew at sequence 0.
+* OUT_OF_ORDER_SEQUENCE_NUMBER for the oldest batch, without a gap, raises the epoch too.
+
+Java then also sends batches again of which an earlier attempt may still be on its way, and so may write them twice,
+through no fault of a broker. This producer gives those up.
 """
 
 from __future__ import annotations
@@ -20,26 +28,24 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.simulation.clients.clients import (
-    INIT_PRODUCER_ID_VERSION,
+    ALL_REPLICAS,
     NETWORK_ERRORS,
     NOT_WRITTEN,
     PRODUCE_VERSION,
     REQUEST_TIMEOUT_MS,
+    WRITTEN,
     Client,
     Leader,
     Output,
     Unavailable,
 )
-from purgatorio.simulation.history.history import Acked, Failed, History, Sent, SequenceRefused, Unknown
+from purgatorio.simulation.history.history import Sent, SequenceRefused
 
 MAX_IN_FLIGHT: Final = 5
 """librdkafka's and Java's limit with idempotence: brokers recognise the last five batches of a producer."""
-ALL_REPLICAS: Final = -1
 BURST_PAUSE_MS: Final = (0.5, 10.0)
 """The waits between the batches of a burst."""
 
@@ -82,27 +88,14 @@ class _Flight:
 class PipelinedProducer:
     """Sends batches of unique values to one partition with acks=-1, several at a time.
 
-    Args:
-        values: the values to send.
-        history: records the sends and their outcomes.
-        pace: when it sends.
+    It treats errors as librdkafka does.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        output: Output,
-        *,
-        values: Iterator[int],
-        history: History,
-        clock: Clock,
-        pace: Pace,
-    ) -> None:
+    def __init__(self, client: Client, output: Output, *, values: Iterator[int], pace: Pace) -> None:
         self._client = client
         self._output = output
         self._values = values
-        self._history = history
-        self._clock = clock
+        self._clock = client.clock
         self._pace = pace
         self._burst_left = pace.burst
         self._producer = -1, -1
@@ -119,8 +112,8 @@ class PipelinedProducer:
                 self._give_up()
                 try:
                     if self._producer[0] < 0:
-                        await self._identify(-1, -1)
-                    leader = await self._client.leader(self._output.topic, self._output.partition)
+                        self._begin_epoch(*await self._client.producer_id())
+                    leader = await self._client.leader(self._output.tp)
                     connection = await self._client.connection(leader.broker_id)
                     await self._send_over(connection, leader, stopped)
                 except (*NETWORK_ERRORS, Unavailable):
@@ -128,18 +121,6 @@ class PipelinedProducer:
                 await self._client.back_off()
         finally:
             self._client.close()
-
-    async def _identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Get a producer id, or a new epoch of the one given; all batches then begin anew from sequence 0.
-
-        Raises:
-            Unavailable: no broker gives one.
-        """
-        request = InitProducerIdRequest(transactional_id=None, producer_id=producer_id, producer_epoch=producer_epoch)
-        response = await self._client.ask_any(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
-        if response.error_code:
-            raise Unavailable(ErrorCode(response.error_code).name)
-        self._begin_epoch(response.producer_id, response.producer_epoch)
 
     def _begin_epoch(self, producer_id: int, producer_epoch: int) -> None:
         """Use this id and epoch, and number all batches anew from sequence 0."""
@@ -181,7 +162,7 @@ class PipelinedProducer:
         if any(map(is_final, failures)):
             self._begin_anew()
         elif ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER in failures:
-            await self._identify(*self._producer)
+            self._begin_epoch(*await self._client.producer_id(*self._producer))
 
     def _fill(self, connection: PeerConnection, flights: deque[_Flight], stopped: Callable[[], bool]) -> None:
         """Send what waits, and a new batch if it is time for one."""
@@ -209,7 +190,7 @@ class PipelinedProducer:
         now_ms = self._clock.now_ms()
         values = [next(self._values) for _ in range(self._client.rng.randint(1, self._pace.max_records))]
         for value in values:
-            self._history.record(Sent(now_ms, self._client.name, self._output.name, value, self._sent))
+            self._client.record(Sent, self._client.name, self._output.name, value, self._sent)
             self._sent += 1
         batch = Batch(values, self._next_sequence, now_ms + self._pace.delivery_timeout_ms)
         self._next_sequence += len(values)
@@ -239,31 +220,16 @@ class PipelinedProducer:
             return ErrorCode.NETWORK_EXCEPTION
         partition = answer.responses[0].partition_responses[0]
         code = ErrorCode(partition.error_code)
-        if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        if code not in WRITTEN:
             if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                if self._has_gap:
-                    return code
-                name, now_ms = self._client.name, self._clock.now_ms()
-                refused = SequenceRefused(now_ms, name, self._output.name, leader.broker_id, batch.sequence)
-                self._history.record(refused)
+                if not self._has_gap:
+                    told = self._client.name, self._output.name, leader.broker_id, batch.sequence
+                    self._client.record(SequenceRefused, *told)
             elif code not in NOT_WRITTEN:
                 batch.maybe_written = True
             return code
         first = partition.base_offset if code is ErrorCode.NONE else -1
-        for nth, value in enumerate(batch.values):
-            offset = first + nth if first >= 0 else -1
-            self._history.record(
-                Acked(
-                    self._clock.now_ms(),
-                    self._client.name,
-                    self._output.name,
-                    value,
-                    offset,
-                    ALL_REPLICAS,
-                    leader.broker_id,
-                    leader.epoch,
-                )
-            )
+        self._client.record_acked(self._output.name, batch.values, first, ALL_REPLICAS, leader)
         self._queue.remove(batch)
         return None
 
@@ -285,9 +251,34 @@ class PipelinedProducer:
     def _drop(self, batch: Batch, reason: str) -> None:
         """Give one batch up, and record whether it may be written."""
         self._queue.remove(batch)
-        end = Unknown if batch.maybe_written else Failed
-        for value in batch.values:
-            self._history.record(end(self._clock.now_ms(), self._client.name, self._output.name, value, reason))
+        self._client.record_given_up(self._output.name, batch.values, reason, maybe_written=batch.maybe_written)
+
+
+class JavaProducer(PipelinedProducer):
+    """Treats errors as Java's client does."""
+
+    async def _recover(self, failures: list[ErrorCode]) -> None:
+        if is_final(failures[0]):
+            self._drop(self._queue[0], failures[0].name)
+        is_out_of_order = [code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER for code in failures]
+        if is_out_of_order[0] or (self._has_gap and any(is_out_of_order)):
+            self._raise_epoch()
+
+    def _give_up(self) -> None:
+        while self._queue and self._clock.now_ms() >= self._queue[0].give_up_ms:
+            self._drop(self._queue[0], "not acknowledged in time")
+            self._has_gap = True
+
+    def _may_go_on(self) -> bool:
+        if self._has_gap and not self._queue:
+            self._raise_epoch()
+        return not self._has_gap
+
+    def _raise_epoch(self) -> None:
+        for batch in [batch for batch in self._queue if batch.maybe_written]:
+            self._drop(batch, "it may be written in an earlier epoch")
+        producer_id, producer_epoch = self._producer
+        self._begin_epoch(producer_id, producer_epoch + 1)
 
 
 def is_final(code: ErrorCode) -> bool:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -23,33 +22,28 @@ from purgatorio.protocol.messages.end_txn import EndTxnRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from purgatorio.simulation.clients.clients import (
+    ALL_REPLICAS,
     INIT_PRODUCER_ID_VERSION,
     NETWORK_ERRORS,
-    NOT_WRITTEN,
     TRANSACTION,
     Client,
-    Leader,
     Output,
     Unavailable,
 )
-from purgatorio.simulation.clients.transaction_requests import (
+from purgatorio.simulation.clients.transaction_plan import (
     ADD_VERSION,
     AGAIN,
     FENCED,
     NOT_DONE,
     REQUEST_TIMEOUT_MS,
     Membership,
+    TransactionPlan,
     Value,
-    Versions,
     code_of,
     offset_commit,
     partitions_to_add,
 )
 from purgatorio.simulation.history.history import (
-    Acked,
-    Event,
-    Failed,
-    History,
     OffsetCommitted,
     Sent,
     TxnBegan,
@@ -57,11 +51,9 @@ from purgatorio.simulation.history.history import (
     TxnEnded,
     TxnInit,
     TxnWrote,
-    Unknown,
 )
 
 DELIVERY_TIMEOUT_MS: Final = 4_000
-ALL_REPLICAS: Final = -1
 NO_PRODUCER: Final = (-1, -1)
 
 SentCounts = dict[TopicPartition, "itertools.count[int]"]
@@ -82,22 +74,19 @@ class _Open:
 
     Attributes:
         partitions: those that were added to it.
-        offsets: its commits of offsets, which take effect with it; each as an event that lacks its end.
+        offsets: its commits of offsets, which take effect with it; each as `OffsetCommitted` but for its outcome.
     """
 
     number: int
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
-    offsets: list[OffsetCommitted] = field(default_factory=list)
+    offsets: list[tuple[str, str, int, str, int, int]] = field(default_factory=list)
 
 
 class TransactionalProducer:
     """One instance of a producer with a transactional id.
 
     Args:
-        client: its connections.
-        versions: the protocol.
         numbers: gives each transaction its number.
-        timeout_ms: transaction.timeout.ms.
         sent: the counts of the instance before in the same client.
 
     Attributes:
@@ -108,39 +97,26 @@ class TransactionalProducer:
         self,
         client: Client,
         transactional_id: str,
-        *,
-        versions: Versions,
+        plan: TransactionPlan,
         numbers: Iterator[int],
-        history: History,
-        clock: Clock,
-        timeout_ms: int,
         sent: SentCounts | None = None,
     ) -> None:
         self._client = client
         self._id = transactional_id
-        self._versions = versions
+        self._versions = plan.versions
+        self._timeout_ms = plan.timeout_ms
         self._numbers = numbers
-        self._history = history
-        self._clock = clock
-        self._timeout_ms = timeout_ms
         self._coordinator = -1
         self._producer = NO_PRODUCER
         self._must_init = True
         self._open: _Open | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self.sent: SentCounts = {} if sent is None else sent
-        self._leaders: dict[TopicPartition, Leader] = {}
 
     @property
     def is_open(self) -> bool:
         """Whether a transaction has begun and not ended."""
         return self._open is not None
-
-    def _record(self, event: Event) -> None:
-        self._history.record(event)
-
-    def _now_ms(self) -> int:
-        return int(self._clock.now_ms())
 
     # --- the coordinator ---
 
@@ -205,7 +181,7 @@ class TransactionalProducer:
             await self._retry(code)
         self._take(answer.producer_id, answer.producer_epoch)
         self._must_init = False
-        self._record(TxnInit(self._now_ms(), self._client.name, self._id, *self._producer))
+        self._client.record(TxnInit, self._client.name, self._id, *self._producer)
 
     def _take(self, producer_id: int, epoch: int) -> None:
         """Use this id and epoch from now on; each partition's sequences begin anew."""
@@ -223,7 +199,7 @@ class TransactionalProducer:
             await self.initialize()
         self._open = _Open(next(self._numbers))
         number = self._open.number
-        self._record(TxnBegan(self._now_ms(), self._client.name, self._id, number, *self._producer))
+        self._client.record(TxnBegan, self._client.name, self._id, number, *self._producer)
         return number
 
     # --- records ---
@@ -235,7 +211,7 @@ class TransactionalProducer:
             MustAbort: some were not written.
         """
         if self._versions.adds_partitions:
-            await self._add([TopicPartition(output.topic, output.partition) for output in to])
+            await self._add([output.tp for output in to])
         sends = [self._send(output, values) for output, values in to.items()]
         results = await asyncio.gather(*sends, return_exceptions=True)
         for result in results:
@@ -261,54 +237,27 @@ class TransactionalProducer:
     async def _send(self, output: Output, values: list[Value]) -> None:
         """Send a batch, again until it is written, and record the outcome."""
         assert self._open is not None
-        tp = TopicPartition(output.topic, output.partition)
+        client, tp = self._client, output.tp
         sent = self.sent.setdefault(tp, itertools.count())
         for each in values:
-            self._record(TxnWrote(self._now_ms(), self._open.number, str(tp), each.value, *each.source))
-            self._record(Sent(self._now_ms(), self._client.name, str(tp), each.value, next(sent)))
+            client.record(TxnWrote, self._open.number, output.name, each.value, *each.source)
+            client.record(Sent, client.name, output.name, each.value, next(sent))
         sequence = self._sequences.get(tp, 0)
         self._sequences[tp] = sequence + len(values)
-        numbers = [each.value for each in values]
-        batch = output.batch(
-            numbers, self._clock.wall_ms(), producer=self._producer, sequence=sequence, transactional=True
+        numbers, wall_ms = [each.value for each in values], client.clock.wall_ms()
+        batch = output.batch(numbers, wall_ms, producer=self._producer, sequence=sequence, transactional=True)
+        code = await client.deliver(
+            output,
+            numbers,
+            lambda: batch,
+            client.clock.now_ms() + DELIVERY_TIMEOUT_MS,
+            acks=ALL_REPLICAS,
+            version=self._versions.produce,
+            transactional_id=self._id,
+            timeout_ms=REQUEST_TIMEOUT_MS,
         )
-        give_up_ms, maybe_written = self._now_ms() + DELIVERY_TIMEOUT_MS, False
-        while True:
-            code, offset, leader = await self._attempt(output, tp, batch)
-            if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self._acked(tp, numbers, offset, leader)
-                return
-            maybe_written = maybe_written or (leader is not None and code not in NOT_WRITTEN)
-            if not code.retriable or self._now_ms() >= give_up_ms:
-                break
-            await self._client.back_off()
-        end = Unknown if maybe_written else Failed
-        for value in numbers:
-            self._record(end(self._now_ms(), self._client.name, str(tp), value, code.name))
-        self._refused(code)
-
-    def _acked(self, tp: TopicPartition, values: list[int], offset: int, leader: Leader | None) -> None:
-        assert leader is not None
-        for nth, value in enumerate(values):
-            at = offset + nth if offset >= 0 else -1
-            name, where = self._client.name, (leader.broker_id, leader.epoch)
-            self._record(Acked(self._now_ms(), name, str(tp), value, at, ALL_REPLICAS, *where))
-
-    async def _attempt(self, output: Output, tp: TopicPartition, batch: bytes) -> tuple[ErrorCode, int, Leader | None]:
-        """Send a batch once; return the code, the base offset, and the leader that it was sent to, if there is one."""
-        leader: Leader | None = None
-        try:
-            leader = self._leaders.pop(tp, None) or await self._client.leader(tp.topic, tp.partition)
-            request = output.request(batch, ALL_REPLICAS, self._id)
-            produce = ApiKey.PRODUCE, self._versions.produce
-            answer = await self._client.ask(leader.broker_id, *produce, request, timeout_ms=REQUEST_TIMEOUT_MS)
-        except (*NETWORK_ERRORS, Unavailable):
-            return ErrorCode.NETWORK_EXCEPTION, -1, leader
-        partition = answer.responses[0].partition_responses[0]
-        code = ErrorCode(partition.error_code)
-        if code is ErrorCode.NONE:
-            self._leaders[tp] = leader
-        return code, partition.base_offset if code is ErrorCode.NONE else -1, leader
+        if code is not ErrorCode.NONE:
+            self._refused(code)
 
     # --- offsets ---
 
@@ -327,21 +276,15 @@ class TransactionalProducer:
             code = await self._until_taken(ApiKey.ADD_OFFSETS_TO_TXN, ADD_VERSION, added)
             if code is not ErrorCode.NONE:
                 self._refused(code)
-        asked_ms = self._now_ms()
-        identity = membership.instance_id or membership.member_id
-        for tp, offset in offsets.items():
-            self._open.offsets.append(
-                OffsetCommitted(
-                    asked_ms, membership.group, identity, membership.generation, str(tp), offset, asked_ms, "refused"
-                )
-            )
-        request = offset_commit(self._id, self._producer, offsets, membership)
-        await self._commit_offsets(request)
+        asked_ms = self._client.clock.now_ms()
+        who = membership.group, membership.identity, membership.generation
+        self._open.offsets += [(*who, str(tp), offset, asked_ms) for tp, offset in offsets.items()]
+        await self._commit_offsets(offset_commit(self._id, self._producer, offsets, membership))
 
     async def _commit_offsets(self, request: TxnOffsetCommitRequest) -> None:
         """Send offsets to the group's coordinator, again until they are taken or refused."""
         coordinator = -1
-        give_up_ms = self._now_ms() + DELIVERY_TIMEOUT_MS
+        give_up_ms = self._client.clock.now_ms() + DELIVERY_TIMEOUT_MS
         while True:
             code = ErrorCode.NETWORK_EXCEPTION
             try:
@@ -355,7 +298,7 @@ class TransactionalProducer:
                 code = code_of(answer)
             if code is ErrorCode.NONE:
                 return
-            if (code is not ErrorCode.NETWORK_EXCEPTION and code not in AGAIN) or self._now_ms() >= give_up_ms:
+            if code not in AGAIN or self._client.clock.now_ms() >= give_up_ms:
                 self._refused(code)
             coordinator = -1
             await self._client.back_off()
@@ -370,7 +313,7 @@ class TransactionalProducer:
             Fenced: likewise, and so is this instance.
         """
         assert self._open is not None
-        self._record(TxnCommitting(self._now_ms(), self._open.number))
+        self._client.record(TxnCommitting, self._open.number)
         await self._end(committed=True)
 
     async def abort(self) -> None:
@@ -400,7 +343,7 @@ class TransactionalProducer:
                     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # nothing was sent
                 except NETWORK_ERRORS:
                     self._must_init = self._must_init or self._versions.adds_partitions
-                if code is not ErrorCode.NETWORK_EXCEPTION and code not in AGAIN:
+                if code not in AGAIN:
                     break
                 doubtful = doubtful or code not in NOT_DONE
                 await self._retry(code)
@@ -423,12 +366,10 @@ class TransactionalProducer:
     def _over(self, outcome: str) -> None:
         """Record how the transaction ended, for its offsets too."""
         assert self._open is not None
-        now_ms = self._now_ms()
-        self._record(TxnEnded(now_ms, self._open.number, outcome))
+        self._client.record(TxnEnded, self._open.number, outcome)
         known = {"committed": "acked", "aborted": "refused", "unknown": "unknown"}[outcome]
-        for event in self._open.offsets:
-            told = event.group, event.identity, event.generation, event.partition, event.offset, event.asked_ms
-            self._record(OffsetCommitted(now_ms, *told, known))
+        for told in self._open.offsets:
+            self._client.record(OffsetCommitted, *told, known)
         self._open = None
 
     def close(self) -> None:

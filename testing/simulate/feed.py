@@ -103,16 +103,13 @@ class Feed:
             while left:
                 yield left.pop(0)
 
-        client = Client(
-            f"world-{next(self._clients)}", self._bootstrap, clock=self._clock, rng=random.Random(self._rng.random())
-        )
+        name, rng = f"world-{next(self._clients)}", random.Random(self._rng.random())
+        client = Client(name, self._bootstrap, clock=self._clock, rng=rng, history=self.history)
         producer = Producer(
             client,
             output,
             acks=-1,
             values=take(),
-            history=self.history,
-            clock=self._clock,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
             pause_ms=(0.0, 2_000 * over_seconds / len(values)),
         )

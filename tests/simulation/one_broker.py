@@ -62,11 +62,9 @@ class One:
         await created
         await asyncio.sleep(0.1)
         producer = kind(
-            Client("producer", cluster.addresses, clock=clock, rng=random.Random(3)),
+            Client("producer", cluster.addresses, clock=clock, rng=random.Random(3), history=self.history),
             Output("orders", 0),
             values=itertools.count(1),
-            history=self.history,
-            clock=clock,
             pace=pace,
         )
         end_ms = clock.now_ms() + 1_000

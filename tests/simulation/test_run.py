@@ -87,14 +87,12 @@ async def failover_ms(loop: SimulatedLoop, rng: random.Random) -> int:
     )
     await created
     history = History()
-    client = Client("producer", cluster.addresses, clock=cluster.clock, rng=rng)
+    client = Client("producer", cluster.addresses, clock=cluster.clock, rng=rng, history=history)
     producer = Producer(
         client,
         Output("orders", 0),
         acks=-1,
         values=iter(range(1_000_000)),
-        history=history,
-        clock=cluster.clock,
         pause_ms=(1, 10),
     )
     stopping = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
@@ -55,24 +56,22 @@ LOG = [
 """Producer 1 aborts a transaction, and commits another one; producer 2 commits one."""
 
 
-class FakeClient:
+class FakeClient(Client):
     """A leader with `LOG`, from which a fetch gets all that follows its offset."""
 
-    name = "c"
-
     def __init__(self, aborted: list[AbortedTransaction] | None) -> None:
+        super().__init__("c", [], clock=ManualClock(), rng=random.Random(1), history=History())
         self.aborted = aborted
         self.levels: list[int] = []
-        self.rng: Any = None
 
-    async def leader(self, topic: str, partition: int) -> Leader:
+    async def leader(self, tp: TopicPartition) -> Leader:
         return Leader(1, 0)
 
     def close(self) -> None:
         return
 
-    async def ask(self, broker_id: int, key: ApiKey, version: int, request: Any, *, timeout_ms: int) -> Any:
-        if key is ApiKey.LIST_OFFSETS:
+    async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int = 0) -> Any:
+        if key == ApiKey.LIST_OFFSETS:
             offset = END if request.topics[0].partitions[0].timestamp == -1 else 0
             each = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
             return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[each])])
@@ -89,15 +88,11 @@ class FakeClient:
 
 async def drained(*, committed: bool, aborted: list[AbortedTransaction] | None = None) -> tuple[History, list[int]]:
     """Read the log to its end; the history, and the isolation levels of the fetches."""
-    history, client = History(), FakeClient(aborted)
-    client.rng = random.Random(1)
-    reader = Reader(committed=committed)
-    consumer = Consumer(
-        cast("Client", client), "orders", 0, history=history, clock=ManualClock(), final=True, reader=reader
-    )
+    client = FakeClient(aborted)
+    consumer = Consumer(client, TopicPartition("orders", 0), final=True, reader=Reader(committed=committed))
     await consumer.run(lambda: False)
     assert consumer.position == END
-    return history, client.levels
+    return client.history, client.levels
 
 
 async def test_records_of_aborted_transactions_are_dropped_up_to_their_marker() -> None:

@@ -57,15 +57,13 @@ def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
         await created
 
         def new_client(name: str) -> Client:
-            return Client(name, cluster.addresses, clock=clock, rng=random.Random(name))
+            return Client(name, cluster.addresses, clock=clock, rng=random.Random(name), history=history)
 
         producer = Producer(
             new_client("p"),
             Output("orders", 0),
             acks=-1,
             values=itertools.count(1),
-            history=history,
-            clock=clock,
             pause_ms=(50.0, 50.0),
         )
         ends_at = loop.time() + 2
@@ -75,8 +73,6 @@ def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
             partitions=PARTITIONS,
             topic_ids={"orders": cluster.image.topics["orders"].topic_id},
             reader=Reader(),
-            history=history,
-            clock=clock,
             new_client=new_client,
             is_restless=lambda: False,
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from collections import deque
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from purgatorio.simulation.clients.clients import Client, Leader, Output
-from purgatorio.simulation.clients.transaction_requests import TV1, TV2, Membership, Value, Versions
+from purgatorio.simulation.clients.transaction_plan import TV1, TV2, Membership, TransactionPlan, Value, Versions
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, TransactionalProducer
 from purgatorio.simulation.history.history import Acked, Failed, History, OffsetCommitted, TxnEnded, TxnInit, Unknown
 
@@ -40,12 +41,11 @@ LOST = None
 """An answer that does not arrive."""
 
 
-class FakeClient:
+class FakeClient(Client):
     """Answers each request with success, or with what a test has put down for its API."""
 
-    name = "p"
-
     def __init__(self) -> None:
+        super().__init__("p", [], clock=ManualClock(), rng=random.Random(1), history=History())
         self.asked: list[tuple[ApiKey, int]] = []
         self.answers: dict[ApiKey, deque[ErrorCode | None]] = {}
         self.epoch = -1
@@ -60,13 +60,14 @@ class FakeClient:
     async def coordinator(self, key: str, key_type: int = 0) -> int:
         return 1
 
-    async def leader(self, topic: str, partition: int) -> Leader:
+    async def leader(self, tp: TopicPartition) -> Leader:
         return Leader(2, 5)
 
     def close(self) -> None:
         return
 
-    async def ask(self, broker_id: int, key: ApiKey, version: int, request: Any, *, timeout_ms: int) -> Any:
+    async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int = 0) -> Any:
+        key = ApiKey(key)
         self.asked.append((key, version))
         if self.hangs:
             await asyncio.get_running_loop().create_future()
@@ -101,16 +102,9 @@ class Bench:
 
     def __init__(self, versions: Versions = TV1) -> None:
         self.client = FakeClient()
-        self.history = History()
-        self.producer = TransactionalProducer(
-            cast("Client", self.client),
-            "writer",
-            versions=versions,
-            numbers=itertools.count(1),
-            history=self.history,
-            clock=ManualClock(),
-            timeout_ms=1_000,
-        )
+        self.history = self.client.history
+        plan = TransactionPlan(versions, timeout_ms=1_000)
+        self.producer = TransactionalProducer(self.client, "writer", plan, itertools.count(1))
 
     @property
     def asked(self) -> list[tuple[ApiKey, int]]:

@@ -12,9 +12,15 @@ import pytest
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.simulation.clients.clients import Client, Output
 from purgatorio.simulation.clients.consumers import Reader
-from purgatorio.simulation.clients.transaction_plan import TransactionPlan, TransactionSurroundings
-from purgatorio.simulation.clients.transaction_requests import OLD, TV1, TV2, Versions
-from purgatorio.simulation.clients.transaction_writers import TransactionWriters
+from purgatorio.simulation.clients.transaction_clients import TransactionWriters
+from purgatorio.simulation.clients.transaction_plan import (
+    OLD,
+    TV1,
+    TV2,
+    TransactionPlan,
+    TransactionSurroundings,
+    Versions,
+)
 from purgatorio.simulation.history.history import Fault, GroupTransforms, History, TxnBegan, TxnEnded, TxnInit, TxnWrote
 from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster
@@ -50,9 +56,9 @@ def written(loop: SimulatedLoop, plan: TransactionPlan, *, seconds: float, kill:
             outputs=(Output("orders", 0), Output("orders", 1)),
             values=itertools.count(1),
             reader=Reader(),
-            history=history,
-            clock=clock,
-            new_client=lambda name: Client(name, cluster.addresses, clock=clock, rng=random.Random(name)),
+            new_client=lambda name: Client(
+                name, cluster.addresses, clock=clock, rng=random.Random(name), history=history
+            ),
             is_restless=lambda: loop.time() < ends_at,
             pause_ms=(20.0, 60.0),
         )
