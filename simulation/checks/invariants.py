@@ -197,7 +197,7 @@ class Invariants:
             where = str(known.partition.tp)
             if known.differs_from(other):
                 self._violated("unequal-replicas", where, f"{pair} and differ before that")
-            elif known.starts_at_0 and other.starts_at_0 and known.producers_differ_from(other):
+            elif known.has_first_batch and other.has_first_batch and known.producers_differ_from(other):
                 self._violated("unequal-replicas", where, f"{pair} and know different producers")
 
     # --- high watermarks and memory ---

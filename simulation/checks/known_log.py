@@ -165,19 +165,22 @@ class KnownLog:
         return len(self.batches) - first, self._sums[-1] - self._sums[first] + hash(self.batches[first])
 
     def producers_differ_from(self, other: KnownLog) -> bool:
-        """Whether the logs know different epochs, batches or transactions of their producers."""
-        return self._producers() != other._producers()
+        """Whether the logs know different epochs, batches or transactions of their producers.
 
-    def _producers(self) -> tuple[object, ...]:
-        return len(self._windows), self._windows_sum, self.partition.log.producers.aborted._columns()
+        A log forgets the aborts before its start, of which other replicas hear later: what both shall know is compared.
+        """
+        start = max(self.partition.log.log_start_offset, other.partition.log.log_start_offset)
+        return self._producers(start) != other._producers(start)
+
+    def _producers(self, start: int) -> tuple[object, ...]:
+        aborted = self.partition.log.producers.aborted
+        first = bisect_left(aborted._marker_offsets, start)
+        return len(self._windows), self._windows_sum, [column[first:] for column in aborted._columns()]
 
     @property
-    def starts_at_0(self) -> bool:
-        """Whether nothing was ever deleted, so that the replica knows every batch of every producer, and all aborts.
-
-        A log that starts behind 0 has forgotten the aborts before that, though it still has the batches of its segment.
-        """
-        return self.partition.log.log_start_offset == 0 and bool(self.batches) and self.batches[0].base_offset == 0
+    def has_first_batch(self) -> bool:
+        """Whether no batch was ever deleted, so that the replica knows every batch of every producer."""
+        return bool(self.batches) and self.batches[0].base_offset == 0
 
 
 def _holds(segments: Segments, batch: KnownBatch, raw: bytes) -> bool:

@@ -72,6 +72,15 @@ def test_seeds_with_transactions_pass_all_checks(transactional_seeds: Seeds) -> 
     assert_pass(filter(has_transactions, transactional_seeds.each))
 
 
+@pytest.mark.simulation
+@pytest.mark.no_cover
+@pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
+@pytest.mark.parametrize("seed", [409, 923, 2_169, 2_584, 2_769])
+def test_seeds_that_raised_false_alarms_pass_all_checks(seed: int) -> None:
+    """See docs/simulated-seeds.md."""
+    assert_pass([seed])
+
+
 @pytest.mark.heavy
 @pytest.mark.timeout(2 * CHUNK_TIMEOUT_SECONDS)
 def test_many_seeds_pass_all_checks(heavy_seeds: Seeds) -> None:

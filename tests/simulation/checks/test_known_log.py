@@ -185,18 +185,20 @@ def test_transactions_are_compared_as_producers_are(pool: BatchPool) -> None:
     assert one.known.producers_differ_from(other.known)
 
 
-def test_a_log_whose_first_records_are_deleted_does_not_start_at_0_though_its_segment_does(pool: BatchPool) -> None:
-    """It has forgotten the transactions that were aborted before its start: seed 2769."""
+def test_aborts_behind_the_later_log_start_are_compared(pool: BatchPool) -> None:
+    """A replica that has not heard of the leader's new start still knows the aborts before it: seeds 2169 and 2769."""
     one, other = Replica(pool), Replica(pool)
     one.transaction(committed=False)
-    one.append()
+    one.transaction(committed=False)
     other.copy(one)
-    assert one.read_on().starts_at_0
     one.log.advance_log_start(2)
-    assert one.read_on().batches[0].base_offset == 0
-    assert not one.known.starts_at_0
-    assert other.read_on().starts_at_0
+    assert len(one.log.producers.aborted) < len(other.log.producers.aborted)
+    assert one.read_on().has_first_batch
+    assert not one.known.producers_differ_from(other.read_on())
+    assert not other.known.producers_differ_from(one.known)
+    one.log.producers.aborted.truncate(2)
     assert one.known.producers_differ_from(other.known)
+    assert other.known.producers_differ_from(one.known)
 
 
 def test_a_compacted_log_is_not_read(pool: BatchPool) -> None:
