@@ -9,30 +9,19 @@ as they do with a remote store.
 from __future__ import annotations
 
 import itertools
-import logging
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from purgatorio.broker.metadata.clients import ScramCredentials
 from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
-from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreContended, StoreOverloaded, T
+from purgatorio.broker.metadata.keys import KeyChanges, applied, committed
+from purgatorio.broker.metadata.store import LeaseLost, T
+from purgatorio.broker.metadata.view import Answered, Callback, CallSoon, StoreView
 from purgatorio.broker.time.clock import Clock
 
-MAX_PENDING_DECISIONS: Final = 10_000
-"""The most pending decisions of one broker. Each comes from one request, whose size the server limits."""
-
-MAX_COMMIT_ATTEMPTS: Final = 100
-"""The most attempts to commit one decision. At each conflict another broker succeeded, so few are needed."""
-
 LEASE_CHECK_INTERVAL_MS: Final = 50
-
-Callback = Callable[[], None]
-CallSoon = Callable[[Callback], object]
-
-_logger = logging.getLogger(__name__)
 
 
 class Link(Protocol):
@@ -82,17 +71,6 @@ class DirectLink:
             self._call_soon(deliver)
 
 
-@dataclass(slots=True, eq=False)
-class _Pending:
-    """A submitted decision that is neither committed nor failed, without the type of its result."""
-
-    decide: Callable[[ClusterImage], tuple[ClusterImage, Any]]
-    done: Callable[[Any], None]
-    failed: Callable[[Exception], None] | None
-    lease_id: int
-    attempts: int = 0
-
-
 @dataclass(slots=True)
 class _Lease:
     ttl_ms: int
@@ -122,6 +100,7 @@ class EmbeddedStore:
         self._clock = clock
         self._image = ClusterImage(version=version, cluster_id=cluster_id, scram_credentials=credentials)
         self._views: list[EmbeddedView] = []
+        self._followers: dict[object, Callable[[ClusterImage, tuple[int, ...]], None]] = {}
         self._leases: dict[int, _Lease] = {}
         self._lease_ids = itertools.count(1)
 
@@ -134,9 +113,23 @@ class EmbeddedStore:
         """Open a view for one broker, which shows the committed image; by default over a `DirectLink`."""
         view = EmbeddedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)
-        if self._lost_leases():
+        if self.lost_leases():
             self._notify(view)
         return view
+
+    def follow(self, callback: Callable[[ClusterImage, tuple[int, ...]], None]) -> Callable[[], None]:
+        """Call `callback` with each committed image and with the lost leases, at once: `served` sends them on.
+
+        Returns:
+            A function that ends it.
+        """
+        token = object()
+        self._followers[token] = callback
+
+        def unfollow() -> None:
+            self._followers.pop(token, None)
+
+        return unfollow
 
     # --- leases ---
 
@@ -150,20 +143,22 @@ class EmbeddedStore:
         """Remove expired leases, and notify the views of those that live brokers hold."""
         now_ms = self._clock.now_ms()
         self._leases = {key: lease for key, lease in self._leases.items() if now_ms < lease.expires_ms}
-        if self._lost_leases():
-            for view in self._views:
-                self._notify(view)
+        if self.lost_leases():
+            self._notify_all()
 
-    def _lost_leases(self) -> tuple[int, ...]:
+    def lost_leases(self) -> tuple[int, ...]:
+        """Return the expired leases of live brokers."""
         brokers = self._image.live_brokers.values()
         return tuple(b.lease_id for b in brokers if b.lease_id != NO_LEASE and b.lease_id not in self._leases)
 
-    def _grant(self, ttl_ms: int) -> int:
+    def grant(self, ttl_ms: int) -> int:
+        """Return a new lease."""
         lease_id = next(self._lease_ids)
         self._leases[lease_id] = _Lease(ttl_ms, self._clock.now_ms() + ttl_ms)
         return lease_id
 
-    def _keep(self, lease_id: int) -> bool:
+    def keep(self, lease_id: int) -> bool:
+        """Renew a lease; returns False if it has expired."""
         lease = self._leases.get(lease_id)
         if lease is not None:
             lease.expires_ms = self._clock.now_ms() + lease.ttl_ms
@@ -173,9 +168,26 @@ class EmbeddedStore:
 
     def _commit(self, expected: ClusterImage, proposed: ClusterImage, lease_id: int) -> tuple[bool, Exception | None]:
         """Return whether the image was committed, and the error if another attempt is useless."""
-        if lease_id != NO_LEASE and lease_id not in self._leases:
-            return False, LeaseLost(f"lease {lease_id} has expired")
-        return self._compare_and_set(expected, proposed), None
+        lost = self._lease_error(lease_id)
+        return (False, lost) if lost is not None else (self._compare_and_set(expected, proposed), None)
+
+    def commit_keys(self, version: int, changed: KeyChanges, lease_id: int) -> tuple[bool, Exception | None]:
+        """Commit what a decision of another process changed in the image with this version; see `_commit`.
+
+        Args:
+            changed: the keys; none: the decision changed nothing.
+        """
+        lost = self._lease_error(lease_id)
+        if lost is not None or version != self._image.version:
+            return False, lost
+        if changed.puts:
+            self._image = applied(self._image, committed(changed, version + 1))
+            self._notify_all()
+        return True, None
+
+    def _lease_error(self, lease_id: int) -> LeaseLost | None:
+        is_lost = lease_id != NO_LEASE and lease_id not in self._leases
+        return LeaseLost(f"lease {lease_id} has expired") if is_lost else None
 
     def _compare_and_set(self, expected: ClusterImage, proposed: ClusterImage) -> bool:
         """Commit `proposed` if `expected` is still the committed image; notifies the views."""
@@ -183,83 +195,42 @@ class EmbeddedStore:
             return False
         if proposed is not expected:
             self._image = proposed.with_version(expected.version + 1)
-            for view in self._views:
-                self._notify(view)
+            self._notify_all()
         return True
+
+    def _notify_all(self) -> None:
+        for view in self._views:
+            self._notify(view)
+        for follow in list(self._followers.values()):
+            follow(self._image, self.lost_leases())
 
     def _notify(self, view: EmbeddedView) -> None:
         """Send a view the committed image and the lost leases."""
-        image, lost = self._image, self._lost_leases()
+        image, lost = self._image, self.lost_leases()
         view._link.to_broker(lambda: view._receive(image, lost))
 
     def _forget(self, view: EmbeddedView) -> None:
         self._views.remove(view)
 
 
-class EmbeddedView:
+class EmbeddedView(StoreView):
     """One broker's `MetadataStore` over the `EmbeddedStore` of its process."""
 
     def __init__(self, store: EmbeddedStore, link: Link, call_soon: CallSoon) -> None:
+        super().__init__(store.image, call_soon)
         self._store = store
         self._link = link
-        self._call_soon = call_soon
-        self._image = store.image
-        self._watchers: dict[object, Callable[[ClusterImage], None]] = {}
-        self._lease_watchers: dict[object, Callable[[int], None]] = {}
-        self._pending: deque[_Pending] = deque()
-        self._working = False
-        self._closed = False
-
-    @property
-    def image(self) -> ClusterImage:
-        """The latest image that this broker has seen."""
-        return self._image
-
-    @property
-    def pending_decisions(self) -> int:
-        """The number of decisions that are neither committed nor failed."""
-        return len(self._pending)
-
-    def submit(
-        self,
-        decide: Decision[T],
-        done: Callable[[T], None],
-        failed: Callable[[Exception], None] | None = None,
-        *,
-        lease_id: int = NO_LEASE,
-    ) -> None:
-        pending = _Pending(decide, done, failed, lease_id)
-        if self._closed:
-            self._fail_later(pending, StoreClosed("the metadata store is closed"))
-        elif len(self._pending) >= MAX_PENDING_DECISIONS:
-            self._fail_later(pending, StoreOverloaded(f"{MAX_PENDING_DECISIONS} metadata changes are pending"))
-        else:
-            self._pending.append(pending)
-            if not self._working:
-                self._working = True
-                self._call_soon(self._decide)
-
-    def watch(self, callback: Callable[[ClusterImage], None]) -> Callable[[], None]:
-        return _add_watcher(self._watchers, callback)
 
     def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
-        self._call_store(lambda store: store._grant(ttl_ms), granted)
+        self._call_store(lambda store: store.grant(ttl_ms), granted)
 
     def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
-        self._call_store(lambda store: store._keep(lease_id), kept)
-
-    def watch_lost_leases(self, callback: Callable[[int], None]) -> Callable[[], None]:
-        return _add_watcher(self._lease_watchers, callback)
+        self._call_store(lambda store: store.keep(lease_id), kept)
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._store._forget(self)
-        self._watchers.clear()
-        self._lease_watchers.clear()
-        while self._pending:
-            self._fail_later(self._pending.popleft(), StoreClosed("the metadata store was closed"))
+        if not self._closed:
+            self._store._forget(self)
+            super().close()
 
     def _call_store(self, function: Callable[[EmbeddedStore], T], done: Callable[[T], None]) -> None:
         """Run a function at the store, and deliver its result."""
@@ -271,97 +242,11 @@ class EmbeddedView:
 
         self._link.to_store(at_store)
 
-    def _decide(self) -> None:
-        """Make the first pending decision, on the image that this broker has seen."""
-        if not self._pending:
-            self._working = False
-            return
-        pending = self._pending[0]
-        base = self._image
-        try:
-            proposed, result = pending.decide(base)
-        except Exception as error:
-            # Any error of a decision concerns one request only; the decisions behind it must go on.
-            self._pending.popleft()
-            self._fail_later(pending, error)
-            self._call_soon(self._decide)
-            return
-
+    def _propose(self, base: ClusterImage, proposed: ClusterImage, lease_id: int, answered: Answered) -> None:
         def at_store() -> None:
-            if self._closed:
-                return
-            committed, error = self._store._commit(base, proposed, pending.lease_id)
-            latest = self._store.image
-            self._link.to_broker(lambda: self._committed(pending, committed, error, result, latest))
+            if not self._closed:
+                committed, error = self._store._commit(base, proposed, lease_id)
+                latest = self._store.image
+                self._link.to_broker(lambda: answered(committed, error, latest))
 
         self._link.to_store(at_store)
-
-    def _committed(
-        self, pending: _Pending, committed: bool, error: Exception | None, result: Any, latest: ClusterImage
-    ) -> None:
-        """Handle the store's answer; the view has received the committed image before it."""
-        if self._closed:
-            return
-        self._pending.popleft()
-        if committed:
-            self._run(pending.done, result)
-        elif error is not None:
-            self._fail_later(pending, error)
-        else:
-            self._retry_after_conflict(pending, latest)
-            self._decide()
-            return
-        # After a conflict a broker decides again at once, after a commit a turn later: so no broker loses for ever.
-        self._call_soon(self._decide)
-
-    def _retry_after_conflict(self, pending: _Pending, latest: ClusterImage) -> None:
-        pending.attempts += 1
-        if pending.attempts >= MAX_COMMIT_ATTEMPTS:
-            self._fail_later(pending, StoreContended(f"{pending.attempts} attempts conflicted with other changes"))
-        else:
-            self._pending.appendleft(pending)
-        self._adopt(latest)
-
-    def _receive(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
-        """Handle the store's notification: the committed image and lost leases as of when it was sent."""
-        self._adopt(image)
-        for lease_id in lost_leases:
-            for token, watcher in list(self._lease_watchers.items()):
-                if token in self._lease_watchers:
-                    self._run(watcher, lease_id)
-
-    def _adopt(self, image: ClusterImage) -> None:
-        """Adopt a newer image, and call the watchers."""
-        if self._closed or image.version <= self._image.version:
-            return
-        self._image = image
-        for token, watcher in list(self._watchers.items()):
-            if token in self._watchers:
-                self._run(watcher, image)
-
-    def _fail_later(self, pending: _Pending, error: Exception) -> None:
-        if pending.failed is None:
-            _logger.error("a metadata change failed: %s", error, exc_info=error)
-            return
-        failed = pending.failed
-        self._call_soon(lambda: self._run(failed, error))
-
-    @staticmethod
-    def _run(callback: Callable[[Any], None], argument: Any) -> None:
-        """Run a callback; if it raises, the other callbacks must still run."""
-        try:
-            callback(argument)
-        except Exception:
-            # Any error of a callback is a bug of its owner; it is logged with its traceback and not raised.
-            _logger.exception("a callback of the metadata store failed")
-
-
-def _add_watcher(watchers: dict[object, Callable[[T], None]], callback: Callable[[T], None]) -> Callable[[], None]:
-    """Add a watcher; returns a function that removes it."""
-    token = object()
-    watchers[token] = callback
-
-    def unwatch() -> None:
-        watchers.pop(token, None)
-
-    return unwatch

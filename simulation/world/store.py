@@ -157,7 +157,7 @@ class WatchedStore(EmbeddedStore):
 
     def _notify(self, view: EmbeddedView) -> None:
         if not self._skips_images:
-            image, changed, lost = self.image, self._read(view), self._lost_leases()
+            image, changed, lost = self.image, self._read(view), self.lost_leases()
             view._link.to_broker(lambda: self._tell(view, image, changed, lost))
         elif view not in self._notified:
             self._notified.add(view)
@@ -165,7 +165,7 @@ class WatchedStore(EmbeddedStore):
 
     def _arrive(self, view: EmbeddedView) -> None:
         self._notified.discard(view)
-        self._tell(view, self.image, self._read(view), self._lost_leases())
+        self._tell(view, self.image, self._read(view), self.lost_leases())
 
     def _tell(self, view: EmbeddedView, image: ClusterImage, changed: KeyChanges, lost_leases: tuple[int, ...]) -> None:
         """Notify a view, with keys twice: a store outside of the process may repeat a message."""

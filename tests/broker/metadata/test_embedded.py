@@ -1,4 +1,4 @@
-"""Tests of the metadata store of a cluster in one process."""
+"""Tests of what every metadata store promises to a broker, made with those of one process and of several."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.metadata import embedded
+from purgatorio.broker.metadata import view as view_module
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
 from purgatorio.broker.time.clock import ManualClock
+from tests.broker.metadata.stores import StoreBehindConnections
 from tests.error_log import ErrorLog
 
 
@@ -27,9 +29,13 @@ def look(image: ClusterImage) -> tuple[ClusterImage, int]:
     return image, image.next_producer_id
 
 
-@pytest.fixture
-def store(turns: Any) -> EmbeddedStore:
-    return EmbeddedStore("cluster", turns.call_soon, ManualClock())
+embedded_alone = pytest.mark.parametrize("store", [EmbeddedStore], indirect=True)
+
+
+@pytest.fixture(params=[EmbeddedStore, StoreBehindConnections])
+def store(turns: Any, request: Any) -> EmbeddedStore:
+    made: EmbeddedStore = request.param("cluster", turns.call_soon, ManualClock())
+    return made
 
 
 def test_a_view_is_a_metadata_store(store: EmbeddedStore) -> None:
@@ -64,7 +70,7 @@ def test_every_view_sees_a_change(store: EmbeddedStore, turns: Any) -> None:
     views = [store.open() for _ in range(3)]
     views[1].submit(take_id, lambda _: None)
     turns.run()
-    assert all(view.image is store.image for view in views)
+    assert all(view.image == store.image for view in views)
 
 
 def test_a_view_that_is_opened_later_shows_the_committed_image(store: EmbeddedStore, turns: Any) -> None:
@@ -258,6 +264,7 @@ def test_closing_fails_pending_decisions_and_ends_the_watches(store: EmbeddedSto
     assert view.pending_decisions == 0
 
 
+@embedded_alone
 def test_closing_between_decision_and_commit_changes_nothing(store: EmbeddedStore, turns: Any) -> None:
     view = store.open()
     results, failures = outcomes(view)
@@ -292,7 +299,7 @@ def test_a_closed_view_refuses_decisions(store: EmbeddedStore, turns: Any) -> No
 def test_decisions_past_the_limit_are_refused_and_the_others_made(
     store: EmbeddedStore, turns: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "MAX_PENDING_DECISIONS", 2)
+    monkeypatch.setattr(view_module, "MAX_PENDING_DECISIONS", 2)
     view = store.open()
     all_outcomes = [outcomes(view) for _ in range(3)]
     turns.run()
@@ -303,7 +310,7 @@ def test_decisions_past_the_limit_are_refused_and_the_others_made(
 def test_a_decision_that_always_conflicts_fails(
     store: EmbeddedStore, turns: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "MAX_COMMIT_ATTEMPTS", 3)
+    monkeypatch.setattr(view_module, "MAX_COMMIT_ATTEMPTS", 3)
     view = store.open()
     attempts: list[int] = []
 
@@ -334,6 +341,7 @@ async def test_it_runs_on_a_real_loop() -> None:
     assert await asyncio.wait_for(got, 5) == 1
 
 
+@embedded_alone
 def test_a_link_that_is_held_delivers_everything_in_order_afterwards(store: EmbeddedStore, turns: Any) -> None:
     link = embedded.DirectLink(turns.call_soon)
     cut_off, other = store.open(link), store.open()

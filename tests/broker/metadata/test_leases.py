@@ -14,6 +14,7 @@ from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import LeaseLost
 from purgatorio.broker.time.clock import ManualClock, RunningClock
+from tests.broker.metadata.stores import StoreBehindConnections
 from tests.endpoints import plaintext
 
 SETTINGS = TopicSettings()
@@ -24,9 +25,10 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-@pytest.fixture
-def store(turns: Any, clock: ManualClock) -> EmbeddedStore:
-    return EmbeddedStore("cluster", turns.call_soon, clock)
+@pytest.fixture(params=[EmbeddedStore, StoreBehindConnections])
+def store(turns: Any, clock: ManualClock, request: Any) -> EmbeddedStore:
+    made: EmbeddedStore = request.param("cluster", turns.call_soon, clock)
+    return made
 
 
 def grant(view: EmbeddedView, turns: Any, ttl_ms: int = 100) -> int:
@@ -162,6 +164,7 @@ class SlowLink:
             messages.popleft()()
 
 
+@pytest.mark.parametrize("store", [EmbeddedStore], indirect=True)  # whose links can be held
 def test_while_the_link_is_cut_nothing_is_delivered_and_afterwards_everything_in_order(
     store: EmbeddedStore, turns: Any
 ) -> None:
@@ -183,6 +186,7 @@ def test_while_the_link_is_cut_nothing_is_delivered_and_afterwards_everything_in
     assert seen == [1, 2, "id 1"]
 
 
+@pytest.mark.parametrize("store", [EmbeddedStore], indirect=True)  # whose links can be held
 def test_a_decision_is_committed_even_while_its_answer_is_held(store: EmbeddedStore, turns: Any) -> None:
     link = SlowLink()
     far = store.open(link)

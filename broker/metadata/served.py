@@ -1,0 +1,257 @@
+"""A metadata store in another process: its messages, its server, and the view of a broker there.
+
+The process of the store sends each broker's process the image as keys (`keys`), and then what each commit changed; a
+broker's process sends what its decisions changed, with the version that they were made of, for the store to compare.
+Both send over one connection, so that a broker has the committed image before the answer to its commit.
+
+A message is a JSON array behind its length in four bytes:
+
+========================================== ==========================================================================
+``image``, puts, deletes, lost leases      store to broker: first the whole image, then what changed since the last one
+``answer``, number, answer                 store to broker: ``committed``, ``conflict`` or ``lease lost``; a lease's id;
+                                           or whether a lease was kept
+``commit``, number, version, puts,         broker to store: what a decision changed in the image of that version
+deletes, lease
+``grant``, number, TTL in ms               broker to store: asks for a lease
+``keep``, number, lease                    broker to store: renews a lease
+========================================== ==========================================================================
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, image_of
+from purgatorio.broker.metadata.store import LeaseLost
+from purgatorio.broker.metadata.view import Answered, CallSoon, StoreView
+
+MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
+"""The longest message: an image of two million partitions."""
+LENGTH_BYTES: Final = 4
+
+Message = list[Any]
+Send = Callable[[Message], None]
+
+
+class MessageError(Exception):
+    """What came is no message: its length cannot be, or it is no JSON array."""
+
+
+def encode(message: Message) -> bytes:
+    """Return a message with its length."""
+    body = json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+class Decoder:
+    """Makes messages of the bytes of a connection."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Return the messages that are complete now.
+
+        Raises:
+            MessageError: the bytes are none.
+        """
+        self._data += data
+        messages = []
+        while len(self._data) >= LENGTH_BYTES:
+            end = LENGTH_BYTES + int.from_bytes(self._data[:LENGTH_BYTES], "big")
+            if end > LENGTH_BYTES + MAX_MESSAGE_BYTES:
+                raise MessageError(f"a message of {end - LENGTH_BYTES} bytes is longer than {MAX_MESSAGE_BYTES}")
+            if len(self._data) < end:
+                break
+            body = bytes(self._data[LENGTH_BYTES:end])
+            del self._data[:end]
+            try:
+                message = json.loads(body)
+            except ValueError as error:
+                raise MessageError(f"a message is no JSON: {error}") from error
+            if not isinstance(message, list) or not message:
+                raise MessageError("a message is no array")
+            messages.append(message)
+        return messages
+
+
+def _sent(changed: KeyChanges) -> tuple[dict[str, str], list[str]]:
+    """Return changed keys as JSON has them: values are JSON themselves, and so text."""
+    return {key: value.decode() for key, value in changed.puts.items()}, list(changed.deletes)
+
+
+def _received(puts: dict[str, str], deletes: list[str]) -> KeyChanges:
+    return KeyChanges({key: value.encode() for key, value in puts.items()}, tuple(deletes))
+
+
+class StoreConnection:
+    """The store's end of the connection to one broker's process.
+
+    A process that does not read is sent no images until it reads again; then it gets what changed since, at once.
+
+    Args:
+        send: sends a message.
+    """
+
+    def __init__(self, store: EmbeddedStore, send: Send) -> None:
+        self._store = store
+        self._send = send
+        self._image = store.image
+        self._lost: tuple[int, ...] = ()
+        self._is_paused = False
+        send(["image", *_sent(KeyChanges(all_keys(self._image))), list(store.lost_leases())])
+        self._unfollow = store.follow(self._committed)
+
+    def receive(self, message: Message) -> None:
+        """Handle a message of the broker's process.
+
+        Raises:
+            MessageError: the store knows no such message.
+        """
+        match message:
+            case ["commit", number, version, puts, deletes, lease_id]:
+                committed, error = self._store.commit_keys(version, _received(puts, deletes), lease_id)
+                self._tell()  # before the answer, whether or not the process reads
+                self._send(["answer", number, "lease lost" if error else "committed" if committed else "conflict"])
+            case ["grant", number, ttl_ms]:
+                self._send(["answer", number, self._store.grant(ttl_ms)])
+            case ["keep", number, lease_id]:
+                self._send(["answer", number, self._store.keep(lease_id)])
+            case _:
+                raise MessageError(f"the metadata store knows no message {message[0]!r}")
+
+    def pause(self) -> None:
+        """Send no images: the process does not read."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Go on: send what changed meanwhile."""
+        self._is_paused = False
+        self._tell()
+
+    def close(self) -> None:
+        """Send nothing more. The leases of the process's brokers expire."""
+        self._unfollow()
+
+    def _committed(self, image: ClusterImage, lost: tuple[int, ...]) -> None:
+        self._lost = lost
+        if not self._is_paused:
+            self._tell()
+
+    def _tell(self) -> None:
+        """Send what changed since the last image, and which leases were lost."""
+        before, self._image = self._image, self._store.image
+        lost, self._lost = self._lost, ()
+        if before.version == self._image.version:
+            if lost:
+                self._send(["image", {}, [], list(lost)])
+        else:
+            self._send(["image", *_sent(changes(before, self._image)), list(lost)])
+
+
+class ServedView(StoreView):
+    """A broker's `MetadataStore` over a `ServedStore`."""
+
+    def __init__(self, store: ServedStore, call_soon: CallSoon) -> None:
+        super().__init__(store.image, call_soon)
+        self._store = store
+
+    def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
+        self._store.ask("grant", ttl_ms, answered=self._unless_closed(granted))
+
+    def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
+        self._store.ask("keep", lease_id, answered=self._unless_closed(kept))
+
+    def _propose(self, base: ClusterImage, proposed: ClusterImage, lease_id: int, answered: Answered) -> None:
+        def told(answer: str) -> None:
+            error = LeaseLost(f"lease {lease_id} has expired") if answer == "lease lost" else None
+            answered(answer == "committed", error, self._store.image)
+
+        changed = changes(base, proposed) if proposed is not base else KeyChanges({})
+        self._store.ask("commit", base.version, *_sent(changed), lease_id, answered=told)
+
+    def _unless_closed(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
+        return lambda answer: None if self._closed else self._run(callback, answer)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._store.forget(self)
+            super().close()
+
+
+class ServedStore:
+    """A broker's process's end of the connection to the store.
+
+    Args:
+        send: sends a message.
+        call_soon: runs a function in a later turn of the loop, in the order of the calls: `loop.call_soon`.
+
+    Attributes:
+        image: the latest image that has come.
+    """
+
+    def __init__(self, send: Send, call_soon: CallSoon) -> None:
+        self._send = send
+        self._call_soon = call_soon
+        self._views: list[ServedView] = []
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, Callable[[Any], None]] = {}
+        self._lost: tuple[int, ...] = ()
+        self._image: ClusterImage | None = None
+
+    @property
+    def has_image(self) -> bool:
+        """Whether the first image has come."""
+        return self._image is not None
+
+    @property
+    def image(self) -> ClusterImage:
+        """The latest image that has come."""
+        assert self._image is not None, "the store has sent no image yet"
+        return self._image
+
+    def open(self) -> ServedView:
+        """Open a view for one broker, once the first image has come."""
+        view = ServedView(self, self._call_soon)
+        self._views.append(view)
+        lost = self._lost
+        if lost:  # for a broker that fences others from its start on
+            self._call_soon(lambda: view._receive(self.image, lost))
+        return view
+
+    def receive(self, message: Message) -> None:
+        """Handle a message of the store.
+
+        Raises:
+            MessageError: no broker knows such a message.
+            UnknownFormat: the store is of a newer version.
+        """
+        match message:
+            case ["image", puts, deletes, lost]:
+                self._lost = tuple(lost)
+                changed = _received(puts, deletes)
+                if self._image is None:
+                    self._image = image_of(changed.puts)
+                elif changed.puts:
+                    self._image = applied(self._image, changed)
+                for view in list(self._views):
+                    view._receive(self.image, self._lost)
+            case ["answer", number, answer]:
+                self._asked.pop(number)(answer)
+            case _:
+                raise MessageError(f"no broker knows a message {message[0]!r}")
+
+    def ask(self, kind: str, *arguments: Any, answered: Callable[[Any], None]) -> None:
+        """Send the store a message, whose answer `answered` receives."""
+        number = next(self._numbers)
+        self._asked[number] = answered
+        self._send([kind, number, *arguments])
+
+    def forget(self, view: ServedView) -> None:
+        """Tell a view nothing more."""
+        self._views.remove(view)
