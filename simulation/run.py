@@ -39,7 +39,6 @@ from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.nemesis import Nemesis
 from purgatorio.simulation.world.network import Network
-from purgatorio.simulation.world.throttles import free_clients, limit_clients
 
 WRITERS_PAUSE: Final = 4
 """How much longer than a producer a transactional one waits: it sends much more between two waits."""
@@ -208,7 +207,7 @@ class _Simulation:
         await self._create_topics()
         quotas = self._swarm.quotas
         if quotas:
-            await limit_clients(cluster.store.open(), quotas)
+            await cluster.limit_clients(quotas)
         watches = (FencedWatch(cluster, self._history), self._invariants)
         watching = [self.loop.create_task(watch.run()) for watch in watches]
         self._start_clients()
@@ -220,18 +219,15 @@ class _Simulation:
             self._history,
             self._random(),
             crash_client=self._crash_client,
-            kinds=scenario.faults,
+            kinds=scenario.faults or self._swarm.faults(),
             deletable=[topic.name for topic in self._swarm.topics if topic.deletes],
             recreatable=[topic.name for topic in self._swarm.topics if self._swarm.recreates],
-            store_faults=self._swarm.store_faults,
-            transactions=self._swarm.transactions is not None,
-            slow_turns=self._swarm.slow_turns,
         )
         await asyncio.sleep(0.5)
         await nemesis.run(scenario.seconds)
         self._stopped = True
         if quotas:
-            await free_clients(cluster.store.open(), quotas, cluster.brokers.values())
+            await cluster.free_clients(quotas)
         await self._settle_groups()
         await self._converge()
         await self._drain()

@@ -18,6 +18,7 @@ from purgatorio.protocol.compression import Compression
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
 from purgatorio.simulation.clients.transaction_plan import OLD, TV1, TV2, TransactionPlan
+from purgatorio.simulation.world.nemesis import FAULTS, STORE_FAULTS
 
 SMALL_BYTES: Final = 1024
 NEAR_MS: Final = (0.1, 1.0)
@@ -110,6 +111,18 @@ class Swarm:
     offsets_segment_bytes: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     quotas: dict[str, float] = field(default_factory=dict)
+
+    def faults(self) -> tuple[str, ...]:
+        """Return the names of the faults that this cluster can have."""
+        is_possible = dict.fromkeys(STORE_FAULTS, self.store_faults) | {
+            "suspend": self.one_process,
+            "delete-records": any(topic.deletes for topic in self.topics),
+            "recreate": self.recreates,
+            "in-doubt": self.transactions is not None,
+            "replace": self.replaces and not self.one_process,
+            "slow-turns": self.slow_turns,
+        }
+        return tuple(kind for kind in FAULTS if is_possible.get(kind, True))
 
     def __str__(self) -> str:
         """Describe the workload in a line per topic and one for the rest."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
+from purgatorio.broker.layers.quotas.naming import CLIENT_ID
+from purgatorio.broker.layers.quotas.throttled_channel import PURGATORY
 from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
+from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control.restart import partitions_of
 from purgatorio.broker.time.clock import RunningClock
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
@@ -25,11 +30,6 @@ FIRST_SPARE_PORT: Final = 9192
 ROLES_PER_STEP: Final = 2
 """Few, so that also the few partitions of a simulation get their roles in several turns of the loop."""
 STORE_NODE: Final = "store"
-
-
-def rack_of(broker_id: int, racks: bool) -> dict[str, object]:
-    """Return a broker's setting for its rack, if there are racks."""
-    return {"rack": f"r{broker_id}"} if racks else {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +130,7 @@ class SimulatedCluster:
         hosts: dict[int, list[Host]] = {}
         for broker_id in range(1, count + 1):
             options: dict[str, object] = {"broker_id": broker_id, "port": first_port + broker_id - 1}
-            options |= rack_of(broker_id, racks)
+            options |= {"rack": f"r{broker_id}"} if racks else {}
             if self._domain:
                 options["host"] = f"{name}-{broker_id}.{self._domain}"
             config = BrokerConfig.model_validate({**options, **settings})
@@ -175,11 +175,7 @@ class SimulatedCluster:
     @property
     def partitions(self) -> dict[tuple[str, int], PartitionState]:
         """The committed state of every partition, by topic and partition number."""
-        return {
-            (topic.name, index): state
-            for topic in self.image.topics.values()
-            for index, state in enumerate(topic.partitions)
-        }
+        return dict(partitions_of(self.image))
 
     def transactions(self) -> Iterator[tuple[int, Transaction]]:
         """Iterate over the transactional ids that running brokers coordinate, each with its broker's id."""
@@ -255,11 +251,6 @@ class SimulatedCluster:
         taken = [process.host for process in self.all_processes()]
         return [host for host in self._hosts[broker_id] if host not in taken]
 
-    @property
-    def has_spare_hosts(self) -> bool:
-        """Whether brokers have a second host."""
-        return any(len(hosts) > 1 for hosts in self._hosts.values())
-
     def is_replaceable(self, broker_id: int) -> bool:
         """Whether a broker runs, and has a free host for another process."""
         return broker_id in self.processes and bool(self._free_hosts(broker_id))
@@ -317,36 +308,40 @@ class SimulatedCluster:
         """
         if not self.one_process:
             raise ValueError("the brokers do not share a process")
-        self.loop.node(STORE_NODE).pause()
-        for process in self.processes.values():
-            process.node.pause()
-            process.link.suspend()
+        for node in self.nodes_of(self.processes):
+            node.pause()
+        for link in self.links.values():
+            link.suspend()
 
-    def slow_down(self, broker_ids: Collection[int]) -> None:
-        """Let these brokers, or their one process with its store, make a turn of the event loop only at each `turn`."""
-        for node in self._nodes_of(broker_ids):
-            node.slow_down()
-
-    def turn(self, broker_ids: Collection[int]) -> None:
-        """Let slow brokers make a turn."""
-        for node in self._nodes_of(broker_ids):
-            node.turn()
-
-    def resume_slow(self, broker_ids: Collection[int]) -> None:
-        """Let slow brokers make as many turns as they need."""
-        for node in self._nodes_of(broker_ids):
-            node.resume()
-
-    def _nodes_of(self, broker_ids: Collection[int]) -> list[Node]:
+    def nodes_of(self, broker_ids: Collection[int]) -> list[Node]:
+        """Return the nodes of these brokers that run; if they are one process with the store, that one's, too."""
         nodes = [self.processes[broker_id].node for broker_id in broker_ids if broker_id in self.processes]
         return [self.loop.node(STORE_NODE), *nodes] if self.one_process else nodes
 
     def resume(self) -> None:
         """Let the process of all brokers and the store run again."""
-        self.loop.node(STORE_NODE).resume()
-        for process in self.processes.values():
-            process.node.resume()
-            process.link.resume()
+        for node in self.nodes_of(self.processes):
+            node.resume()
+        for link in self.links.values():
+            link.resume()
+
+    async def limit_clients(self, quotas: Mapping[str, float]) -> None:
+        """Give each client id these quotas."""
+        await self._alter_quotas([QuotaEdit(key, value) for key, value in quotas.items()])
+
+    async def free_clients(self, quotas: Iterable[str]) -> None:
+        """Remove these quotas of each client id, and let muted connections go on: the clients have little time left."""
+        await self._alter_quotas([QuotaEdit(key, None) for key in quotas])
+        for broker in self.brokers.values():
+            for purgatory in broker.purgatories:
+                if purgatory.name == PURGATORY:
+                    for parked in purgatory.operations(limit=10_000):
+                        if (operation := purgatory.find(parked.id)) is not None:
+                            operation.force_complete()
+
+    async def _alter_quotas(self, edits: list[QuotaEdit]) -> None:
+        edit = EntityEdit([(CLIENT_ID, None)], edits)
+        await decide(self.store.open(), lambda image: alter_client_quotas(image, [edit]))
 
     async def stop(self) -> None:
         """Shut all brokers down in good order, then the store; replaced processes are killed."""

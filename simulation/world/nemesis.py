@@ -27,6 +27,7 @@ from purgatorio.broker.metadata.store import Decision, decide
 from purgatorio.broker.operations.control import NotInSync, rolling_restart, wait_until_in_sync
 from purgatorio.simulation.history.history import Fault, History
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
+from purgatorio.simulation.world.transport import Link
 
 RECREATION_SECONDS: Final = (2.0, 3.5)
 """The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
@@ -40,6 +41,19 @@ STANDSTILLS: Final = (PAUSED, WITHOUT_STORE, CUT_OFF)
 """What happens to a broker's process before it is replaced; each costs it its lease."""
 
 
+def _of_a_broker(
+    fault: Callable[[Nemesis, float, int], Coroutine[Any, Any, None]],
+) -> Callable[[Nemesis, float], Coroutine[Any, Any, None]]:
+    """Give a fault a running broker that has no fault of its own; if there is none, nothing happens."""
+
+    async def on_victim(nemesis: Nemesis, end: float) -> None:
+        victim = nemesis._victim()
+        if victim is not None:
+            await fault(nemesis, end, victim)
+
+    return on_victim
+
+
 class Nemesis:
     """Runs random faults, which may overlap.
 
@@ -47,12 +61,9 @@ class Nemesis:
         clients: the node names of the clients.
         crash_client: kills the client of that name, and starts another in its place.
         rng: chooses faults, victims and times.
-        kinds: the names of `FAULTS` to choose from; if empty, all that the cluster can have.
+        kinds: the names of `FAULTS` to choose from.
         deletable: the topics of which records may be deleted.
         recreatable: the topics that may be deleted and created again.
-        store_faults: whether to choose from `STORE_FAULTS`, too.
-        transactions: whether clients have transactions.
-        slow_turns: whether the turns of a process may be slow.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -68,9 +79,6 @@ class Nemesis:
         kinds: tuple[str, ...] = (),
         deletable: Sequence[str] = (),
         recreatable: Sequence[str] = (),
-        store_faults: bool = False,
-        transactions: bool = False,
-        slow_turns: bool = False,
     ) -> None:
         self._cluster = cluster
         self._clients = clients
@@ -79,31 +87,12 @@ class Nemesis:
         self._crash_client = crash_client
         self._deletable = deletable
         self._recreatable = recreatable
-        self._store_faults = store_faults
-        self._transactions = transactions
-        self._slow_turns = slow_turns
-        self._kinds = kinds or self._possible_kinds()
+        self._kinds = kinds
         self._busy: set[int] = set()
         self._leaving: set[int] = set()
         self._suspended = False
         self._recreating = False
         self._operator = cluster.store.open()
-
-    def _possible_kinds(self) -> tuple[str, ...]:
-        impossible = set() if self._cluster.one_process else {"suspend"}
-        if not self._deletable:
-            impossible.add("delete-records")
-        if not self._recreatable:
-            impossible.add("recreate")
-        if not self._store_faults:
-            impossible.update(STORE_FAULTS)
-        if not self._transactions:
-            impossible.add("in-doubt")
-        if not self._cluster.has_spare_hosts:
-            impossible.add("replace")
-        if not self._slow_turns:
-            impossible.add("slow-turns")
-        return tuple(kind for kind in FAULTS if kind not in impossible)
 
     async def run(self, seconds: float) -> None:
         """Run faults for this time; all faults are undone when it returns."""
@@ -126,6 +115,13 @@ class Nemesis:
         """Wait while a fault lasts, at most until the end of all faults."""
         now = self._cluster.loop.time()
         await asyncio.sleep(max(0.0, min(self._rng.uniform(low, high), end - now)))
+
+    async def _last(self, end: float, began: str, over: str, undo: Callable[[], object], *times: float) -> None:
+        """Tell of a fault, and undo it after a while: between `times` in seconds, 0.2 and 4 if none are given."""
+        self._note(began)
+        await self._hold(end, *(times or (0.2, 4.0)))
+        undo()
+        self._note(over)
 
     # --- brokers ---
 
@@ -155,17 +151,15 @@ class Nemesis:
         await self._cluster.start_broker(broker_id)
         self._busy.discard(broker_id)
 
-    async def kill(self, end: float) -> None:
+    @_of_a_broker
+    async def kill(self, end: float, victim: int) -> None:
         """Kill a broker, and start it again after a while."""
-        victim = self._victim()
-        if victim is not None:
-            await self._take_down(victim, end, kill=True)
+        await self._take_down(victim, end, kill=True)
 
-    async def stop(self, end: float) -> None:
+    @_of_a_broker
+    async def stop(self, end: float, victim: int) -> None:
         """Shut a broker down in good order, and start it again."""
-        victim = self._victim()
-        if victim is not None:
-            await self._take_down(victim, end, kill=False)
+        await self._take_down(victim, end, kill=False)
 
     async def chase_leader(self, end: float) -> None:
         """Kill the leader of a random partition, two or three times in a row."""
@@ -197,23 +191,19 @@ class Nemesis:
                 concerned.update((state.leader, None) for state in states if state is not None)
         return list(concerned)
 
-    async def pause(self, end: float) -> None:
+    @_of_a_broker
+    async def pause(self, end: float, victim: int) -> None:
         """Stop a broker's process from running for a while (SIGSTOP)."""
-        victim = self._victim()
-        if victim is None:
-            return
         self._busy.add(victim)
-        self._note(f"pause broker {victim}")
         self._cluster.nodes[victim].pause()
-        await self._hold(end, 0.2, 4.0)
-        self._note(f"resume broker {victim}")
-        self._cluster.nodes[victim].resume()
+        told = f"pause broker {victim}", f"resume broker {victim}"
+        await self._last(end, *told, lambda: self._cluster.nodes[victim].resume())
         self._busy.discard(victim)
 
-    async def replace(self, end: float) -> None:
+    @_of_a_broker
+    async def replace(self, end: float, victim: int) -> None:
         """Start another process of a broker beside one that is paused or cut off; later the old process goes on."""
-        victim = self._victim()
-        if victim is None or not self._cluster.is_replaceable(victim) or not self.may_lose_logs(victim):
+        if not self._cluster.is_replaceable(victim) or not self.may_lose_logs(victim):
             return
         self._busy.add(victim)
         self._leaving.add(victim)  # its logs are lost when the new process is registered
@@ -246,17 +236,12 @@ class Nemesis:
             process.node.resume()
             process.link.heal()
 
-    async def hold_followers(self, end: float) -> None:
+    @_of_a_broker
+    async def hold_followers(self, end: float, victim: int) -> None:
         """Hold a broker's follower fetches, long enough to leave the ISR, or almost."""
-        victim = self._victim()
-        if victim is None:
-            return
-        broker = self._cluster.brokers[victim]
-        self._note(f"hold the followers of broker {victim}")
-        broker.gate.hold()
-        await self._hold(end, 0.1, 4.0)
-        self._note(f"release the followers of broker {victim}")
-        broker.gate.release()
+        gate, those = self._cluster.brokers[victim].gate, f"the followers of broker {victim}"
+        gate.hold()
+        await self._last(end, f"hold {those}", f"release {those}", gate.release, 0.1, 4.0)
 
     async def restart_in_turn(self, end: float) -> None:
         """Run a rolling restart: the next broker restarts when all replicas are in sync again."""
@@ -284,20 +269,24 @@ class Nemesis:
         self._note("resume the process of all brokers")
         self._busy.clear()
 
-    async def slow_turns(self, end: float) -> None:
+    @_of_a_broker
+    async def slow_turns(self, end: float, victim: int) -> None:
         """Make the turns of a broker's event loop slow, or of the one that all brokers share."""
-        cluster, victim = self._cluster, self._victim()
-        if victim is None or (cluster.one_process and self._busy):
+        cluster = self._cluster
+        if cluster.one_process and self._busy:
             return
         slow = cluster.broker_ids if cluster.one_process else [victim]
         self._busy.update(slow)
         self._note(f"slow turns of {', '.join(map(str, slow))}")
-        cluster.slow_down(slow)
+        for node in cluster.nodes_of(slow):
+            node.slow_down()
         until = min(end, cluster.loop.time() + self._rng.uniform(0.5, 6.0))
         while cluster.loop.time() < until:
             await asyncio.sleep(self._rng.uniform(*SLOW_TURN_SECONDS))
-            cluster.turn(slow)
-        cluster.resume_slow(slow)
+            for node in cluster.nodes_of(slow):
+                node.turn()
+        for node in cluster.nodes_of(slow):
+            node.resume()
         self._note(f"fast turns of {', '.join(map(str, slow))}")
         self._busy.difference_update(slow)
 
@@ -377,11 +366,8 @@ class Nemesis:
     async def isolate(self, end: float) -> None:
         """Cut one broker's host off from all other nodes, in both directions."""
         name = self._rng.choice(self._cluster.hosts()).name
-        self._note(f"cut {name} off")
         self._isolate(name)
-        await self._hold(end, 0.2, 4.0)
-        self._reconnect(name)
-        self._note(f"{name} is reachable again")
+        await self._last(end, f"cut {name} off", f"{name} is reachable again", partial(self._reconnect, name))
 
     def _isolate(self, name: str) -> None:
         self._cluster.network.partition([name], [other for other in self._names() if other != name])
@@ -394,77 +380,61 @@ class Nemesis:
 
     async def cut_one_way(self, end: float) -> None:
         """Cut one direction between two nodes."""
-        source, target = self._rng.sample(self._names(), 2)
-        self._note(f"cut {source} → {target}")
-        self._cluster.network.cut(source, target)
-        await self._hold(end, 0.2, 4.0)
-        self._cluster.network.heal(source, target)
-        self._note(f"heal {source} → {target}")
+        link, between, heal = self._some_link()
+        link.cut = True
+        await self._last(end, f"cut {between}", f"heal {between}", heal)
 
     async def slow_link(self, end: float) -> None:
         """Give a link high latency and low bandwidth."""
-        source, target = self._rng.sample(self._names(), 2)
-        link = self._cluster.network.link(source, target)
-        self._note(f"slow {source} → {target}")
+        link, between, heal = self._some_link()
         link.latency_ms, link.bytes_per_second = (20.0, 400.0), 20_000.0
-        await self._hold(end, 0.5, 4.0)
-        self._cluster.network.heal(source, target)
-        self._note(f"{source} → {target} is fast again")
+        await self._last(end, f"slow {between}", f"{between} is fast again", heal, 0.5, 4.0)
 
     async def unsteady_link(self, end: float) -> None:
         """Delay some packets of a link for a long time, with all packets after them."""
-        source, target = self._rng.sample(self._names(), 2)
-        link = self._cluster.network.link(source, target)
-        self._note(f"spikes on {source} → {target}")
+        link, between, heal = self._some_link()
         link.spike_probability, link.spike_ms = 0.1, (100.0, 1_500.0)
-        await self._hold(end, 0.5, 4.0)
-        self._cluster.network.heal(source, target)
-        self._note(f"{source} → {target} is steady again")
+        await self._last(end, f"spikes on {between}", f"{between} is steady again", heal, 0.5, 4.0)
 
-    async def lose_store(self, end: float) -> None:
+    def _some_link(self) -> tuple[Link, str, Callable[[], None]]:
+        """Return the link between two nodes, its name, and what undoes its faults."""
+        source, target = self._rng.sample(self._names(), 2)
+        network = self._cluster.network
+        return network.link(source, target), f"{source} → {target}", partial(network.heal, source, target)
+
+    @_of_a_broker
+    async def lose_store(self, end: float, victim: int) -> None:
         """Cut a broker off from the metadata store; its lease may expire while it runs."""
-        victim = self._victim()
-        if victim is None:
-            return
         link = self._cluster.links[victim]
-        self._note(f"broker {victim} loses the metadata store")
         link.cut()
-        await self._hold(end, 0.2, 4.0)
-        link.heal()
-        self._note(f"broker {victim} reaches the metadata store again")
+        await self._last(end, f"broker {victim} loses the metadata store", _reaches_the_store(victim), link.heal)
 
-    async def lose_store_one_way(self, end: float) -> None:
+    @_of_a_broker
+    async def lose_store_one_way(self, end: float, victim: int) -> None:
         """Hold what a broker tells the metadata store, or what the store tells it."""
-        victim = self._victim()
-        if victim is None:
-            return
         to_store = self._rng.random() < 0.5
         link = self._cluster.links[victim]
-        self._note(f"cut broker {victim} → store" if to_store else f"cut store → broker {victim}")
         link.cut(to_store=to_store, to_broker=not to_store)
-        await self._hold(end, 0.2, 4.0)
-        link.heal()
-        self._note(f"broker {victim} reaches the metadata store again")
+        began = f"cut broker {victim} → store" if to_store else f"cut store → broker {victim}"
+        await self._last(end, began, _reaches_the_store(victim), link.heal)
 
-    async def slow_store(self, end: float) -> None:
+    @_of_a_broker
+    async def slow_store(self, end: float, victim: int) -> None:
         """Delay the messages between a broker and the metadata store, up to the time of a lease and more."""
-        victim = self._victim()
-        if victim is None:
-            return
-        link = self._cluster.links[victim]
-        self._note(f"slow broker {victim} ↔ store")
+        link, between = self._cluster.links[victim], f"broker {victim} ↔ store"
         link.latency_ms = (20.0, 300.0)
-        await self._hold(end, 0.5, 4.0)
-        link.heal()
-        self._note(f"broker {victim} ↔ store is fast again")
+        await self._last(end, f"slow {between}", f"{between} is fast again", link.heal, 0.5, 4.0)
 
     async def lose_answers(self, end: float) -> None:
         """Lose some of the store's answers to commits: the change was made, and the broker does not know."""
-        self._note("lose answers of the metadata store")
-        self._cluster.store.lost_answers = 0.5
-        await self._hold(end, 0.5, 4.0)
-        self._cluster.store.lost_answers = 0.0
-        self._note("the metadata store's answers arrive again")
+        store = self._cluster.store
+        store.lost_answers = 0.5
+        told = "lose answers of the metadata store", "the metadata store's answers arrive again"
+        await self._last(end, *told, lambda: setattr(store, "lost_answers", 0.0), 0.5, 4.0)
+
+
+def _reaches_the_store(broker_id: int) -> str:
+    return f"broker {broker_id} reaches the metadata store again"
 
 
 FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]]] = {

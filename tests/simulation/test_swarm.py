@@ -200,11 +200,14 @@ async def suspend(cluster: SimulatedCluster) -> None:
 async def slow_turns(cluster: SimulatedCluster) -> None:
     """Let all brokers make slow turns for a minute, each by its own or all of one process together."""
     rng = random.Random(1)
-    cluster.slow_down(cluster.broker_ids)
+    for node in cluster.nodes_of(cluster.broker_ids):
+        node.slow_down()
     for _ in range(400):
         await asyncio.sleep(rng.uniform(0.05, 0.3))
-        cluster.turn(cluster.broker_ids)
-    cluster.resume_slow(cluster.broker_ids)
+        for node in cluster.nodes_of(cluster.broker_ids):
+            node.turn()
+    for node in cluster.nodes_of(cluster.broker_ids):
+        node.resume()
 
 
 async def partitions_after(loop: SimulatedLoop, disturb: Disturb, *, one_process: bool) -> tuple[int, int]:

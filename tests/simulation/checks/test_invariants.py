@@ -257,15 +257,18 @@ def test_a_broker_that_is_fenced_while_it_is_only_slow_is_found(
         if disturbed:
             cluster.links[1].cut()
             cluster.links[1].heal()
-        cluster.slow_down(cluster.broker_ids)
+        for node in cluster.nodes_of(cluster.broker_ids):
+            node.slow_down()
         done: asyncio.Future[object] = loop.create_future()
         lease_id = cluster.image.brokers[1].lease_id
         cluster.store.open().submit(
             lambda image: fence_broker(image, lease_id, settings=cluster.topic_settings), done.set_result
         )
-        cluster.turn(cluster.broker_ids)
+        for node in cluster.nodes_of(cluster.broker_ids):
+            node.turn()
         await done
-        cluster.resume_slow(cluster.broker_ids)
+        for node in cluster.nodes_of(cluster.broker_ids):
+            node.resume()
         return {anomaly.name for anomaly in invariants.anomalies}
 
     assert loop.run_until_complete(main()) == found
@@ -278,12 +281,14 @@ def test_a_broker_that_takes_its_lease_for_lost_while_it_is_only_slow_is_found(l
         invariants = Invariants(cluster)
         await cluster.start()
         await asyncio.sleep(2.0)
-        cluster.slow_down(cluster.broker_ids)
+        for node in cluster.nodes_of(cluster.broker_ids):
+            node.slow_down()
         invariants.look_at_leases()
         assert invariants.anomalies == []
         with mock.patch.object(BrokerLifecycleManager, "has_lease", return_value=False):
             invariants.look_at_leases()
-        cluster.resume_slow(cluster.broker_ids)
+        for node in cluster.nodes_of(cluster.broker_ids):
+            node.resume()
         return {anomaly.name for anomaly in invariants.anomalies}
 
     assert loop.run_until_complete(main()) == {"lease-while-slow"}
