@@ -22,17 +22,15 @@ from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly, check
 from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.checks.internal_errors import collected
-from purgatorio.simulation.checks.invariants import Invariants
-from purgatorio.simulation.checks.leaders import FencedWatch, record_leaders
+from purgatorio.simulation.checks.invariants import FencedWatch, Invariants, record_leaders
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.clients.group_clients import GroupClients
-from purgatorio.simulation.clients.group_plan import Surroundings
 from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
+from purgatorio.simulation.clients.plans import Surroundings, TransactionSurroundings
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
-from purgatorio.simulation.clients.transaction_plan import TransactionSurroundings
 from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
 from purgatorio.simulation.world.cluster import SimulatedCluster

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from purgatorio.protocol.compression import Compression
 from purgatorio.simulation.clients.consumers import Reader
-from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol
-from purgatorio.simulation.clients.transaction_plan import OLD, TV1, TV2, TransactionPlan
+from purgatorio.simulation.clients.plans import OLD, SESSION_TIMEOUT_MS, TV1, TV2, GroupPlan, Protocol, TransactionPlan
 from purgatorio.simulation.world.nemesis import FAULTS, STORE_FAULTS
 
 SMALL_BYTES: Final = 1024

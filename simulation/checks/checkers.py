@@ -23,8 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.simulation.history.history import Acked, Event, History, Polled
-from purgatorio.simulation.history.partition_history import ALL_REPLICAS, Era, PartitionHistory, gather
-from purgatorio.simulation.history.reported_watermarks import described
+from purgatorio.simulation.history.partition_history import ALL_REPLICAS, Era, PartitionHistory, described, gather
 
 NO_ANSWER: Final = 0
 

@@ -112,9 +112,10 @@ def _wrong_reads(history: History, *, lost: bool) -> Found:
     for (group, partition), events in _by_register(history).items():
         writes = [_Write(_NOTHING, -math.inf, -math.inf, True)]
         writes += [
-            _Write(each.offset, each.asked_ms, each.time_ms if each.outcome == "acked" else math.inf, _is_acked(each))
+            _Write(each.offset, each.asked_ms, each.time_ms if is_acked else math.inf, is_acked)
             for each in events
             if isinstance(each, OffsetCommitted) and each.outcome != "refused"
+            for is_acked in [each.outcome == "acked"]
         ]
         reads = [each for each in events if isinstance(each, OffsetRead)]
         for read in reads:
@@ -142,10 +143,6 @@ def _outlived(writes: list[_Write], of_value: list[_Write], read: OffsetRead) ->
         if is_before_read and write.asked_ms > end_ms and write.offset != read.offset:
             return write
     return None
-
-
-def _is_acked(commit: OffsetCommitted) -> bool:
-    return commit.outcome == "acked"
 
 
 def _by_register(history: History) -> dict[tuple[str, str], list[Event]]:

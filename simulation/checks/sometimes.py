@@ -9,7 +9,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 from unittest import mock
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -40,8 +40,8 @@ from purgatorio.broker.txn.requests import TransactionRequests
 from purgatorio.broker.txn.transaction import TransactionShard
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.simulation.clients.pipelined import JavaProducer
-from purgatorio.simulation.history.history import Event, History, TopicRecreated
-from purgatorio.simulation.world.cluster import Process, SimulatedCluster
+from purgatorio.simulation.history.history import History, TopicRecreated
+from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.store import WatchedStore
 
 SOMETIMES: Final[Mapping[str, str]] = {
@@ -87,20 +87,12 @@ SOMETIMES: Final[Mapping[str, str]] = {
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
 
-def _truncates_segments(segments: Segments, offset: int) -> bool:
-    return segments.number_of(offset) + 1 < len(segments)
-
-
 def _is_deleted(operation: DelayedDeleteRecords) -> bool:
     """Whether a request to delete records completes now, since all in-sync replicas have deleted them."""
     return any(
         deletion.partition.is_leader and deletion.partition.low_watermark >= deletion.required_offset > 0
         for deletion in operation._pending
     )
-
-
-def _is_recreation(history: History, event: Event) -> bool:
-    return isinstance(event, TopicRecreated)
 
 
 def _is_margin(lifecycle: BrokerLifecycleManager) -> bool:
@@ -110,28 +102,8 @@ def _is_margin(lifecycle: BrokerLifecycleManager) -> bool:
     return lifecycle._slowest_rate < 1 and lease is not None and store._clock.now_ms() < lease.expires_ms
 
 
-def _is_skipping(store: WatchedStore, view: EmbeddedView) -> bool:
-    return store.image.version > view.image.version + 1
-
-
-def _was_replaced(cluster: SimulatedCluster, process: Process, failure: BaseException | None) -> bool:
-    return process in cluster.replaced
-
-
-def _has_groups(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
-    return bool(shard.groups or shard.offsets.count)
-
-
 def _is_rebalancing(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
     return any(group.state_name in REBALANCING for group in shard.groups.values())
-
-
-def _is_fenced(error: CoordinatorError, error_code: ErrorCode, message: str) -> bool:
-    return error_code == ErrorCode.FENCED_INSTANCE_ID
-
-
-def _is_fenced_producer(error: CoordinatorError, error_code: ErrorCode, message: str) -> bool:
-    return error_code == ErrorCode.PRODUCER_FENCED
 
 
 def _has_decided(coordinator: TransactionCoordinator, shard: TransactionShard) -> bool:
@@ -142,71 +114,82 @@ def _has_identity(producers: Producers, shard: Any, transaction: Any, value: Any
     return bool(attempt.known != NO_PRODUCER)
 
 
-def _has_open_offsets(coordinator: GroupCoordinator, shard: GroupShard) -> bool:
-    return shard.offsets.transactional.count > 0
-
-
 def _are_loaded(manager: OffsetManager, group_id: str, *_: Any, **__: Any) -> bool:
     shards = manager._coordinator.shards
     return any(group_id in shard.offsets.groups and shard.leader_epoch > 0 for shard in shards)
-
-
-def _wrapped(owner: type, name: str, count: Callable[[], None], before: Callable[..., bool], after: Any) -> Any:
-    """Return a patch that counts the calls for which `before` holds for the arguments and `after` for the result."""
-    function = getattr(owner, name)
-
-    @functools.wraps(function)
-    def counted(*args: Any, **options: Any) -> Any:
-        wanted = before(*args, **options)
-        result = function(*args, **options)
-        if wanted and after(result):
-            count()
-        return result
-
-    return mock.patch.object(owner, name, counted)
 
 
 def _always(*_: Any, **__: Any) -> bool:
     return True
 
 
-_PATHS: Final[Mapping[str, tuple[type, str, Callable[..., bool], Callable[[Any], bool]]]] = {
-    "out-of-range": (FollowerFetcher, "_reset_into_leaders_log", _always, _always),
-    "restart": (Partition, "restart_at", _always, _always),
-    "truncate-segments": (Segments, "truncate", _truncates_segments, _always),
-    "wait-for-refused": (RefusedBatches, "waits_for_another", _always, lambda code: code is not None),
-    "out-of-order": (OutOfOrderSequence, "__init__", _always, _always),
-    "raised-epoch": (JavaProducer, "_raise_epoch", _always, _always),
-    "duplicate": (Log, "_duplicate", _always, _always),
-    "snapshot": (ProducerStates, "restore", _always, _always),
-    "rack-read": (ReplicaReader, "preferred_replica", _always, lambda broker_id: broker_id >= 0),
-    "compaction": (Segments, "replace_oldest", _always, _always),
-    "memory-cap": (MemoryBudget, "_warn", _always, _always),
-    "uncommitted-share": (UncommittedShare, "refusal", _always, _always),
-    "lost-lease": (BrokerLifecycleManager, "_resume", _always, _always),
-    "lost-answer": (WatchedStore, "lose_answer", _always, _always),
-    "reassignment": (ReplicaRoles, "_remove", _always, _always),
-    "deletion": (Segments, "delete_oldest", _always, bool),
-    "delete-records": (DelayedDeleteRecords, "try_complete", _is_deleted, bool),
-    "recreation": (History, "record", _is_recreation, _always),
-    "clock-margin": (BrokerLifecycleManager, "_resume", _is_margin, _always),
-    "skipped-images": (WatchedStore, "_arrive", _is_skipping, _always),
-    "replaced-process": (SimulatedCluster, "_replaced_ended", _was_replaced, _always),
-    "group-load": (GroupCoordinator, "start_steps", _has_groups, _always),
-    "rebalance-moved": (GroupCoordinator, "unload_steps", _is_rebalancing, _always),
-    "fenced-static": (CoordinatorError, "__init__", _is_fenced, _always),
-    "expired-member": (Rebalances, "_session_over", _always, _always),
-    "marker-moved": (MarkerSender, "_partition_changed", lambda sender, tp: tp in sender._by_partition, _always),
-    "load-decided": (TransactionCoordinator, "start_steps", _has_decided, _always),
-    "timed-out": (Completion, "_timed_out", _always, _always),
-    "fenced-producer": (CoordinatorError, "__init__", _is_fenced_producer, _always),
-    "next-epoch": (Producers, "_give", _has_identity, _always),
-    "asked-first": (TransactionGuard, "_answered", _always, _always),
-    "parked-request": (TransactionRequests, "_park", _always, bool),
-    "loaded-offsets": (GroupCoordinator, "start_steps", _has_open_offsets, _always),
-    "moved-offsets": (OffsetManager, "offsets_of", _are_loaded, bool),
-    "throttled": (Muting, "mute", _always, _always),
+def _refused_as(code: ErrorCode) -> Callable[..., bool]:
+    return lambda error, error_code, message: error_code == code
+
+
+class _Path(NamedTuple):
+    """A function, and which of its calls count: those for which both hold, for its arguments and its result."""
+
+    owner: type
+    name: str
+    before: Callable[..., bool] = _always
+    after: Callable[[Any], bool] = _always
+
+
+_PATHS: Final[Mapping[str, _Path]] = {
+    "out-of-range": _Path(FollowerFetcher, "_reset_into_leaders_log"),
+    "restart": _Path(Partition, "restart_at"),
+    "truncate-segments": _Path(Segments, "truncate", lambda log, offset: log.number_of(offset) + 1 < len(log)),
+    "wait-for-refused": _Path(RefusedBatches, "waits_for_another", after=lambda code: code is not None),
+    "out-of-order": _Path(OutOfOrderSequence, "__init__"),
+    "raised-epoch": _Path(JavaProducer, "_raise_epoch"),
+    "duplicate": _Path(Log, "_duplicate"),
+    "snapshot": _Path(ProducerStates, "restore"),
+    "rack-read": _Path(ReplicaReader, "preferred_replica", after=lambda broker_id: broker_id >= 0),
+    "compaction": _Path(Segments, "replace_oldest"),
+    "memory-cap": _Path(MemoryBudget, "_warn"),
+    "uncommitted-share": _Path(UncommittedShare, "refusal"),
+    "lost-lease": _Path(BrokerLifecycleManager, "_resume"),
+    "lost-answer": _Path(WatchedStore, "lose_answer"),
+    "reassignment": _Path(ReplicaRoles, "_remove"),
+    "deletion": _Path(Segments, "delete_oldest", after=bool),
+    "delete-records": _Path(DelayedDeleteRecords, "try_complete", _is_deleted, bool),
+    "recreation": _Path(History, "record", lambda history, event: isinstance(event, TopicRecreated)),
+    "clock-margin": _Path(BrokerLifecycleManager, "_resume", _is_margin),
+    "skipped-images": _Path(WatchedStore, "_arrive", lambda store, view: store.image.version > view.image.version + 1),
+    "replaced-process": _Path(
+        SimulatedCluster, "_replaced_ended", lambda own, process, failure: process in own.replaced
+    ),
+    "group-load": _Path(GroupCoordinator, "start_steps", lambda own, shard: bool(shard.groups or shard.offsets.count)),
+    "rebalance-moved": _Path(GroupCoordinator, "unload_steps", _is_rebalancing),
+    "fenced-static": _Path(CoordinatorError, "__init__", _refused_as(ErrorCode.FENCED_INSTANCE_ID)),
+    "expired-member": _Path(Rebalances, "_session_over"),
+    "marker-moved": _Path(MarkerSender, "_partition_changed", lambda sender, tp: tp in sender._by_partition),
+    "load-decided": _Path(TransactionCoordinator, "start_steps", _has_decided),
+    "timed-out": _Path(Completion, "_timed_out"),
+    "fenced-producer": _Path(CoordinatorError, "__init__", _refused_as(ErrorCode.PRODUCER_FENCED)),
+    "next-epoch": _Path(Producers, "_give", _has_identity),
+    "asked-first": _Path(TransactionGuard, "_answered"),
+    "parked-request": _Path(TransactionRequests, "_park", after=bool),
+    "loaded-offsets": _Path(GroupCoordinator, "start_steps", lambda own, shard: shard.offsets.transactional.count > 0),
+    "moved-offsets": _Path(OffsetManager, "offsets_of", _are_loaded, bool),
+    "throttled": _Path(Muting, "mute"),
 }
+
+
+def _wrapped(path: _Path, count: Callable[[], None]) -> Any:
+    """Return a patch that counts a path's calls."""
+    function = getattr(path.owner, path.name)
+
+    @functools.wraps(function)
+    def counted(*args: Any, **options: Any) -> Any:
+        wanted = path.before(*args, **options)
+        result = function(*args, **options)
+        if wanted and path.after(result):
+            count()
+        return result
+
+    return mock.patch.object(path.owner, path.name, counted)
 
 
 @contextlib.contextmanager
@@ -214,6 +197,6 @@ def counted() -> Iterator[Counter[str]]:
     """Count how often each path is reached while the context lasts."""
     reached: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
-        for path, (owner, name, before, after) in _PATHS.items():
-            stack.enter_context(_wrapped(owner, name, functools.partial(reached.update, [path]), before, after))
+        for name, path in _PATHS.items():
+            stack.enter_context(_wrapped(path, functools.partial(reached.update, [name])))
         yield reached

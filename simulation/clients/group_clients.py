@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.simulation.clients.classic_members import ClassicMember
 from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS
-from purgatorio.simulation.clients.consumer_members import ConsumerMember
 from purgatorio.simulation.clients.group_members import GroupMember, OffsetObserver
-from purgatorio.simulation.clients.group_plan import (
+from purgatorio.simulation.clients.plans import (
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
     GroupPlan,
     Surroundings,
 )
+from purgatorio.simulation.clients.protocol_members import ClassicMember, ConsumerMember
 from purgatorio.simulation.world.cluster import SimulatedCluster
 
 STABLE_SECONDS: Final = (SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS + 2 * REQUEST_TIMEOUT_MS) / 1000

@@ -31,9 +31,8 @@ from purgatorio.protocol.messages.offset_fetch import (
 )
 from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Unavailable
 from purgatorio.simulation.clients.consumers import Consumer, Took
-from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, Surroundings
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, Membership, Surroundings
 from purgatorio.simulation.clients.transaction_clients import NotProcessed, Transformer
-from purgatorio.simulation.clients.transaction_plan import Membership
 from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted, OffsetRead
 
 OFFSET_COMMIT_VERSION: Final = 9
@@ -185,7 +184,9 @@ class GroupMember(ABC):
                     await self._step()
                 except (*NETWORK_ERRORS, Unavailable):
                     await self._lost_coordinator()
-            await self._leave_at_last()
+            with contextlib.suppress(*NETWORK_ERRORS, Unavailable):
+                await self._commit()
+                await self._go()
         finally:
             self._give_up(list(self._readers))
             self._client.close()
@@ -220,14 +221,6 @@ class GroupMember(ABC):
         elif chance < 0.04:
             await self._go()
             await asyncio.sleep(self._rng.uniform(0.0, 1.0))
-
-    async def _leave_at_last(self) -> None:
-        """Commit and leave, if the coordinator can be reached."""
-        try:
-            await self._commit()
-            await self._go()
-        except (*NETWORK_ERRORS, Unavailable):
-            return
 
     # --- what the protocols have of their own ---
 

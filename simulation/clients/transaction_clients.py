@@ -15,7 +15,7 @@ from typing import Final
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.simulation.clients.clients import Output
 from purgatorio.simulation.clients.consumers import Consumer, Took
-from purgatorio.simulation.clients.transaction_plan import Membership, TransactionSurroundings, Value
+from purgatorio.simulation.clients.plans import Membership, TransactionSurroundings, Value
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, SentCounts, TransactionalProducer
 from purgatorio.simulation.world.cluster import SimulatedCluster
 

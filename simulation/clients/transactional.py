@@ -30,7 +30,7 @@ from purgatorio.simulation.clients.clients import (
     Output,
     Unavailable,
 )
-from purgatorio.simulation.clients.transaction_plan import (
+from purgatorio.simulation.clients.plans import (
     ADD_VERSION,
     AGAIN,
     FENCED,
@@ -140,16 +140,17 @@ class TransactionalProducer:
             self._coordinator = -1
         await self._client.back_off()
 
-    async def _until_taken(self, key: ApiKey, version: int, request: Any) -> ErrorCode:
-        """Ask the coordinator until it takes or refuses the request, and return its code."""
+    async def _until_taken(self, key: ApiKey, version: int, request: Any) -> tuple[ErrorCode, Any]:
+        """Ask the coordinator until it takes or refuses the request, and return its code and answer."""
         while True:
             try:
-                code = code_of(await self._ask(key, version, request))
+                answer = await self._ask(key, version, request)
             except (*NETWORK_ERRORS, Unavailable):
                 await self._client.back_off()
                 continue
+            code = code_of(answer)
             if code not in AGAIN:
-                return code
+                return code, answer
             await self._retry(code)
 
     # --- begin ---
@@ -167,18 +168,9 @@ class TransactionalProducer:
             producer_id=producer_id,
             producer_epoch=epoch,
         )
-        while True:
-            try:
-                answer = await self._ask(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
-            except (*NETWORK_ERRORS, Unavailable):
-                await self._client.back_off()
-                continue
-            code = ErrorCode(answer.error_code)
-            if code is ErrorCode.NONE:
-                break
-            if code not in AGAIN:
-                raise Fenced(code.name)
-            await self._retry(code)
+        code, answer = await self._until_taken(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
+        if code is not ErrorCode.NONE:
+            raise Fenced(code.name)
         self._take(answer.producer_id, answer.producer_epoch)
         self._must_init = False
         self._client.record(TxnInit, self._client.name, self._id, *self._producer)
@@ -224,7 +216,7 @@ class TransactionalProducer:
         if not new:
             return
         request = partitions_to_add(self._id, self._producer, new)
-        code = await self._until_taken(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, request)
+        code, _ = await self._until_taken(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, request)
         if code is not ErrorCode.NONE:
             self._refused(code)
         self._open.partitions.update(dict.fromkeys(new))
@@ -273,7 +265,7 @@ class TransactionalProducer:
             added = AddOffsetsToTxnRequest(
                 transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, group_id=membership.group
             )
-            code = await self._until_taken(ApiKey.ADD_OFFSETS_TO_TXN, ADD_VERSION, added)
+            code, _ = await self._until_taken(ApiKey.ADD_OFFSETS_TO_TXN, ADD_VERSION, added)
             if code is not ErrorCode.NONE:
                 self._refused(code)
         asked_ms = self._client.clock.now_ms()

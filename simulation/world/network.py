@@ -28,7 +28,7 @@ def name_of(node: Node | None) -> str:
     return WORLD if node is None else node.name
 
 
-class SimulatedServer:
+class SimulatedServer(asyncio.AbstractServer):
     """The result of `create_server`: the part of `asyncio.Server` that brokers and simulated services use.
 
     It serves from the start, so that `start_serving` has nothing to do.
@@ -40,6 +40,10 @@ class SimulatedServer:
         self.node = node
         self._network = network
         self._open = True
+
+    def get_loop(self) -> SimulatedLoop:
+        """Return the loop."""
+        return self._network.loop
 
     @property
     def sockets(self) -> tuple[SimulatedServer, ...]:
@@ -58,16 +62,10 @@ class SimulatedServer:
         """Stop accepting connections."""
         if self._open:
             self._open = False
-            self._network.unlisten(self)
+            del self._network.servers[self.address]
 
     async def wait_closed(self) -> None:
         """Return at once, as closing takes no time."""
-
-    async def __aenter__(self) -> SimulatedServer:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
 
     async def start_serving(self) -> None:
         """Do nothing."""
@@ -98,7 +96,7 @@ class Network:
         self._latency_ms = latency_ms
         self._latency_of: dict[str, tuple[float, float]] = {}
         self._links: dict[tuple[str, str], Link] = {}
-        self._servers: dict[Address, SimulatedServer] = {}
+        self.servers: dict[Address, SimulatedServer] = {}
         self._homes: dict[Address, str] = {}  # each address's last node: its host outlasts its process
         self._next_port = FIRST_FREE_PORT
         loop.network = self
@@ -155,21 +153,17 @@ class Network:
         """
         node = _living_node()
         if port == 0:
-            while (host, self._next_port) in self._servers:
+            while (host, self._next_port) in self.servers:
                 self._next_port += 1
             port, self._next_port = self._next_port, self._next_port + 1
         address = (host, port)
-        if address in self._servers:
+        if address in self.servers:
             raise OSError(errno.EADDRINUSE, f"error while attempting to bind on address ('{host}', {port})")
-        server = self._servers[address] = SimulatedServer(self, factory, address, node)
+        server = self.servers[address] = SimulatedServer(self, factory, address, node)
         self._homes[address] = name_of(node)
         if node is not None:
             node.on_kill.append(server.close)
         return server
-
-    def unlisten(self, server: SimulatedServer) -> None:
-        """Remove a closed server."""
-        del self._servers[server.address]
 
     async def connect(
         self, factory: ProtocolFactory, host: str, port: int
@@ -204,7 +198,7 @@ class Network:
         inward = Pipe(self.loop, self.rng, self.link(there, here))
 
         def arrive() -> None:
-            server = self._servers.get(address)
+            server = self.servers.get(address)
             if server is None:
                 inward.send(lambda: None if answer.done() else answer.set_result(None))
                 return

@@ -7,6 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, cast
 
 from purgatorio.simulation.world.loop import Node, SimulatedLoop
@@ -239,20 +240,18 @@ class SimulatedTransport(asyncio.transports._FlowControlMixin):
         data = self._unread.popleft()
         try:
             if data is not None:
-                self._give_room(len(data))
+                # At once, to save packets, or after the cut if the link is cut.
+                give_room = partial(self.other._consumed, len(data))
+                if self._outward.is_cut:
+                    self._outward.send(give_room)
+                else:
+                    give_room()
                 protocol.data_received(data)
             elif not protocol.eof_received():
                 self.close()
         except Exception as error:
             self._fail(error)
         self._schedule_read()
-
-    def _give_room(self, size_bytes: int) -> None:
-        """Give window space back to the writer: at once, to save packets, or after the cut if the link is cut."""
-        if self._outward.is_cut:
-            self._outward.send(lambda: self.other._consumed(size_bytes))
-        else:
-            self.other._consumed(size_bytes)
 
     def _fail(self, error: Exception) -> None:
         self._loop.call_exception_handler(

@@ -16,7 +16,7 @@ from purgatorio.broker.metadata.image import PartitionState
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record, build_batch
 from purgatorio.simulation import mutants
-from purgatorio.simulation.checks.leaders import FencedWatch
+from purgatorio.simulation.checks.invariants import FencedWatch
 from purgatorio.simulation.history.history import FencedAnswer, History
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
-from purgatorio.simulation.checks.leaders import record_leaders
+from purgatorio.simulation.checks.invariants import record_leaders
 from purgatorio.simulation.history.history import History, LeaderElected, TopicRecreated
 from purgatorio.simulation.run import Scenario, simulate
 

@@ -16,7 +16,7 @@ from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.group_clients import STABLE_SECONDS, GroupClients
-from purgatorio.simulation.clients.group_plan import SESSION_TIMEOUT_MS, GroupPlan, Protocol, Surroundings
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupPlan, Protocol, Surroundings
 from purgatorio.simulation.history.history import GroupAssigned, History, OffsetCommitted, OffsetRead
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop

@@ -12,8 +12,7 @@ import pytest
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.simulation.clients.clients import Client, Output
 from purgatorio.simulation.clients.consumers import Reader
-from purgatorio.simulation.clients.transaction_clients import TransactionWriters
-from purgatorio.simulation.clients.transaction_plan import (
+from purgatorio.simulation.clients.plans import (
     OLD,
     TV1,
     TV2,
@@ -21,6 +20,7 @@ from purgatorio.simulation.clients.transaction_plan import (
     TransactionSurroundings,
     Versions,
 )
+from purgatorio.simulation.clients.transaction_clients import TransactionWriters
 from purgatorio.simulation.history.history import Fault, GroupTransforms, History, TxnBegan, TxnEnded, TxnInit, TxnWrote
 from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster

@@ -29,7 +29,7 @@ from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from purgatorio.simulation.clients.clients import Client, Leader, Output
-from purgatorio.simulation.clients.transaction_plan import TV1, TV2, Membership, TransactionPlan, Value, Versions
+from purgatorio.simulation.clients.plans import TV1, TV2, Membership, TransactionPlan, Value, Versions
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, TransactionalProducer
 from purgatorio.simulation.history.history import Acked, Failed, History, OffsetCommitted, TxnEnded, TxnInit, Unknown
 

@@ -1,11 +1,11 @@
-"""What a simulation's transactional clients are like and share, and their requests: versions, contents, errors."""
+"""What a simulation's groups and transactional clients are like and share; the requests of the latter."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
@@ -21,6 +21,12 @@ from purgatorio.simulation.clients.consumers import Reader
 ADD_VERSION: Final = 3
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Longer than that of other clients: a coordinator lets a request wait for the transition before it."""
+
+SESSION_TIMEOUT_MS: Final = 2_000
+REBALANCE_TIMEOUT_MS: Final = 2_500
+
+Protocol = Literal["classic", "consumer", "mixed"]
+"""The protocol of a group's members: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848), or both."""
 
 FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 AGAIN: Final = (
@@ -82,15 +88,27 @@ class TransactionPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionSurroundings:
+class _Shared:
+    """What the clients of one kind share.
+
+    Attributes:
+        reader: how they read.
+        new_client: makes a client of a name.
+        is_restless: whether they may leave, be silent or slow, or have zombies: not once the faults are over.
+    """
+
+    reader: Reader
+    new_client: Callable[[str], Client]
+    is_restless: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSurroundings(_Shared):
     """What transactional clients share.
 
     Attributes:
         outputs: the partitions that they write to.
         values: the values to send.
-        reader: how they read.
-        new_client: makes a client of a name.
-        is_restless: whether they may be slow, or have zombies: not once the faults are over.
         pause_ms: the range of the wait between two transactions.
         numbers: gives each transaction its number.
     """
@@ -98,9 +116,6 @@ class TransactionSurroundings:
     plan: TransactionPlan
     outputs: tuple[Output, ...]
     values: Iterator[int]
-    reader: Reader
-    new_client: Callable[[str], Client]
-    is_restless: Callable[[], bool]
     pause_ms: tuple[float, float]
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -108,6 +123,40 @@ class TransactionSurroundings:
     def partitions(self) -> tuple[TopicPartition, ...]:
         """The partitions that they write to."""
         return tuple(output.tp for output in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One consumer group, which consumes all topics.
+
+    Attributes:
+        protocol: how its members join.
+        members: the number of its members.
+        static: whether they are static members (KIP-345).
+        transforms: whether they write what they read to another topic, in transactions that commit their offsets.
+    """
+
+    group_id: str
+    protocol: Protocol = "classic"
+    members: int = 2
+    static: bool = False
+    transforms: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings(_Shared):
+    """What the clients of one group share.
+
+    Attributes:
+        partitions: what the group consumes.
+        topic_ids: the ids of its topics by name.
+        transactions: how members write, if they do.
+    """
+
+    plan: GroupPlan
+    partitions: tuple[TopicPartition, ...]
+    topic_ids: dict[str, bytes]
+    transactions: TransactionSurroundings | None = None
 
 
 @dataclass(frozen=True, slots=True)
