@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 _NEW_TOPIC = "not found in cluster metadata"
 """kafka-python and aiokafka log an error when their own Metadata request creates a topic, and ask again."""
+_CLOSED = "Metadata refresh: failed Cancelled"
+"""kafka-python logs an error when its consumer is closed while it asks for metadata."""
 _FORMATTER = logging.Formatter("%(name)s: %(message)s")
 
 
@@ -20,7 +22,9 @@ class ErrorLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record once, though it passes several loggers."""
-        if record.name in ("kafka.cluster", "aiokafka.cluster") and _NEW_TOPIC in record.getMessage():
+        if record.name in ("kafka.cluster", "aiokafka.cluster") and any(
+            words in record.getMessage() for words in (_NEW_TOPIC, _CLOSED)
+        ):
             return
         if all(record is not kept for kept in self._records):
             self._records.append(record)

@@ -31,7 +31,7 @@ STAYS = {
     BATCHES: "records of topics that stay; of internal ones until their segment is full and compacted, tombstones too",
     "purgatorio.broker.metrics.counters.BrokerMetrics._topics": "the next scrape drops them; at most MAX_TOPICS",
     "purgatorio.broker.metrics.counters.TopicStats": "those",
-    "purgatorio.broker.txn.requests.TransactionKey": "keys in the rings of finished operations",
+    "purgatorio.broker.txn.transaction.TransactionKey": "keys in the rings of finished operations",
     "purgatorio.broker.group.classic.delayed_rebalance.SyncKey": "likewise",
     "purgatorio.broker.group.delayed_heartbeat.MemberKey": "likewise",
     "purgatorio.broker.group.classic.delayed_rebalance.GroupKey": "likewise",

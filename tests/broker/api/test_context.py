@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api.context import submit
-from purgatorio.broker.metadata import embedded
+from purgatorio.broker.metadata import view
 from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide
 from purgatorio.broker.metadata.controller import allocate_producer_ids
 from purgatorio.broker.metadata.image import ClusterImage
@@ -66,7 +66,7 @@ def test_a_stopping_broker_sends_clients_to_another_broker(cluster: Any, answers
 def test_too_many_pending_changes_are_refused_with_a_retriable_error(
     cluster: Any, answers: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedded, "MAX_PENDING_DECISIONS", 0)
+    monkeypatch.setattr(view, "MAX_PENDING_DECISIONS", 0)
     ask(cluster, answers)
     cluster.turns.run()
     assert answers == [ErrorCode.REQUEST_TIMED_OUT]
