@@ -48,11 +48,9 @@ def run(
     history: str | None = None,
     transactions: bool = False,
 ) -> int:
-    """Simulate one or several seeds.
+    """Simulate one or several consecutive seeds.
 
     Args:
-        seed: the first seed.
-        seeds: the number of consecutive seeds.
         seconds: the virtual time in which faults happen.
         faults: comma-separated names of faults; if empty, all.
         without: a rule to switch off.

@@ -114,7 +114,6 @@ def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextl
 
 
 def _parameters(function: Callable[..., Any], is_method: bool) -> list[tuple[str, str, object]]:
-    """Return name, kind and default of each parameter, without `self`."""
     parameters = [(each.name, each.kind.name, each.default) for each in inspect.signature(function).parameters.values()]
     return parameters[1:] if is_method else parameters
 

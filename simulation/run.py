@@ -6,9 +6,10 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.delays.finished import kind_of
@@ -25,7 +26,7 @@ from purgatorio.simulation.checks.internal_errors import collected
 from purgatorio.simulation.checks.invariants import FencedWatch, Invariants, record_leaders
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
-from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.clients.clients import Client, Output, Place, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.clients.group_clients import GroupClients
 from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
@@ -50,10 +51,9 @@ class Scenario:
         seconds: the virtual time in which faults happen.
         heal_seconds: the virtual time in which the cluster has to recover after the faults are healed, and for which no
             group may stand still that has more to read.
-        faults: names of `purgatorio.simulation.world.nemesis.FAULTS`; if empty, all.
+        faults: names of `purgatorio.simulation.world.nemesis.FAULTS`; if empty, all that the workload can have.
         pause_ms: the range of a producer's wait between two values.
-        swarm: whether to draw topics, sizes and features from the seed (`purgatorio.simulation.swarm`), else
-            the plain workload.
+        swarm: whether to draw topics, sizes and features from the seed, else the plain workload.
         transaction_version: the brokers' transaction.version; 0: that of the transactional clients.
     """
 
@@ -75,8 +75,6 @@ class Report:
     Attributes:
         anomalies: those that the checks found, violations of `invariants.INVARIANTS`, "not-converged" if the cluster
             did not recover, and "internal-error" for each error that a broker logged.
-        virtual_seconds: the duration of the simulation.
-        swarm: the workload.
         reached: how often each path of `sometimes.SOMETIMES` was reached.
     """
 
@@ -114,17 +112,6 @@ def has_transactions(seed: int, scenario: Scenario | None = None) -> bool:
     return _workload_of(seed, scenario or Scenario()).transactions is not None
 
 
-@dataclass(slots=True)
-class _Work:
-    """A client's work: to produce to a partition with `acks`, or, if that is None, to consume it."""
-
-    topic: TopicPlan
-    partition: int
-    acks: int | None
-    incarnations: int = 0
-    task: asyncio.Task[None] | None = None
-
-
 def _workload_of(seed: int, scenario: Scenario) -> Swarm:
     # A generator of its own: a seed with the plain workload has the same faults as before.
     rng = random.Random(f"swarm {seed}")
@@ -140,7 +127,6 @@ def _workload_of(seed: int, scenario: Scenario) -> Swarm:
 
 
 def _segments(segment_bytes: int) -> dict[str, str]:
-    """Return the configs of a compacted topic with small segments."""
     return {"segment.bytes": str(segment_bytes), "min.cleanable.dirty.ratio": "0.1"}
 
 
@@ -176,16 +162,15 @@ class _Simulation:
         self._invariants = Invariants(self._cluster)
         self._values = itertools.count(1)
         self._transaction_numbers = itertools.count(1)
-        self._clients: dict[str, _Work] = {}
+        self._places: dict[str, Place] = {}
+        self._producing: list[Place] = []  # all but those of groups
         self._groups: GroupClients | None = None
-        self._writers: TransactionWriters | None = None
         self._stopped = False
 
     def _random(self) -> random.Random:
         return random.Random(self._rng.random())
 
     def run(self) -> Report:
-        """Run the simulation."""
         limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
         try:
             self.loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))
@@ -213,10 +198,10 @@ class _Simulation:
         self._start_writers()
         nemesis = Nemesis(
             cluster,
-            self._client_names(),
+            list(self._places),
             self._history,
             self._random(),
-            crash_client=self._crash_client,
+            restart_client=lambda name: self._places[name].start(self.loop),
             kinds=scenario.faults or self._swarm.faults(),
             deletable=[topic.name for topic in self._swarm.topics if topic.deletes],
             recreatable=[topic.name for topic in self._swarm.topics if self._swarm.recreates],
@@ -237,7 +222,6 @@ class _Simulation:
         self._report.virtual_seconds = self.loop.time() - began
 
     async def _create_topics(self) -> None:
-        """Create the topics, and record which of them lose records."""
         swarm, rng = self._swarm, self._random()
         factor = min(3, self._scenario.brokers)
         new = [NewTopic(topic.name, topic.partitions, factor, configs=topic.configs) for topic in swarm.topics]
@@ -271,51 +255,38 @@ class _Simulation:
     def _partitions(self) -> Iterator[tuple[TopicPlan, int]]:
         return ((topic, partition) for topic in self._swarm.topics for partition in range(topic.partitions))
 
+    def _start(self, places: Iterable[Place]) -> None:
+        for place in places:
+            self._places[place.name] = place
+            self._network.place(place.name, self._swarm.client_latency_ms)
+            place.start(self.loop)
+
     def _start_clients(self) -> None:
         """Start for each partition a producer with acks=-1, one with acks=1, and a consumer, each as its own node."""
-        for topic, partition in self._partitions():
-            for acks in (-1, 1, None):
-                name = f"client-{len(self._clients) + 1}"
-                self._clients[name] = _Work(topic, partition, acks)
-                self._network.place(name, self._swarm.client_latency_ms)
-                self._start_client(name)
+        work = [(*each, acks) for each in self._partitions() for acks in (-1, 1, None)]
+        self._producing = [Place(f"client-{nth}", partial(self._live, *each)) for nth, each in enumerate(work, 1)]
+        self._start(self._producing)
 
-    def _start_client(self, name: str) -> None:
-        work = self._clients[name]
-        work.incarnations += 1
-        # A client that replaces a crashed one has a new name, since its sequence and its assignment start again.
-        client = self._client(name if work.incarnations == 1 else f"{name}.{work.incarnations}")
-        worker = self._consumer(client, work) if work.acks is None else self._producer(client, work, work.acks)
-        work.task = self.loop.node(name).spawn(worker.run(self._is_stopped), name=name)
-
-    def _consumer(self, client: Client, work: _Work) -> Consumer:
-        reader = self._swarm.reader
+    def _live(self, topic: TopicPlan, partition: int, acks: int | None, place: Place) -> Coroutine[Any, Any, None]:
+        client, reader = self._client(place.next_name()), self._swarm.reader
+        if acks is not None:
+            return self._producer(client, topic, partition, acks).run(self._is_stopped)
         if self._swarm.racks:
             reader = replace(reader, rack=f"r{client.rng.randint(1, self._swarm.brokers)}")
-        return Consumer(client, TopicPartition(work.topic.name, work.partition), reader=reader)
+        return Consumer(client, TopicPartition(topic.name, partition), reader=reader).run(self._is_stopped)
 
-    def _producer(self, client: Client, work: _Work, acks: int) -> Producer | PipelinedProducer:
+    def _producer(self, client: Client, topic: TopicPlan, partition: int, acks: int) -> Producer | PipelinedProducer:
         swarm, pause_ms = self._swarm, self._scenario.pause_ms
-        output = Output(work.topic.name, work.partition, swarm.compression, work.topic.keys)
+        output = Output(topic.name, partition, swarm.compression, topic.keys)
         if acks == -1 and swarm.batch_records:
             pace = Pace(pause_ms, swarm.batch_records, swarm.burst, swarm.delivery_timeout_ms)
             kind = JavaProducer if swarm.java else PipelinedProducer
             return kind(client, output, values=self._values, pace=pace)
         return Producer(client, output, acks=acks, values=self._values, pause_ms=pause_ms)
 
-    def _crash_client(self, name: str) -> None:
-        self.loop.node(name).kill()
-        if name in self._clients:
-            self._start_client(name)
-        elif self._groups is not None and name in self._groups.names:
-            self._groups.start(name)
-        elif self._writers is not None:
-            self._writers.start(name)
-
     # --- groups ---
 
     def _start_groups(self) -> None:
-        """Start the members of each group, and a client that observes its committed offsets."""
         plans, image = self._swarm.groups, self._cluster.image
         if not plans:
             return
@@ -335,14 +306,8 @@ class _Simulation:
         if self._swarm.output is not None:
             for plan in plans:
                 self._history.record(GroupTransforms(self._clock.now_ms(), plan.group_id, self._swarm.output.name))
-        self._groups = GroupClients(self._cluster, shared, first=len(self._clients) + 1)
-        for name in self._groups.names:
-            self._network.place(name, self._swarm.client_latency_ms)
-            self._groups.start(name)
-
-    def _client_names(self) -> list[str]:
-        others = (each.names for each in (self._groups, self._writers) if each is not None)
-        return [*self._clients, *itertools.chain.from_iterable(others)]
+        self._groups = GroupClients(self._cluster, shared, first=len(self._places) + 1)
+        self._start(self._groups.places.values())
 
     def _is_restless(self) -> bool:
         return not self._stopped
@@ -373,28 +338,23 @@ class _Simulation:
         )
 
     def _start_writers(self) -> None:
-        """Start the transactional writers, each as its own node."""
         shared = self._transactions(None)
         if shared is None:
             return
-        first = len(self._client_names()) + 1
-        self._writers = TransactionWriters(self._cluster, shared, self._random(), first=first, stopped=self._is_stopped)
-        for name in self._writers.names:
-            self._network.place(name, self._swarm.client_latency_ms)
-            self._writers.start(name)
+        first = len(self._places) + 1
+        writers = TransactionWriters(shared, self._random(), first=first, stopped=self._is_stopped)
+        self._producing += writers.places
+        self._start(writers.places)
 
-    def _producing(self) -> list[asyncio.Task[None]]:
-        """Return the tasks of all clients but those of groups."""
-        tasks = [work.task for work in self._clients.values() if work.task is not None]
-        return tasks if self._writers is None else [*tasks, *self._writers.tasks]
+    def _producing_tasks(self) -> list[asyncio.Task[None]]:
+        return [task for place in self._producing for task in place.tasks]
 
     # --- the end ---
 
     async def _settle_groups(self) -> None:
-        """Wait until each group is stable, and has read everything; then its members leave."""
         if self._groups is None:
             return
-        await asyncio.wait(self._producing(), timeout=self._scenario.heal_seconds)
+        await asyncio.wait(self._producing_tasks(), timeout=self._scenario.heal_seconds)
         if (missing := await self._groups.settle(self._scenario.heal_seconds)) is not None:
             self._anomaly(*missing)
         await self._groups.stop()
@@ -432,7 +392,7 @@ class _Simulation:
         """Wait until all partitions have full ISRs and their preferred leaders, and no operation is overdue."""
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
-                await asyncio.gather(*self._producing())
+                await asyncio.gather(*self._producing_tasks())
                 while self._missing() is not None:  # noqa: ASYNC110 - seen from outside
                     await asyncio.sleep(0.05)
         except TimeoutError:

@@ -40,13 +40,7 @@ COMPRESSIONS: Final = (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Co
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """One topic.
-
-    Attributes:
-        configs: the topic's configs.
-        keys: if the topic is compacted, the number of keys, else 0.
-        deletes: whether its oldest records may go.
-    """
+    """One topic; if it is compacted, it has so many `keys`, and if it `deletes`, its oldest records may go."""
 
     name: str
     partitions: int
@@ -64,25 +58,17 @@ class Swarm:
             wait for each acknowledgement.
         java: whether those producers treat errors as Java's does, else as librdkafka.
         burst: the batches that those producers send at a time.
-        delivery_timeout_ms: the time after which those producers give a batch up.
-        client_latency_ms: the range of delays between brokers and clients.
-        racks: whether brokers and consumers have racks.
         one_process: whether the brokers and the store are one process, which may be suspended as a whole.
         store_faults: whether links to the metadata store are slow or one-way at times, and its answers lost.
-        recreates: whether topics are deleted and created again.
         memory_bytes: the memory cap of a broker's logs, past which any topic loses its oldest records; 0: none.
         clock_rates: the range of the rates of brokers' clocks; those of one process share a clock of rate 1.
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
-        slow_turns: whether the turns of a process are slow at times, of one broker's or of the one of all.
-        skips_images: whether a broker learns the store's newest image only, else each of them in turn.
-        keyed: whether the store holds keys, and each broker makes its own images of them.
-        groups: the consumer groups; each consumes all topics but the output.
-        transactions: the transactional clients, if there are any; they write to all topics.
+        skips_images, keyed: see `WatchedStore`.
+        groups: they consume all topics but the output.
         output: the topic that a group writes to in transactions, if one does.
         offsets_segment_bytes: the segment size of ``__consumer_offsets``, small for its log to be compacted while it is
             in use; 0: the brokers create that topic, with segments that are never full here.
-        settings: of the brokers.
-        quotas: of each client id, until the faults have healed; a client that is above them is muted.
+        quotas: of each client id, until the faults have healed.
     """
 
     topics: tuple[TopicPlan, ...]

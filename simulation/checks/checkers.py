@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from purgatorio.simulation.history.history import Acked, Event, History, Polled
+from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.history.partition_history import ALL_REPLICAS, Era, PartitionHistory, described, gather
 
 NO_ANSWER: Final = 0
@@ -273,14 +273,4 @@ def check(history: History, *, idempotent: bool = True) -> list[Anomaly]:
         if idempotent or name not in _IDEMPOTENT
         for partition in partitions
         for message in find(partition)
-    ]
-
-
-def events_about(history: History, value: int) -> list[Event]:
-    """Return the events that mention a value, to investigate an anomaly."""
-    return [
-        event
-        for event in history
-        if getattr(event, "value", None) == value
-        or (isinstance(event, Polled) and any(polled == value for _, polled in event.records))
     ]

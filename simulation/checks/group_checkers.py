@@ -84,9 +84,7 @@ def stale_beat(history: History) -> Found:
 class _Write:
     """A commit that may be what a read finds.
 
-    Attributes:
-        end_ms: when it had certainly taken effect, if it ever did; infinite while that is not known.
-        is_certain: whether it took effect.
+    It had certainly taken effect at `end_ms`, if it ever did; that is infinite while it is not known.
     """
 
     offset: int
@@ -146,7 +144,6 @@ def _outlived(writes: list[_Write], of_value: list[_Write], read: OffsetRead) ->
 
 
 def _by_register(history: History) -> dict[tuple[str, str], list[Event]]:
-    """Return commits and reads by group and partition."""
     registers: dict[tuple[str, str], list[Event]] = {}
     for event in history:
         if isinstance(event, (OffsetCommitted, OffsetRead)):

@@ -24,13 +24,9 @@ _LOGGERS: Final = ("purgatorio", "asyncio")
 
 
 class InternalErrors(logging.Handler):
-    """Keeps error records as anomalies, with the node that logged each and the virtual time.
+    """Keeps the first `MAX_ERRORS` error records as anomalies, with the node that logged each and the virtual time.
 
-    Args:
-        loop: the simulation's loop; its exception handler is replaced.
-
-    Attributes:
-        anomalies: the first `MAX_ERRORS` of them, in order.
+    It replaces the exception handler of the simulation's loop.
     """
 
     def __init__(self, loop: SimulatedLoop) -> None:

@@ -45,8 +45,6 @@ _last_offset = attrgetter("last_offset")
 
 
 class _Seen(NamedTuple):
-    """A replica as it was at the last look."""
-
     partition: Partition
     leader_epoch: int
     high_watermark: int
@@ -173,7 +171,6 @@ class Invariants:
         known.checked = len(known.batches) - len([b for b in unchecked if b.last_offset >= high_watermark])
 
     def _leads_now(self, partition: Partition) -> bool:
-        """Whether this replica is the leader of the newest epoch."""
         state = self._cluster.partitions.get((partition.tp.topic, partition.tp.partition))
         return (
             state is not None
@@ -283,7 +280,6 @@ def could_complete(operation: DelayedOperation) -> bool:
 
 
 def _difference(shared: list[KnownBatch], expected: list[KnownBatch]) -> str:
-    """Return the first difference as text."""
     for mine, other in itertools.zip_longest(shared, expected):
         if mine != other:
             return f"{mine or 'nothing'} where {other or 'nothing'}"

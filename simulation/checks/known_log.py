@@ -51,12 +51,8 @@ class KnownLog:
     """The batches and producers of one replica.
 
     A log appends, drops its oldest batches and truncates its newest ones: while it holds the newest batch that was
-    read, it holds all before that. Compaction replaces batches anywhere, so a log that is compacted is not read.
-
-    Attributes:
-        host: the name of the host whose process has the replica.
-        batches: all batches of the log; none if it is compacted.
-        checked: the number of those that were compared with the committed ones.
+    read, it holds all before that. Compaction replaces batches anywhere, so a log that is compacted is not read. The
+    first `checked` batches were compared with the committed ones.
     """
 
     def __init__(self, partition: Partition, pool: BatchPool, host: str) -> None:
@@ -184,7 +180,6 @@ class KnownLog:
 
 
 def _holds(segments: Segments, batch: KnownBatch, raw: bytes) -> bool:
-    """Whether the log still has this very batch."""
     segment = segments[segments.number_of(batch.base_offset)]
     index = segment.index_of(batch.base_offset)
     return index < len(segment.batches) and segment.batches[index] is raw

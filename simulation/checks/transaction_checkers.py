@@ -10,6 +10,7 @@ The cost is O(n log n) in events and polled records.
 
 from __future__ import annotations
 
+import graphlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
@@ -103,21 +104,12 @@ def lost_transaction(of: TransactionHistory) -> Found:
 
 def cyclic_reads(of: TransactionHistory) -> Found:
     """G1c: committed transactions follow each other in a circle, as each has read what the next one wrote."""
-    after = _successors(of)
-    counts = dict.fromkeys(after, 0)
-    for readers in after.values():
-        for reader in readers:
-            counts[reader] = counts.get(reader, 0) + 1
-    ready = [number for number, count in counts.items() if not count]
-    while ready:
-        for reader in after.get(ready.pop(), ()):
-            counts[reader] -= 1
-            if not counts[reader]:
-                ready.append(reader)
-    circle = [number for number, count in counts.items() if count]
-    if circle:
+    try:
+        graphlib.TopologicalSorter(_successors(of)).prepare()
+    except graphlib.CycleError as error:
+        circle = error.args[1][1:]
         first = ", ".join(str(of.transactions[number]) for number in circle[:SHOWN])
-        yield "transactions", f"{len(circle)} are in circles or behind them: {first}"
+        yield "transactions", f"{len(circle)} are in a circle: {first}"
 
 
 def _successors(of: TransactionHistory) -> dict[int, dict[int, None]]:

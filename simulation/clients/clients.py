@@ -6,9 +6,10 @@ The pipelined producers and the consumer are in `purgatorio.simulation.clients.p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, ParamSpec
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -23,6 +24,7 @@ from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataReque
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.records import Record, build_batch
 from purgatorio.simulation.history.history import Acked, Event, Failed, History, Sent, Unknown
+from purgatorio.simulation.world.loop import SimulatedLoop
 
 METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
@@ -56,13 +58,9 @@ class Leader:
 
 @dataclass(slots=True)
 class Attempt:
-    """What came of sending a batch once.
+    """What came of sending a batch once to `leader`, if there was one.
 
-    Attributes:
-        code: NETWORK_EXCEPTION if there was no answer.
-        reason: the code's name, or more if there was no answer.
-        leader: that it was sent to, if there was one.
-        offset: of its first value; negative if the response did not give it.
+    The code is NETWORK_EXCEPTION if there was no answer, and the offset negative if the answer did not give it.
     """
 
     code: ErrorCode
@@ -72,13 +70,7 @@ class Attempt:
 
 
 class Client:
-    """Connections and metadata of one client, and what it tells the history.
-
-    Args:
-        name: the client id.
-        bootstrap: the host and port of each broker.
-        rng: spreads retries over time and brokers.
-    """
+    """Connections and metadata of one client, and what it tells the history."""
 
     def __init__(
         self, name: str, bootstrap: list[tuple[str, int]], *, clock: Clock, rng: random.Random, history: History
@@ -145,16 +137,8 @@ class Client:
             Unavailable: no broker answers.
         """
         for address in self.rng.sample(self._bootstrap, len(self._bootstrap)):
-            try:
-                connection = await self._connect(address)
-            except NETWORK_ERRORS:
-                continue
-            try:
+            with contextlib.suppress(*NETWORK_ERRORS), contextlib.closing(await self._connect(address)) as connection:
                 return await connection.request(key, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
-            except NETWORK_ERRORS:
-                continue
-            finally:
-                connection.close()
         raise Unavailable("no broker answers")
 
     async def leader(self, tp: TopicPartition) -> Leader:
@@ -201,12 +185,7 @@ class Client:
     async def deliver(
         self, output: Output, values: Sequence[int], build: Callable[[], bytes], give_up_ms: float, **options: Any
     ) -> ErrorCode:
-        """Send a batch until it is written, refused for good or out of time; record and return the outcome.
-
-        Args:
-            build: makes the batch.
-            options: see `_attempt`.
-        """
+        """Send a batch until it is written, refused for good or out of time; record and return the outcome."""
         maybe_written = False
         while True:
             attempt = await self._attempt(output, build, **options)
@@ -318,53 +297,40 @@ class Output:
         )
 
 
+@dataclass(kw_only=True)
 class Producer:
-    """Sends unique values to one partition, one after the other.
+    """Sends unique values to one partition, one after the other, with waits between them out of `pause_ms`.
 
     With acks=-1 it is idempotent and retries each value until `delivery_timeout_ms`; with acks=1 it tries once.
-
-    Args:
-        pause_ms: the range of the wait between two values.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        output: Output,
-        *,
-        acks: int,
-        values: Iterator[int],
-        delivery_timeout_ms: int = 8_000,
-        pause_ms: tuple[float, float],
-    ) -> None:
-        self._client = client
-        self._output = output
-        self._acks = acks
-        self._values = values
-        self._delivery_timeout_ms = delivery_timeout_ms if acks == -1 else 0
-        self._pause_ms = pause_ms
-        self._producer = -1, -1
-        self._next_sequence = 0
-        self._sent = 0
+    client: Client = field(kw_only=False)
+    output: Output = field(kw_only=False)
+    acks: int
+    values: Iterator[int]
+    pause_ms: tuple[float, float]
+    delivery_timeout_ms: int = 8_000
+    _producer: tuple[int, int] = (-1, -1)
+    _next_sequence: int = 0
+    _sent: int = 0
 
     async def run(self, stopped: Callable[[], bool]) -> None:
         """Send values until `stopped`; the current value is finished first."""
         try:
             while not stopped():
-                if self._acks == -1 and self._producer[0] < 0:
+                if self.acks == ALL_REPLICAS and self._producer[0] < 0:
                     try:
-                        self._producer, self._next_sequence = await self._client.producer_id(), 0
+                        self._producer, self._next_sequence = await self.client.producer_id(), 0
                     except Unavailable:
-                        await self._client.back_off()
+                        await self.client.back_off()
                         continue
-                await self._send(next(self._values))
-                await asyncio.sleep(self._client.rng.uniform(*self._pause_ms) / 1000)
+                await self._send(next(self.values))
+                await asyncio.sleep(self.client.rng.uniform(*self.pause_ms) / 1000)
         finally:
-            self._client.close()
+            self.client.close()
 
     async def _send(self, value: int) -> None:
-        """Send one value, and record the outcome."""
-        client, output = self._client, self._output
+        client, output = self.client, self.output
         client.record(Sent, client.name, output.name, value, self._sent)
         self._sent += 1
 
@@ -372,9 +338,33 @@ class Producer:
             wall_ms = client.clock.wall_ms()
             return output.batch([value], wall_ms, producer=self._producer, sequence=self._next_sequence)
 
-        give_up_ms = client.clock.now_ms() + self._delivery_timeout_ms
-        if await client.deliver(output, [value], build, give_up_ms, acks=self._acks) is ErrorCode.NONE:
+        give_up_ms = client.clock.now_ms() + (self.delivery_timeout_ms if self.acks == ALL_REPLICAS else 0)
+        if await client.deliver(output, [value], build, give_up_ms, acks=self.acks) is ErrorCode.NONE:
             self._next_sequence += 1
         else:
             # With the same producer id, brokers would see a gap before the next value, or a duplicate of this one.
             self._producer = -1, -1
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A node for clients: after a crash the next one follows in its place.
+
+    Attributes:
+        live: makes the next client, and returns what it does.
+        tasks: the client's, and of others that have followed it already.
+    """
+
+    name: str
+    live: Callable[[Place], Coroutine[Any, Any, None]]
+    incarnations: int = 0
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def next_name(self) -> str:
+        """Name the next client: a follower has a new name, since its sequence and its assignment start again."""
+        self.incarnations += 1
+        return self.name if self.incarnations == 1 else f"{self.name}.{self.incarnations}"
+
+    def start(self, loop: SimulatedLoop) -> None:
+        """Start a client; if it was killed, the next one."""
+        self.tasks = [loop.node(self.name).spawn(self.live(self), name=self.name)]

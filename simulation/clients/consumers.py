@@ -97,7 +97,6 @@ class Consumer:
 
     Args:
         final: stop at the partition's end offset, as the leader gives it at first.
-        reader: how it reads.
         start: the offset to begin at; negative: the earliest.
         took: called with what was read.
     """
@@ -196,7 +195,6 @@ class Consumer:
         return READ_COMMITTED if self._reader.committed else READ_UNCOMMITTED
 
     async def _drained(self, leader: Leader, end_offset: int) -> None:
-        """Record that the final reader is at the end."""
         if self._reader.committed:
             high_watermark = await self._offset(leader, LATEST)
             self._client.record(TxnDrained, self._name, self._start, end_offset, high_watermark)

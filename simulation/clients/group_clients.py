@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS
+from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS, Place
 from purgatorio.simulation.clients.group_members import GroupMember, OffsetObserver
 from purgatorio.simulation.clients.plans import (
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
-    GroupPlan,
     Surroundings,
 )
 from purgatorio.simulation.clients.protocol_members import ClassicMember, ConsumerMember
@@ -27,67 +26,41 @@ and before that a request without an answer, and one that finds the coordinator.
 LOOK_SECONDS: Final = 0.05
 
 
-@dataclass(slots=True)
-class _Place:
-    """One client: a member of a kind, which others may follow after crashes, or else the observer of a group."""
-
-    shared: Surroundings
-    kind: type[GroupMember] | None = None
-    instance_id: str | None = None
-    transactional_id: str = ""
-    incarnations: int = 0
-    member: GroupMember | None = None
-    task: asyncio.Task[None] | None = None
-
-
-def _kind(plan: GroupPlan, nth: int) -> type[GroupMember]:
-    is_classic = plan.protocol == "classic" or (plan.protocol == "mixed" and nth % 2 == 0)
-    return ClassicMember if is_classic else ConsumerMember
-
-
 class GroupClients:
-    """The members and the observer of each group, each as its own node.
-
-    Args:
-        first: the number of the first client; the nodes are named ``client-7`` and so on.
-    """
+    """The members and the observer of each group, each as its own node."""
 
     def __init__(self, cluster: SimulatedCluster, groups: Sequence[Surroundings], *, first: int) -> None:
         self._cluster = cluster
-        self._stopped = {False: False, True: False}  # the members, the observers
+        self._is_over = {"members": False, "observers": False}
+        self._current: dict[str, tuple[Surroundings, GroupMember]] = {}  # by place
+        self._observers: list[Place] = []
+        self.places: dict[str, Place] = {}
         names = (f"client-{number}" for number in itertools.count(first))
-        self._places: dict[str, _Place] = {}
         for shared in groups:
             for nth in range(shared.plan.members):
-                instance_id = f"{shared.plan.group_id}-{nth}" if shared.plan.static else None
-                transactional_id = f"{shared.plan.group_id}-{nth}"
-                self._places[next(names)] = _Place(shared, _kind(shared.plan, nth), instance_id, transactional_id)
-            self._places[next(names)] = _Place(shared)
+                self._add(Place(next(names), partial(self._member, shared, nth)))
+            self._observers.append(self._add(Place(next(names), partial(self._observer, shared))))
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the clients' nodes."""
-        return list(self._places)
+    def _add(self, place: Place) -> Place:
+        self.places[place.name] = place
+        return place
 
-    def start(self, name: str) -> None:
-        """Start a client; if it was killed, the next one in its place."""
-        place = self._places[name]
-        place.incarnations += 1
-        shared = place.shared
-        client = shared.new_client(name if place.incarnations == 1 else f"{name}.{place.incarnations}")
-        if place.kind is None:
-            worker: GroupMember | OffsetObserver = OffsetObserver(client, shared)
-        else:
-            worker = place.member = place.kind(client, shared, place.instance_id, place.transactional_id)
-        place.task = self._cluster.loop.node(name).spawn(
-            worker.run(lambda: self._stopped[place.kind is None]), name=name
-        )
+    def _member(self, shared: Surroundings, nth: int, place: Place) -> Coroutine[Any, Any, None]:
+        plan, name = shared.plan, f"{shared.plan.group_id}-{nth}"
+        is_classic = plan.protocol == "classic" or (plan.protocol == "mixed" and nth % 2 == 0)
+        kind: type[GroupMember] = ClassicMember if is_classic else ConsumerMember
+        member = kind(shared.new_client(place.next_name()), shared, name if plan.static else None, name)
+        self._current[place.name] = shared, member
+        return member.run(lambda: self._is_over["members"])
+
+    def _observer(self, shared: Surroundings, place: Place) -> Coroutine[Any, Any, None]:
+        observer = OffsetObserver(shared.new_client(place.next_name()), shared)
+        return observer.run(lambda: self._is_over["observers"])
 
     def _members(self) -> dict[str, tuple[Surroundings, list[GroupMember]]]:
         groups: dict[str, tuple[Surroundings, list[GroupMember]]] = {}
-        for place in self._places.values():
-            if place.member is not None:
-                groups.setdefault(place.shared.plan.group_id, (place.shared, []))[1].append(place.member)
+        for shared, member in self._current.values():
+            groups.setdefault(shared.plan.group_id, (shared, []))[1].append(member)
         return groups
 
     def unstable(self) -> str | None:
@@ -115,13 +88,10 @@ class GroupClients:
         return sum(member.committed for _, members in self._members().values() for member in members)
 
     async def settle(self, heal_seconds: float) -> tuple[str, str] | None:
-        """Wait until each group is stable, and then until it has read everything.
+        """Wait until each group is stable, and then until it has read everything; return what is wrong.
 
         How much there is to read, and how fast, the seed decides: it may take longer than `heal_seconds`, but no member
         stands still for so long.
-
-        Returns:
-            The name of the anomaly, and what is missing; None if all is well.
         """
         now_seconds = asyncio.get_running_loop().time
         ends_at = now_seconds() + STABLE_SECONDS
@@ -149,7 +119,7 @@ class GroupClients:
 
     async def stop(self) -> None:
         """Let the members leave, then the observers read once more."""
-        for are_observers in (False, True):
-            self._stopped[are_observers] = True
-            places = [place for place in self._places.values() if (place.kind is None) is are_observers]
-            await asyncio.gather(*(place.task for place in places if place.task is not None))
+        for kind in self._is_over:
+            self._is_over[kind] = True
+            places = [each for each in self.places.values() if (each in self._observers) is (kind == "observers")]
+            await asyncio.gather(*(task for place in places for task in place.tasks))

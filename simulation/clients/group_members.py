@@ -120,14 +120,7 @@ class OffsetObserver:
 
 
 class GroupMember(ABC):
-    """One member.
-
-    Args:
-        client: its connections for the group; it has others to read.
-        shared: what the clients of the group share.
-        instance_id: the name of a static member.
-        transactional_id: of a member that transforms.
-    """
+    """One member; `client` has its connections for the group, and it has others to read."""
 
     NAMES_ITSELF: ClassVar[bool]
     """Whether it tells its member id and epoch when it asks for committed offsets."""
@@ -254,7 +247,6 @@ class GroupMember(ABC):
         return NOT_MEMBER if self._shared.plan.protocol == "mixed" else generation
 
     def _told(self, partitions: Iterable[TopicPartition]) -> None:
-        """Record what the member owns from now on."""
         names = tuple(sorted(str(tp) for tp in partitions))
         group_id, generation = self._shared.plan.group_id, self._recorded(self._generation)
         self._client.record(GroupAssigned, group_id, self._client.name, self._membership.identity, generation, names)
@@ -283,7 +275,6 @@ class GroupMember(ABC):
             self._transformer.forget(tp)
 
     def _positions(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return what has been read of these partitions."""
         read = {tp: self._readers[tp][0].position for tp in partitions if tp in self._readers}
         return {tp: position for tp, position in read.items() if position >= 0}
 
@@ -307,7 +298,6 @@ class GroupMember(ABC):
     # --- commits ---
 
     async def _commit(self) -> None:
-        """Commit what has been read since the last commit."""
         if self._transformer is not None:
             await self._transform(self._transformer)
             return

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api import ApiKey
@@ -56,7 +56,6 @@ class Pace:
 
     Attributes:
         pause_ms: the range of the wait between two batches.
-        max_records: the limit of values in a batch.
         burst: batches that are sent within milliseconds; the waits that they leave out follow them.
         delivery_timeout_ms: the time after which a batch is given up.
     """
@@ -77,9 +76,8 @@ class Batch:
     maybe_written: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """A request in flight; the future has the response's partition, or the error that ended the connection."""
+class _Flight(NamedTuple):
+    """A request in flight; the future has the response, or the error that ended the connection."""
 
     batch: Batch
     answer: asyncio.Future[Any]
@@ -179,7 +177,6 @@ class PipelinedProducer:
         return True
 
     def _pause_ms(self) -> float:
-        """Return the time until the next batch."""
         self._burst_left -= 1
         if self._burst_left > 0:
             return self._client.rng.uniform(*BURST_PAUSE_MS)
@@ -234,7 +231,6 @@ class PipelinedProducer:
         return None
 
     def _give_up(self) -> None:
-        """Give up batches whose time is over."""
         if self._queue and self._clock.now_ms() >= self._queue[0].give_up_ms:
             self._begin_anew("not acknowledged in time")
 
@@ -249,7 +245,6 @@ class PipelinedProducer:
         self._producer = -1, -1
 
     def _drop(self, batch: Batch, reason: str) -> None:
-        """Give one batch up, and record whether it may be written."""
         self._queue.remove(batch)
         self._client.record_given_up(self._output.name, batch.values, reason, maybe_written=batch.maybe_written)
 

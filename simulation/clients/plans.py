@@ -65,12 +65,10 @@ class TransactionPlan:
     """The transactional clients of a simulation.
 
     Attributes:
-        versions: the protocol that all of them follow.
         writers: the number of those that write to the topics; each has a transactional id.
         timeout_ms: transaction.timeout.ms.
         zombies: whether another instance takes a transactional id over at times, and the one before goes on later.
-        state_segment_bytes: the segment size of ``__transaction_state``, small for its log to be compacted while it is
-            in use; 0: the brokers create that topic, with segments that are never full here.
+        state_segment_bytes: as `Swarm.offsets_segment_bytes`, of ``__transaction_state``.
     """
 
     versions: Versions
@@ -91,10 +89,7 @@ class TransactionPlan:
 class _Shared:
     """What the clients of one kind share.
 
-    Attributes:
-        reader: how they read.
-        new_client: makes a client of a name.
-        is_restless: whether they may leave, be silent or slow, or have zombies: not once the faults are over.
+    They are restless, may leave, be silent or slow, or have zombies, until the faults are over.
     """
 
     reader: Reader
@@ -104,14 +99,7 @@ class _Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSurroundings(_Shared):
-    """What transactional clients share.
-
-    Attributes:
-        outputs: the partitions that they write to.
-        values: the values to send.
-        pause_ms: the range of the wait between two transactions.
-        numbers: gives each transaction its number.
-    """
+    """What transactional clients share; each waits out of `pause_ms` between two transactions."""
 
     plan: TransactionPlan
     outputs: tuple[Output, ...]
@@ -129,11 +117,7 @@ class TransactionSurroundings(_Shared):
 class GroupPlan:
     """One consumer group, which consumes all topics.
 
-    Attributes:
-        protocol: how its members join.
-        members: the number of its members.
-        static: whether they are static members (KIP-345).
-        transforms: whether they write what they read to another topic, in transactions that commit their offsets.
+    With `transforms` its members write what they read to another topic, in transactions that commit their offsets.
     """
 
     group_id: str
@@ -145,13 +129,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings(_Shared):
-    """What the clients of one group share.
-
-    Attributes:
-        partitions: what the group consumes.
-        topic_ids: the ids of its topics by name.
-        transactions: how members write, if they do.
-    """
+    """What the clients of one group share; `partitions` is what it consumes."""
 
     plan: GroupPlan
     partitions: tuple[TopicPartition, ...]

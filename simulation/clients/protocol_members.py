@@ -171,7 +171,6 @@ class ConsumerMember(GroupMember):
         await self._heartbeat(self._full(JOINS, []))
 
     def _full(self, epoch: int, owned: Iterable[TopicPartition]) -> ConsumerGroupHeartbeatRequest:
-        """Return a heartbeat that tells everything."""
         request = self._request(epoch, owned)
         request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
         request.subscribed_topic_names = sorted(self._shared.topic_ids)

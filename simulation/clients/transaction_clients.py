@@ -7,17 +7,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.simulation.clients.clients import Output
+from purgatorio.simulation.clients.clients import Output, Place
 from purgatorio.simulation.clients.consumers import Consumer, Took
 from purgatorio.simulation.clients.plans import Membership, TransactionSurroundings, Value
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, SentCounts, TransactionalProducer
-from purgatorio.simulation.world.cluster import SimulatedCluster
 
 MAX_INPUTS: Final = 100
 """The most records of one partition that a transaction processes; often it stops at fewer."""
@@ -33,10 +33,7 @@ class NotProcessed(Exception):
 class Transformer:
     """Makes an output record of each input record.
 
-    Args:
-        name: of the member's client.
-        shared: what transactional clients share; the outputs are those that are written to.
-        transactional_id: of the member's place in the group; the next member there has it too.
+    Its transactional id is that of the member's place in the group; the next member there has it too.
     """
 
     def __init__(self, name: str, shared: TransactionSurroundings, transactional_id: str, rng: random.Random) -> None:
@@ -72,11 +69,7 @@ class Transformer:
     async def process(
         self, positions: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int], membership: Membership
     ) -> dict[TopicPartition, int]:
-        """Process some of what was read in a transaction, and return the offsets that it has committed.
-
-        Args:
-            positions: where the readers are.
-            committed: the offsets that were committed before.
+        """Process some of what was read up to `positions` in a transaction, and return the offsets that it committed.
 
         Raises:
             NotProcessed: nothing was committed, or that is not known.
@@ -109,9 +102,10 @@ class Transformer:
         membership: Membership,
     ) -> None:
         outputs: dict[Output, list[Value]] = {}
-        for source, offset in self._sources(taken):
-            output = self._rng.choice(self._shared.outputs)
-            outputs.setdefault(output, []).append(Value(next(self._shared.values), (str(source), offset)))
+        for source, records in taken.items():
+            for offset, _ in records:
+                output = self._rng.choice(self._shared.outputs)
+                outputs.setdefault(output, []).append(Value(next(self._shared.values), (str(source), offset)))
         while outputs:
             await self._producer.send({output: values[:MAX_BATCH] for output, values in outputs.items()})
             outputs = {output: values[MAX_BATCH:] for output, values in outputs.items() if len(values) > MAX_BATCH}
@@ -121,9 +115,6 @@ class Transformer:
         if self._rng.random() < ABORTS and self._shared.is_restless():
             raise MustAbort("on purpose")
         await self._producer.commit()
-
-    def _sources(self, taken: Mapping[TopicPartition, list[tuple[int, int]]]) -> Iterator[tuple[TopicPartition, int]]:
-        return ((tp, offset) for tp, records in taken.items() for offset, _ in records)
 
     async def _give_up(self, error: MustAbort | Fenced) -> None:
         """Abort the transaction if it is open; after a fence go on as another instance of the producer."""
@@ -146,139 +137,95 @@ MAX_VALUES: Final = 3
 STEP_MS: Final = (0.0, 60.0)
 
 
+@dataclass
 class TransactionWriter:
     """One instance of a producer with a transactional id, with a reader of one of its partitions under read_committed.
 
-    Args:
-        succeed: starts another instance with the same transactional id.
+    `succeed` starts another instance with the same transactional id.
     """
 
-    def __init__(
-        self,
-        producer: TransactionalProducer,
-        reader: Consumer,
-        shared: TransactionSurroundings,
-        rng: random.Random,
-        *,
-        succeed: Callable[[], None],
-    ) -> None:
-        self._producer = producer
-        self._reader = reader
-        self._shared = shared
-        self._rng = rng
-        self._succeed = succeed
-        self._has_successor = False
+    producer: TransactionalProducer
+    reader: Consumer
+    shared: TransactionSurroundings
+    rng: random.Random
+    succeed: Callable[[], None]
+    _has_successor: bool = False
 
     async def run(self, stopped: Callable[[], bool]) -> bool:
         """Write transactions until `stopped` or fenced; returns whether there is a successor already."""
-        reading = asyncio.get_running_loop().create_task(self._reader.run(lambda: False))
+        reading = asyncio.get_running_loop().create_task(self.reader.run(lambda: False))
         try:
             while not stopped() and not self._has_successor:
                 await self._write()
-                await asyncio.sleep(self._rng.uniform(*self._shared.pause_ms) / 1000)
+                await asyncio.sleep(self.rng.uniform(*self.shared.pause_ms) / 1000)
         except Fenced:
             pass
         finally:
             reading.cancel()
-            self._producer.close()
+            self.producer.close()
         return self._has_successor
 
     async def _write(self) -> None:
-        """Write one transaction."""
-        await self._producer.begin()
+        await self.producer.begin()
         try:
-            for _ in range(self._rng.randint(1, MAX_ROUNDS)):
-                await self._producer.send(self._some_values())
+            for _ in range(self.rng.randint(1, MAX_ROUNDS)):
+                await self.producer.send(self._some_values())
                 await self._dawdle()
-            if self._rng.random() < COMMITS:
-                await self._producer.commit()
+            if self.rng.random() < COMMITS:
+                await self.producer.commit()
                 return
         except MustAbort:
-            if not self._producer.is_open:
+            if not self.producer.is_open:
                 return
-        await self._producer.abort()
+        await self.producer.abort()
 
     def _some_values(self) -> dict[Output, list[Value]]:
-        outputs, values = self._shared.outputs, self._shared.values
-        chosen = self._rng.sample(outputs, self._rng.randint(1, len(outputs)))
-        return {output: [Value(next(values)) for _ in range(self._rng.randint(1, MAX_VALUES))] for output in chosen}
+        outputs, values = self.shared.outputs, self.shared.values
+        chosen = self.rng.sample(outputs, self.rng.randint(1, len(outputs)))
+        return {output: [Value(next(values)) for _ in range(self.rng.randint(1, MAX_VALUES))] for output in chosen}
 
     async def _dawdle(self) -> None:
         """Wait before the next step: sometimes until the transaction times out, or until there is a successor."""
-        chance = self._rng.random() if self._shared.is_restless() else 1.0
+        chance = self.rng.random() if self.shared.is_restless() else 1.0
         if chance < 0.02:
-            await asyncio.sleep(1.3 * self._shared.plan.timeout_ms / 1000)
-        elif chance < 0.06 and self._shared.plan.zombies and not self._has_successor:
+            await asyncio.sleep(1.3 * self.shared.plan.timeout_ms / 1000)
+        elif chance < 0.06 and self.shared.plan.zombies and not self._has_successor:
             self._has_successor = True
-            self._succeed()
-            await asyncio.sleep(self._rng.uniform(0.0, 2.0))
+            self.succeed()
+            await asyncio.sleep(self.rng.uniform(0.0, 2.0))
         else:
-            await asyncio.sleep(self._rng.uniform(*STEP_MS) / 1000)
-
-
-@dataclass(slots=True)
-class _Place:
-    """One transactional id: its instances follow each other, after crashes and as zombies."""
-
-    transactional_id: str
-    incarnations: int = 0
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+            await asyncio.sleep(self.rng.uniform(*STEP_MS) / 1000)
 
 
 class TransactionWriters:
-    """The writers of a simulation, each transactional id as its own node.
-
-    Args:
-        first: the number of the first client; the nodes are named ``client-7`` and so on.
-        stopped: whether they shall come to an end.
-    """
+    """The writers of a simulation, each transactional id as its own node."""
 
     def __init__(
-        self,
-        cluster: SimulatedCluster,
-        shared: TransactionSurroundings,
-        rng: random.Random,
-        *,
-        first: int,
-        stopped: Callable[[], bool],
+        self, shared: TransactionSurroundings, rng: random.Random, *, first: int, stopped: Callable[[], bool]
     ) -> None:
-        self._cluster = cluster
         self._shared = shared
         self._rng = rng
         self._stopped = stopped
-        self._places = {f"client-{first + nth}": _Place(f"writer-{nth}") for nth in range(shared.plan.writers)}
+        self.places = [
+            Place(f"client-{first + nth}", partial(self._live, f"writer-{nth}")) for nth in range(shared.plan.writers)
+        ]
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the clients' nodes."""
-        return list(self._places)
-
-    @property
-    def tasks(self) -> list[asyncio.Task[None]]:
-        """What has to end before they have come to an end."""
-        return [task for place in self._places.values() for task in place.tasks]
-
-    def start(self, name: str) -> None:
-        """Start a client; if it was killed, the next one in its place."""
-        place = self._places[name]
-        place.tasks = [self._cluster.loop.node(name).spawn(self._live(name, place), name=name)]
-
-    async def _live(self, name: str, place: _Place) -> None:
+    async def _live(self, transactional_id: str, place: Place) -> None:
         """Run one instance after the other, until one has a successor."""
         while not self._stopped():
             place.incarnations += 1
-            if await self._writer(f"{name}.{place.incarnations}", name, place).run(self._stopped):
+            if await self._writer(f"{place.name}.{place.incarnations}", transactional_id, place).run(self._stopped):
                 return
 
-    def _writer(self, name: str, node: str, place: _Place) -> TransactionWriter:
+    def _writer(self, name: str, transactional_id: str, place: Place) -> TransactionWriter:
         shared, rng = self._shared, random.Random(self._rng.random())
         tp = rng.choice(shared.partitions)
         reader = Consumer(shared.new_client(name), tp, reader=replace(shared.reader, committed=True))
-        producer = TransactionalProducer(shared.new_client(name), place.transactional_id, shared.plan, shared.numbers)
+        producer = TransactionalProducer(shared.new_client(name), transactional_id, shared.plan, shared.numbers)
 
         def succeed() -> None:
             # Its context is that of the instance that it follows: both belong to one node.
-            task = asyncio.get_running_loop().create_task(self._live(node, place), name=f"{node} follows {name}")
-            place.tasks.append(task)
+            live = self._live(transactional_id, place)
+            place.tasks.append(asyncio.get_running_loop().create_task(live, name=f"{place.name} follows {name}"))
 
-        return TransactionWriter(producer, reader, shared, rng, succeed=succeed)
+        return TransactionWriter(producer, reader, shared, rng, succeed)

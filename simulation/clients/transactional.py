@@ -70,12 +70,7 @@ class MustAbort(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """The transaction that is open.
-
-    Attributes:
-        partitions: those that were added to it.
-        offsets: its commits of offsets, which take effect with it; each as `OffsetCommitted` but for its outcome.
-    """
+    """The transaction that is open, and its commits of offsets: each as `OffsetCommitted` but for its outcome."""
 
     number: int
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
@@ -87,10 +82,7 @@ class TransactionalProducer:
 
     Args:
         numbers: gives each transaction its number.
-        sent: the counts of the instance before in the same client.
-
-    Attributes:
-        sent: the counts of the values sent, for the next instance.
+        sent: the counts of the values sent, by the instance before in the same client, and for the next one.
     """
 
     def __init__(
@@ -135,7 +127,6 @@ class TransactionalProducer:
             raise
 
     async def _retry(self, code: ErrorCode) -> None:
-        """Wait before a request is sent again that was refused with this code."""
         if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
             self._coordinator = -1
         await self._client.back_off()
@@ -227,7 +218,6 @@ class TransactionalProducer:
         raise MustAbort(code.name)
 
     async def _send(self, output: Output, values: list[Value]) -> None:
-        """Send a batch, again until it is written, and record the outcome."""
         assert self._open is not None
         client, tp = self._client, output.tp
         sent = self.sent.setdefault(tp, itertools.count())
@@ -274,7 +264,6 @@ class TransactionalProducer:
         await self._commit_offsets(offset_commit(self._id, self._producer, offsets, membership))
 
     async def _commit_offsets(self, request: TxnOffsetCommitRequest) -> None:
-        """Send offsets to the group's coordinator, again until they are taken or refused."""
         coordinator = -1
         give_up_ms = self._client.clock.now_ms() + DELIVERY_TIMEOUT_MS
         while True:
@@ -356,7 +345,6 @@ class TransactionalProducer:
             raise MustAbort(code.name)
 
     def _over(self, outcome: str) -> None:
-        """Record how the transaction ended, for its offsets too."""
         assert self._open is not None
         self._client.record(TxnEnded, self._open.number, outcome)
         known = {"committed": "acked", "aborted": "refused", "unknown": "unknown"}[outcome]

@@ -15,24 +15,31 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+@dataclass_transform(frozen_default=True)
+class _Declared:
+    """Makes each kind of event a frozen dataclass."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Event(_Declared):
     """One event at `time_ms`, by the clock of the process that records the history."""
 
-    __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
     time_ms: int
 
     def to_json(self) -> str:
         """Return the event as one line of JSON; equal events give equal lines."""
-        return _encode({"type": type(self).__name__} | {name: getattr(self, name) for name in self.__match_args__})
+        return _encode({"type": type(self).__name__} | vars(self))
 
     @staticmethod
     def from_json(line: str) -> Event:
@@ -55,7 +62,6 @@ def _readers() -> dict[str, TypeAdapter[Any]]:
     return {kind.__name__: TypeAdapter(kind) for kind in Event.__subclasses__()}
 
 
-@dataclass(frozen=True, slots=True)
 class Sent(Event):
     """A producer starts to send a value; `sequence` counts its values to this partition.
 
@@ -68,7 +74,6 @@ class Sent(Event):
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
 class Acked(Event):
     """A value was acknowledged; `offset` is negative if the response did not give it.
 
@@ -86,7 +91,6 @@ class Acked(Event):
     leader_epoch: int = -1
 
 
-@dataclass(frozen=True, slots=True)
 class Failed(Event):
     """The send of a value has failed: it was certainly not written."""
 
@@ -96,7 +100,6 @@ class Failed(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class Unknown(Event):
     """The send of a value has an unknown outcome: it may or may not have been written."""
 
@@ -106,7 +109,6 @@ class Unknown(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class SequenceRefused(Event):
     """A broker answered OUT_OF_ORDER_SEQUENCE_NUMBER to a producer that sends its batches in order."""
 
@@ -116,13 +118,10 @@ class SequenceRefused(Event):
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
 class Assigned(Event):
     """A consumer starts or restarts to read at an offset, which is negative if it does not know it yet.
 
-    Attributes:
-        reset: whether a broker sent the consumer there, since it refused the consumer's position (out of range, or of
-            a diverging epoch).
+    With `reset` a broker sent it there, since it refused its position (out of range, or of a diverging epoch).
     """
 
     consumer: str
@@ -131,18 +130,16 @@ class Assigned(Event):
     reset: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Polled(Event):
-    """A consumer received records: pairs of offset and value.
+    """A consumer received records: pairs of offset and value. What is not known is negative.
 
     Attributes:
-        high_watermark: from the response; negative if the response did not give it.
+        high_watermark: from the response.
         final: whether the final reader polled, which reads everything after all faults are healed and all producers
             have ended.
-        broker: the broker that answered; negative if that is not known.
-        leader_epoch: the leader epoch in which it answered; negative if that is not known.
+        leader_epoch: that in which `broker` answered.
         follower: whether that broker answered as a follower (KIP-392).
-        asked_ms: when the consumer sent the request; negative if that is not known: after its event before this one.
+        asked_ms: when the consumer sent the request; if not known: after its event before this one.
     """
 
     consumer: str
@@ -156,7 +153,6 @@ class Polled(Event):
     asked_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
 class Drained(Event):
     """The final reader has read a partition from its start to its end; its polls come before this event."""
 
@@ -165,14 +161,12 @@ class Drained(Event):
     end_offset: int
 
 
-@dataclass(frozen=True, slots=True)
 class Fault(Event):
     """A fault was started or undone."""
 
     what: str
 
 
-@dataclass(frozen=True, slots=True)
 class Cleaned(Event):
     """From now on the log of a partition may lose records as its cleanup.policy says.
 
@@ -186,7 +180,6 @@ class Cleaned(Event):
     keys: int
 
 
-@dataclass(frozen=True, slots=True)
 class FencedAnswer(Event):
     """A broker acted as leader after the cluster had fenced it."""
 
@@ -195,42 +188,33 @@ class FencedAnswer(Event):
     what: str
 
 
-@dataclass(frozen=True, slots=True)
 class LeaderElected(Event):
-    """A partition has a new leader or leader epoch.
-
-    Attributes:
-        broker: the leader; negative if there is none.
-    """
+    """A partition has a new leader, or none if `broker` is negative, or leader epoch."""
 
     partition: str
     broker: int
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
 class TopicRecreated(Event):
     """The topic of a partition was deleted and created again: its log begins anew, and its leader epochs."""
 
     partition: str
 
 
-@dataclass(frozen=True, slots=True)
 class UncleanElection(Event):
     """An operator ran an unclean election on a partition without an eligible leader; records may be lost."""
 
     partition: str
 
 
-@dataclass(frozen=True, slots=True)
 class GroupAssigned(Event):
-    """The coordinator of a group told a member what it owns.
+    """The coordinator of a group told a member all that it owns from now on.
 
     Attributes:
         member: the client; it has this name as a consumer, too (`Polled`).
         identity: the member id, or the instance id of a static member, which outlives its client.
         generation: the generation, or the member epoch (KIP-848); negative if it tells nothing.
-        partitions: all that the member owns from now on.
     """
 
     group: str
@@ -240,7 +224,6 @@ class GroupAssigned(Event):
     partitions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class GroupBeat(Event):
     """The coordinator took the heartbeat of a member of a classic group, which was sent at `asked_ms`."""
 
@@ -250,13 +233,10 @@ class GroupBeat(Event):
     asked_ms: int
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetCommitted(Event):
-    """An attempt to commit an offset ended.
+    """An attempt to commit an offset ended, with `identity` as in `GroupAssigned`.
 
-    Attributes:
-        identity: as in `GroupAssigned`.
-        outcome: "acked"; "refused": it was certainly not written; "unknown": it may still be.
+    Its outcome is "acked"; "refused": it was certainly not written; "unknown": it may still be.
     """
 
     group: str
@@ -268,7 +248,6 @@ class OffsetCommitted(Event):
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetRead(Event):
     """A client, which asked at `asked_ms`, was told the committed offset of a group; -1: there is none."""
 
@@ -278,7 +257,6 @@ class OffsetRead(Event):
     asked_ms: int
 
 
-@dataclass(frozen=True, slots=True)
 class TxnInit(Event):
     """The coordinator gave a client a producer id and epoch for a transactional id, which fences all earlier ones."""
 
@@ -288,7 +266,6 @@ class TxnInit(Event):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
 class TxnBegan(Event):
     """A client begins a transaction."""
 
@@ -299,13 +276,10 @@ class TxnBegan(Event):
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
 class TxnWrote(Event):
     """A client is about to send a value in a transaction; `Sent` follows.
 
-    Attributes:
-        source: the partition of the record that the value was made from; empty: of none.
-        source_offset: the offset of that record, or −1.
+    It was made from the record at `source_offset` of the partition `source`; if that is empty, of none.
     """
 
     txn: int
@@ -315,32 +289,24 @@ class TxnWrote(Event):
     source_offset: int = -1
 
 
-@dataclass(frozen=True, slots=True)
 class TxnCommitting(Event):
     """A client is about to ask for the first time that a transaction be committed."""
 
     txn: int
 
 
-@dataclass(frozen=True, slots=True)
 class TxnEnded(Event):
     """A transaction is over for its client.
 
-    Attributes:
-        outcome: "committed"; "aborted": it was certainly not committed; "unknown": it may be committed, or become so.
+    Its outcome is "committed"; "aborted": it was certainly not committed; "unknown": it may be committed, or become so.
     """
 
     txn: int
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
 class TxnMarker(Event):
-    """A reader without isolation received the marker that ended a transaction on a partition.
-
-    Attributes:
-        final: as in `Polled`.
-    """
+    """A reader without isolation received the marker that ended a transaction; `final` as in `Polled`."""
 
     consumer: str
     partition: str
@@ -351,15 +317,8 @@ class TxnMarker(Event):
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class TxnPolled(Event):
-    """A reader under read_committed received records: pairs of offset and value, without those of aborted transactions.
-
-    Attributes:
-        last_stable_offset, high_watermark: from the response.
-        final: as in `Polled`.
-        broker: the broker that answered.
-    """
+    """A reader under read_committed received records, as in `Polled`, without those of aborted transactions."""
 
     consumer: str
     partition: str
@@ -370,7 +329,6 @@ class TxnPolled(Event):
     broker: int = -1
 
 
-@dataclass(frozen=True, slots=True)
 class TxnDrained(Event):
     """The final reader under read_committed has read a partition to its last stable offset; its polls come before."""
 
@@ -380,7 +338,6 @@ class TxnDrained(Event):
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
 class GroupTransforms(Event):
     """The members of a group write what they read to an output topic, in transactions that commit their offsets too."""
 

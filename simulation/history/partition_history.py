@@ -71,7 +71,6 @@ class Era:
 
     Attributes:
         at: by offset, the value that was first polled there.
-        markers: the offsets at which markers of transactions were read.
         rivals: by offset, if several values were polled there, all of them by value.
         read: the ranges that consumers have read, as first and last offset.
         acked: the acknowledgements of values that were sent in this era.
@@ -106,13 +105,7 @@ class Era:
 
 @dataclass(slots=True)
 class _Proofs:
-    """What one broker told in one leader epoch, in the order of the history.
-
-    Attributes:
-        places: the places of the events in the history.
-        times_ms: their times.
-        highest: up to each event, the one that told the highest high watermark, and that.
-    """
+    """What one broker told in one leader epoch; up to each event, the `highest` high watermark and who told it."""
 
     places: list[int] = field(default_factory=list)
     times_ms: list[int] = field(default_factory=list)
@@ -201,16 +194,13 @@ class PartitionHistory:
 
     Attributes:
         sent: by value, its send and the era of that.
-        seen: by value, its first poll.
         moved: by value, if it was polled at several offsets, all of them.
         backward: polls that went back within their assignment, each with the previous offset and its own.
+        forward: polls that skipped offsets.
         resets: assignments by which brokers sent consumers back, each with the consumer's position before.
-        told: the high watermarks that brokers told.
         deletes: whether the oldest records may be deleted.
         keys: if the log is compacted, the number of its keys, else 0.
-        forward: polls that skipped offsets.
-        owed: the acknowledgements of values that the final reader has to poll.
-        final: the values that the final reader has polled.
+        owed, final: the acknowledgements of values that the final reader has to poll, and the values that it has.
     """
 
     def __init__(self, name: str, uncommitted: frozenset[int] = frozenset()) -> None:
@@ -375,9 +365,7 @@ class PartitionHistory:
     def was_cleaned(self, value: int, offset: int, era: int = -1) -> bool:
         """Whether a value may be missing in the end: it was deleted, or compaction has kept a later one of its key.
 
-        Args:
-            offset: of the value; negative if it is not known.
-            era: the number of the value's era; -1: the last one.
+        An offset that is not known is negative; era -1 is the last one.
         """
         end = self.drained
         if self.deletes and end is not None and offset < end.start_offset:
@@ -424,6 +412,5 @@ def gather(history: History) -> list[PartitionHistory]:
 
 
 def _uncommitted(history: History) -> frozenset[int]:
-    """Return the values of transactions that are not known to be committed."""
     committed = {event.txn for event in history.of(TxnEnded) if event.outcome == "committed"}
     return frozenset(event.value for event in history.of(TxnWrote) if event.txn not in committed)

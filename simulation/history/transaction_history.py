@@ -44,11 +44,8 @@ class Transaction:
     """One transaction.
 
     Attributes:
-        began: the place of its begin in the history, as all places.
-        committing: the place at which its client began to ask that it be committed, or `NEVER`.
-        ended: the place of its end; `NEVER` if its client did not learn of any.
+        committing: the place in the history at which its client began to ask that it be committed, or `NEVER`.
         outcome: as in `TxnEnded`, or None.
-        writes: its values.
         reads: by partition, the highest record that its client polled under read_committed while it was open, as offset
             and value.
     """
@@ -83,11 +80,7 @@ class Transaction:
 
 
 class Reading(NamedTuple):
-    """A poll under read_committed, at its place in the history.
-
-    Attributes:
-        position: the offset that its reader asked for, or less; negative if that is not known.
-    """
+    """A poll under read_committed; its reader asked for `position` or less, which is negative if it is not known."""
 
     poll: TxnPolled
     place: int
@@ -98,14 +91,11 @@ class TransactionHistory:
     """The transactions of a history, and what was read.
 
     Attributes:
-        transactions: by their numbers.
-        of_value: the transaction of each value that was sent in one.
         sources: by value, the partition and offset of the record that it was made from.
         inits: by transactional id, the places and events that gave its epochs out.
         readings: all polls under read_committed.
         log: by partition, the final reader's values and markers without isolation.
         visible: by partition, the values of the final reader under read_committed, with their offsets.
-        drained: by partition, the end of that reader.
         acked: the acknowledged values (acks=-1), by partition.
         seen: the values that readers without isolation polled.
         lossy: partitions whose logs may lose records.
@@ -156,7 +146,6 @@ class TransactionHistory:
             self.outputs[event.group] = event.output
 
     def _take_own(self, place: int, event: TxnBegan | TxnWrote | TxnCommitting | TxnEnded) -> None:
-        """Take what a client tells of its transaction."""
         if isinstance(event, TxnBegan):
             self.transactions[event.txn] = self._open[event.client] = Transaction(event, place)
             return

@@ -34,7 +34,7 @@ STORE_NODE: Final = "store"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Host:
-    """A place where a process of a broker can run: a name on the network, a configuration with a port, and a clock."""
+    """A place where a process of a broker can run."""
 
     name: str
     config: BrokerConfig
@@ -58,7 +58,6 @@ class SimulatedCluster:
     ``spare-1`` at first, beside one that is paused or cut off and goes on later.
 
     Args:
-        count: the number of brokers.
         racks: whether broker 1 is in rack r1, broker 2 in r2 and so on.
         one_process: whether the brokers and the store are one process, which `suspend` suspends as a whole.
         memory_bytes: the memory cap of each broker's logs, if it is not 0; less than a broker can be configured with.
@@ -66,10 +65,8 @@ class SimulatedCluster:
         skips_images, keyed: see `WatchedStore`.
         spare_hosts: whether each broker has a second host, unless the brokers are one process.
         domain: the domain of hosts' names, ``broker-1.sim`` for "sim"; empty: each broker is at ``127.0.0.1``.
-        settings: the brokers' configuration, beside ids and ports.
 
     Attributes:
-        topic_settings: the defaults for topics, which all brokers have; an operator's decisions need them, too.
         processes: the newest process of each running broker.
         replaced: the processes that others have replaced, as long as they run.
     """
@@ -125,7 +122,6 @@ class SimulatedCluster:
         name: str = "broker",
         first_port: int = FIRST_PORT,
     ) -> dict[int, list[Host]]:
-        """Return one host for each broker."""
         rng = random.Random(f"clocks {self._rng.random()}")
         hosts: dict[int, list[Host]] = {}
         for broker_id in range(1, count + 1):
@@ -152,11 +148,6 @@ class SimulatedCluster:
     def nodes(self) -> dict[int, Node]:
         """The nodes of the newest processes."""
         return {broker_id: process.node for broker_id, process in self.processes.items()}
-
-    @property
-    def links(self) -> dict[int, StoreLink]:
-        """The newest processes' links to the store."""
-        return {broker_id: process.link for broker_id, process in self.processes.items()}
 
     def all_processes(self) -> Iterator[Process]:
         """Iterate over all running processes, first those that others have replaced."""
@@ -194,11 +185,7 @@ class SimulatedCluster:
         return broker_id in self.processes
 
     def may_lose_logs(self, broker_id: int, leaving: Collection[int] = ()) -> bool:
-        """Whether every partition keeps a running replica that is in sync or eligible without this broker.
-
-        Args:
-            leaving: running brokers that will be gone soon, too.
-        """
+        """Whether every partition keeps a running replica, in sync or eligible, without this broker and `leaving`."""
         return all(
             any(
                 each.broker_id not in (broker_id, *leaving) and self._is_current(each)
@@ -256,13 +243,10 @@ class SimulatedCluster:
         return broker_id in self.processes and bool(self._free_hosts(broker_id))
 
     async def replace_broker(self, broker_id: int) -> bool:
-        """Start another process of a broker beside the one that runs, and return when the new one serves.
+        """Start another process of a broker beside the one that runs, and return whether it replaced the old one.
 
         The old one is paused, or cannot reach the store. When it goes on, it has to find that its id was registered
-        again, and its process ends.
-
-        Returns:
-            Whether the old process was replaced. If it kept its lease, the new one was refused, and is gone.
+        again, and its process ends. If it kept its lease, the new one was refused, and is gone.
 
         Raises:
             ValueError: the broker does not run, or has no free host.
@@ -310,8 +294,8 @@ class SimulatedCluster:
             raise ValueError("the brokers do not share a process")
         for node in self.nodes_of(self.processes):
             node.pause()
-        for link in self.links.values():
-            link.suspend()
+        for process in self.processes.values():
+            process.link.suspend()
 
     def nodes_of(self, broker_ids: Collection[int]) -> list[Node]:
         """Return the nodes of these brokers that run; if they are one process with the store, that one's, too."""
@@ -322,8 +306,8 @@ class SimulatedCluster:
         """Let the process of all brokers and the store run again."""
         for node in self.nodes_of(self.processes):
             node.resume()
-        for link in self.links.values():
-            link.resume()
+        for process in self.processes.values():
+            process.link.resume()
 
     async def limit_clients(self, quotas: Mapping[str, float]) -> None:
         """Give each client id these quotas."""

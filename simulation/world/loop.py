@@ -127,11 +127,7 @@ class Node:
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """The event loop of a simulation.
-
-    Args:
-        rng: interleaves the callbacks of different nodes.
-    """
+    """The event loop of a simulation; `rng` interleaves the callbacks of different nodes."""
 
     network: Any = None
     """The `purgatorio.simulation.world.network.Network` of `create_server` and `create_connection`."""
@@ -186,11 +182,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             node.held = deque(maxlen=0)
 
     def _release(self) -> list[Node]:
-        """Put the held callbacks of resumed nodes before all ready ones, since they came first.
-
-        Returns:
-            The nodes that make one turn only.
-        """
+        """Put what resumed nodes hold before all that is ready, which came later; return those that make one turn."""
         resuming, self.resuming = self.resuming, []
         for node in resuming:
             if node.alive and not node.paused:
@@ -345,7 +337,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """Make a task, and add it to its node's tasks until it is done."""
     simulated = cast("SimulatedLoop", loop)
     task = simulated.make_task(coroutine, **options)
     context: contextvars.Context | None = options.get("context")

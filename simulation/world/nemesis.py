@@ -59,11 +59,9 @@ class Nemesis:
 
     Args:
         clients: the node names of the clients.
-        crash_client: kills the client of that name, and starts another in its place.
-        rng: chooses faults, victims and times.
+        restart_client: starts another client in the place of one that was killed.
         kinds: the names of `FAULTS` to choose from.
-        deletable: the topics of which records may be deleted.
-        recreatable: the topics that may be deleted and created again.
+        deletable, recreatable: the topics of which records, or which themselves, may be deleted.
     """
 
     wait_until_in_sync = staticmethod(wait_until_in_sync)
@@ -75,7 +73,7 @@ class Nemesis:
         history: History,
         rng: random.Random,
         *,
-        crash_client: Callable[[str], None],
+        restart_client: Callable[[str], None],
         kinds: tuple[str, ...] = (),
         deletable: Sequence[str] = (),
         recreatable: Sequence[str] = (),
@@ -84,7 +82,7 @@ class Nemesis:
         self._clients = clients
         self._history = history
         self._rng = rng
-        self._crash_client = crash_client
+        self._restart_client = restart_client
         self._deletable = deletable
         self._recreatable = recreatable
         self._kinds = kinds
@@ -356,7 +354,8 @@ class Nemesis:
         """Kill a client at a random moment; another client takes over its work."""
         name = self._rng.choice(self._clients)
         self._note(f"kill {name}")
-        self._crash_client(name)
+        self._cluster.loop.node(name).kill()
+        self._restart_client(name)
 
     # --- network and store ---
 
@@ -405,7 +404,7 @@ class Nemesis:
     @_of_a_broker
     async def lose_store(self, end: float, victim: int) -> None:
         """Cut a broker off from the metadata store; its lease may expire while it runs."""
-        link = self._cluster.links[victim]
+        link = self._cluster.processes[victim].link
         link.cut()
         await self._last(end, f"broker {victim} loses the metadata store", _reaches_the_store(victim), link.heal)
 
@@ -413,7 +412,7 @@ class Nemesis:
     async def lose_store_one_way(self, end: float, victim: int) -> None:
         """Hold what a broker tells the metadata store, or what the store tells it."""
         to_store = self._rng.random() < 0.5
-        link = self._cluster.links[victim]
+        link = self._cluster.processes[victim].link
         link.cut(to_store=to_store, to_broker=not to_store)
         began = f"cut broker {victim} → store" if to_store else f"cut store → broker {victim}"
         await self._last(end, began, _reaches_the_store(victim), link.heal)
@@ -421,7 +420,7 @@ class Nemesis:
     @_of_a_broker
     async def slow_store(self, end: float, victim: int) -> None:
         """Delay the messages between a broker and the metadata store, up to the time of a lease and more."""
-        link, between = self._cluster.links[victim], f"broker {victim} ↔ store"
+        link, between = self._cluster.processes[victim].link, f"broker {victim} ↔ store"
         link.latency_ms = (20.0, 300.0)
         await self._last(end, f"slow {between}", f"{between} is fast again", link.heal, 0.5, 4.0)
 

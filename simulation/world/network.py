@@ -79,13 +79,7 @@ class SimulatedServer(asyncio.AbstractServer):
 
 
 class Network:
-    """The network of one simulated loop.
-
-    Args:
-        loop: the loop whose `create_server` and `create_connection` use this network from now on.
-        rng: draws delays and splits.
-        latency_ms: the default range of a link's delays.
-    """
+    """The network of one simulated loop, whose servers and connections use it from now on."""
 
     def __init__(
         self, loop: SimulatedLoop, rng: random.Random, *, latency_ms: tuple[float, float] = (0.1, 1.0)

@@ -25,7 +25,6 @@ class StoreLink:
         store: the node that the store runs on, whose turns carry messages to it; None: the store has time for each.
 
     Attributes:
-        latency_ms: the range that each message's delay is drawn from.
         healed_at: the loop's time at which it was healed or resumed last.
     """
 
@@ -106,15 +105,14 @@ class WatchedStore(EmbeddedStore):
     """A metadata store that tells of its changes, may skip images, and whose answers may be lost.
 
     Args:
-        skips_images: whether a broker is notified with the image of the time at which the notification arrives, as if
-            it then read the store; a broker that was cut off misses all images before. Else it sees each image.
-
-        keyed: whether the store holds the image as keys, as one outside of the process does: commits and notifications
-            bring keys, and each broker makes its images of them. Notifications may come twice.
+        skips_images: whether a broker is notified with the image of the time at which the notification arrives, and
+            misses those before it; else it sees each image.
+        keyed: whether the store holds the image as keys, as one outside of the process does: each broker makes its
+            images of the keys that commits and notifications bring. Notifications may come twice.
 
     Attributes:
-        lost_answers: the probability that the answer to a commit is lost. The broker then does not know whether its
-            change was committed: as the client of a remote store has to, it reads the image, and decides again.
+        lost_answers: the probability that the answer to a commit is lost: as the client of a remote store has to, the
+            broker then reads the image, and decides again.
         committed: called with the images before and after each committed change.
     """
 

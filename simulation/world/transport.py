@@ -24,9 +24,8 @@ class Link:
         latency_ms: the range that each packet's delay is drawn from.
         spike_probability: the probability that a packet has an additional delay out of `spike_ms`.
         bytes_per_second: the bandwidth that all connections over the link share; None for no limit.
-        cut: whether the link holds all packets.
         busy_until_seconds: the time at which all packets sent so far have left, at that bandwidth.
-        pipes: the pipes with packets in flight.
+        pipes: those with packets in flight.
     """
 
     latency_ms: tuple[float, float]
@@ -90,7 +89,6 @@ class Pipe:
         self._timer = self._loop.call_at(self._packets[0][0], self._arrive, context=self._loop.world)
 
     def _arrive(self) -> None:
-        """Deliver all packets that are due."""
         now_seconds = self._loop.time()
         while self._packets and self._packets[0][0] <= now_seconds and not self._link.cut:
             self._packets.popleft()[1]()
@@ -107,8 +105,6 @@ class SimulatedTransport(asyncio.transports._FlowControlMixin):
     Args:
         splits: draws the sizes of the parts that writes are split into; None: they are not split.
         node: the node of this end; None for the world.
-        outward: carries the written bytes to the other end.
-        peer, name: the addresses of the other end and of this one.
     """
 
     def __init__(

@@ -41,11 +41,11 @@ def test_the_high_watermark_of_a_partition_advances_when_the_lease_is_held_again
             mock.patch.object(ReplicaManager, "lease_lost", autospec=True) as lost,
             mock.patch.object(ReplicaManager, "lease_resumed", autospec=True) as resumed,
         ):
-            cluster.links[leader].cut()
+            cluster.processes[leader].link.cut()
             await asyncio.sleep(2)
             resumed.assert_not_called()
             assert [call.args[0].broker_id for call in lost.call_args_list] == [leader]
-            cluster.links[leader].heal()
+            cluster.processes[leader].link.heal()
             await asyncio.sleep(0.2)
         assert [call.args[0].broker_id for call in resumed.call_args_list] == [leader]
         await cluster.stop()

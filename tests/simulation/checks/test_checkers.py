@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purgatorio.simulation.checks.checkers import CHECKS, check, events_about
+from purgatorio.simulation.checks.checkers import CHECKS, check
 from purgatorio.simulation.history.history import (
     Acked,
     Assigned,
@@ -264,13 +264,6 @@ def test_anomalies_come_check_by_check_and_say_which_partition() -> None:
     assert str(found[0]) == (
         "unseen orders-1: 1 of p was acknowledged at offset 0 at 3 ms, and is not among offsets 0 to 0 in the end"
     )
-
-
-def test_what_is_known_of_one_value_can_be_looked_up() -> None:
-    history = History()
-    for event in [*sent(1, 2), acked(1, 0), polled((0, 1), (1, 2)), DRAINED]:
-        history.record(event)
-    assert [type(event).__name__ for event in events_about(history, 1)] == ["Sent", "Acked", "Polled"]
 
 
 @given(st.integers(0, 2**32), st.integers(0, 150), st.booleans())

@@ -48,7 +48,7 @@ def found(loop: SimulatedLoop, then: Callable[[dict[TopicPartition, Partition]],
             if broker_id != leader:
                 broker.gate.hold()
         replicas = cluster.brokers[leader].replicas
-        cluster.links[leader].cut()
+        cluster.processes[leader].link.cut()
         batch = build_batch([Record(0, -1, None, b"1", ())])
         replicas.partitions[TP].log.append_as_leader(batch, leader_epoch=0, wall_ms=0)
         incarnation = cluster.brokers[leader].lifecycle.incarnation

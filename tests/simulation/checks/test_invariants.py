@@ -255,8 +255,8 @@ def test_a_broker_that_is_fenced_while_it_is_only_slow_is_found(
         await cluster.start()
         await asyncio.sleep(2.0)
         if disturbed:
-            cluster.links[1].cut()
-            cluster.links[1].heal()
+            cluster.processes[1].link.cut()
+            cluster.processes[1].link.heal()
         for node in cluster.nodes_of(cluster.broker_ids):
             node.slow_down()
         done: asyncio.Future[object] = loop.create_future()

@@ -77,8 +77,8 @@ def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
             is_restless=lambda: False,
         )
         groups = GroupClients(cluster, [shared], first=1)
-        for name in groups.names:
-            groups.start(name)
+        for place in groups.places.values():
+            place.start(loop)
         await produced
         await test(cluster, groups, history)
         await groups.stop()
@@ -114,7 +114,7 @@ def test_a_member_that_dies_is_followed_by_another(loop: SimulatedLoop, protocol
     async def test(cluster: SimulatedCluster, groups: GroupClients, history: History) -> None:
         await settled(groups, 3)
         loop.node("client-1").kill()
-        groups.start("client-1")
+        groups.places["client-1"].start(loop)
         await asyncio.sleep(SESSION_TIMEOUT_MS / 1000)
         await settled(groups, 3)
 
@@ -138,7 +138,7 @@ def test_a_group_that_lacks_a_member_is_not_stable(loop: SimulatedLoop) -> None:
     async def test(cluster: SimulatedCluster, groups: GroupClients, history: History) -> None:
         assert groups.unstable() is None
         loop.node("client-1").kill()
-        groups.start("client-1")
+        groups.places["client-1"].start(loop)
         told = groups.unstable()
         assert told is not None
         assert told.startswith("members of billing, in generations [-1, ")

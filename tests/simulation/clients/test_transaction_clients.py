@@ -63,16 +63,16 @@ def written(loop: SimulatedLoop, plan: TransactionPlan, *, seconds: float, kill:
             pause_ms=(20.0, 60.0),
         )
         ends_at = loop.time() + seconds
-        writers = TransactionWriters(cluster, shared, rng, first=1, stopped=lambda: loop.time() > ends_at)
-        assert writers.names == [f"client-{number}" for number in range(1, plan.writers + 1)]
-        for name in writers.names:
-            writers.start(name)
+        writers = TransactionWriters(shared, rng, first=1, stopped=lambda: loop.time() > ends_at)
+        assert [place.name for place in writers.places] == [f"client-{nth}" for nth in range(1, plan.writers + 1)]
+        for place in writers.places:
+            place.start(loop)
         while loop.time() < ends_at:
             await asyncio.sleep(1)
             if kill:
                 loop.node("client-1").kill()
-                writers.start("client-1")
-        await asyncio.gather(*writers.tasks)
+                writers.places[0].start(loop)
+        await asyncio.gather(*(task for place in writers.places for task in place.tasks))
         await cluster.stop()
 
     loop.run_until_complete(main())

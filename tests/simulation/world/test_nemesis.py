@@ -43,7 +43,7 @@ def test_a_reassignment_forgets_no_eligible_replica_of_a_topic_with_the_brokers_
             cluster.kill_broker(broker_id)
             await asyncio.sleep(1.0)
         before = cluster.partitions["orders", 0]
-        nemesis = Nemesis(cluster, [], History(), random.Random(3), crash_client=lambda name: None)
+        nemesis = Nemesis(cluster, [], History(), random.Random(3), restart_client=lambda name: None)
         await nemesis.reassign(loop.time() + 1.0)
         await asyncio.sleep(0.1)
         after = cluster.partitions["orders", 0]
