@@ -24,9 +24,11 @@ from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.layers.faults import Faults
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.machine import fitted
+from purgatorio.broker.node.member import Member
 from purgatorio.broker.operations.control import OperationRefused, snapshots
 from purgatorio.broker.operations.control.leadership import Leadership
 from purgatorio.broker.operations.control.network import Network
@@ -55,6 +57,7 @@ class Cluster:
         seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
         admin: whether `start` starts the admin HTTP; otherwise `start_admin` does.
         garbage: sets Python's garbage collector from `start` to `stop`, for the whole process; None leaves it as it is.
+        member: makes one of the brokers part of a cluster of several processes; None: all brokers are in this one.
 
     Attributes:
         brokers: the running brokers, by ascending id.
@@ -78,8 +81,10 @@ class Cluster:
         seed: int | None = None,
         admin: bool = True,
         garbage: GarbageTuning | None = None,
+        member: Member | None = None,
     ) -> None:
         self.config = config
+        self._member = member
         self.clock = clock if clock is not None else SystemClock()
         # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
         self._seed = seed
@@ -87,15 +92,17 @@ class Cluster:
         self._garbage = garbage
         self._garbage_alarm: Alarm | None = None
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
-        self._credentials = BrokerCredentials(secrets.token_bytes())
-        self.cluster_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+        self._credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
+        own_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+        self.cluster_id = member.store.image.cluster_id if member else own_id
         self.lease_clock = RunningClock(self.clock)
         self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
         self.member_clock = MemberClock(self.session_clock)
         self.loop_lag = LoopLag(SystemClock())
-        self._first_credentials = first_credentials(config.broker, self._rng.randbytes)
-        self.store = self._new_store(version=0)
-        self._configs = {each.broker_id: fitted(each, config.brokers) for each in config.broker_configs()}
+        self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
+        self.store: AnyStore = member.store if member else self._new_store(version=0)
+        own_configs = [member.config(config)] if member else config.broker_configs()
+        self._configs = {each.broker_id: fitted(each, config.brokers) for each in own_configs}
         self._first_ids = list(self._configs)
         self._links: dict[int, DirectLink] = {}
         self._changing: set[int] = set()
@@ -126,7 +133,8 @@ class Cluster:
             self.store.open(link),
             clock=self.clock,
             rng=rng,
-            lease_clock=self.lease_clock,
+            # A store in another process does not wait for this one, so that no standstill is excused.
+            lease_clock=SystemClock() if self._member else self.lease_clock,
             session_clock=self.session_clock,
             member_now_ms=self.member_clock.now_ms,
             credentials=self._credentials,
@@ -188,7 +196,8 @@ class Cluster:
         for clock in (self.lease_clock, self.session_clock):
             clock.beat()  # the time before the start does not count as a suspension
         self._lease_beat = loop.create_task(self.lease_clock.run(self.session_clock), name="lease clock")
-        self._lease_checks = loop.create_task(self.store.run(), name="leases")
+        if isinstance(self.store, EmbeddedStore):
+            self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:
             for broker in self.brokers:
                 await self._start(broker)
@@ -209,12 +218,13 @@ class Cluster:
             OSError: its address cannot be listened on.
             RuntimeError: it is running.
         """
-        await self.admin.start(*self.config.admin_address)
+        host, port = self.config.admin_address
+        await self.admin.start(host, port and port + (self._member.number if self._member else 0))
 
     def _record_delays(self) -> None:
         if self.config.record_delays:
             # One partition per broker, so that each broker can lead one and append to it.
-            self.brokers[0].create_delays_topic(partitions=len(self.brokers))
+            self.brokers[0].create_delays_topic(partitions=self.config.brokers)
 
     async def reset(self) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
@@ -240,13 +250,18 @@ class Cluster:
         Raises:
             BrokerStateError: one is being stopped or started.
         """
-        if self._changing:
-            raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+        self._check_whole()
         self._changing = set(self._configs)
         try:
             yield
         finally:
             self._changing = set()
+
+    def _check_whole(self) -> None:
+        if self._member is not None:
+            raise BrokerStateError("this broker is one process of several; only a cluster in one process does that")
+        if self._changing:
+            raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
 
     async def _reset(self) -> None:
         self.faults.reset()
@@ -422,8 +437,7 @@ class Cluster:
             BrokerStateError: a broker is being stopped or started, or there are `MAX_BROKERS`.
             OSError: its port is in use.
         """
-        if self._changing:
-            raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+        self._check_whole()
         index = len(self._configs)
         if index >= MAX_BROKERS:
             raise BrokerStateError(f"there are {MAX_BROKERS} brokers already")

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
-from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.time.clock import Clock
 
 CHANGES_KEPT: Final = 200
@@ -46,7 +46,7 @@ class Timeline:
         self._begun_ms = 0
         self._image: ClusterImage | None = None
 
-    def follow(self, store: EmbeddedStore) -> None:
+    def follow(self, store: AnyStore) -> None:
         """Note the changes in a store from now on, and forget earlier ones. It ends with the store."""
         self.changes.clear()
         self._begun_ms = self._clock.now_ms()

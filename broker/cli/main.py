@@ -53,6 +53,10 @@ def build_parser() -> argparse.ArgumentParser:
 
     cluster = _add_command(commands, "cluster", _run_brokers, "run several brokers in one process")
     cluster.add_argument("--brokers", metavar="N", help="number of brokers (3)")
+    cluster.add_argument("--processes", action="store_true", help="run each broker as a process of its own")
+    cluster.add_argument(
+        "--restart", action="store_true", help="with --processes: start a broker again whose process ended by itself"
+    )
     _add_serving_options(cluster, "the first broker's port, the others count up from it; 0: any free ports (9092)")
 
     serve = _add_command(commands, "serve", _run_brokers, "run one broker")
@@ -168,7 +172,7 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     """The configuration that the command was given, or None after its problems were printed."""
     from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
-    others = {"run", "config", "assignments", "faults", "tls"}
+    others = {"run", "config", "assignments", "faults", "tls", "processes", "restart"}
     environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # for other commands
     flags = {name: value for name, value in vars(args).items() if name not in others}
     try:
@@ -194,13 +198,33 @@ def _run_brokers(args: argparse.Namespace) -> int:
         from purgatorio.broker.layers.faults.rule_file import read_rules
         from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
+    processes = getattr(args, "processes", False)
+    wrong = _wrong_with_processes(args, processes)
+    if wrong:
+        print(f"purgatorio: {wrong}", file=sys.stderr)
+        return EXIT_USAGE
     try:
         faults = read_rules(Path(args.faults)) if args.faults else []
         with certificates_for(config, args.tls) as (config, files):
+            if processes:
+                from purgatorio.broker.cli.processes import command
+
+                return command.run(config, restart=args.restart)
             return run(config, faults, files)
     except (FaultError, CertificatesUnavailable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _wrong_with_processes(args: argparse.Namespace, processes: bool) -> str:
+    """Return why these options do not go together, or nothing if they do."""
+    if not processes:
+        return "--restart goes with --processes" if getattr(args, "restart", False) else ""
+    if sys.platform == "win32":
+        return "--processes needs sockets that a process inherits, which Windows does not have"
+    if args.tls is not None:
+        return "--processes does not make certificates: set listeners with certificates of your own"
+    return "--processes starts without fault rules: add them at each broker's page" if args.faults else ""
 
 
 def _print_config(args: argparse.Namespace) -> int:

@@ -58,7 +58,7 @@ async def serve(
 ) -> int:
     """Run the cluster until a signal stops it; a second one ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
     try:
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
@@ -70,7 +70,7 @@ async def serve(
     try:
         await cluster.start()
     except OSError as error:
-        print(f"purgatorio: {_why_not_listening(config) or error}", file=sys.stderr)
+        print(f"purgatorio: {why_not_listening(config) or error}", file=sys.stderr)
         return 1
     try:
         print(
@@ -79,13 +79,13 @@ async def serve(
             ),
             flush=True,
         )
-        await _first(stop.wait(), cluster.failed())
+        await first_of(stop.wait(), cluster.failed())
     finally:
         await cluster.stop()
     return 0
 
 
-async def _first(*waits: Coroutine[Any, Any, object]) -> None:
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
     """Wait until one of these ends, cancel the others, and raise the exception of the first, if any."""
     tasks = [asyncio.create_task(wait) for wait in waits]
     try:
@@ -98,7 +98,7 @@ async def _first(*waits: Coroutine[Any, Any, object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _stop_on_signals(stop: asyncio.Event) -> None:
+def stop_on_signals(stop: asyncio.Event) -> None:
     """Set `stop` on the first signal; the second signal has its default effect and ends the process."""
     loop = asyncio.get_running_loop()
 
@@ -133,7 +133,7 @@ def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = Tr
     """
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
-    lines += [f"  broker {broker_id:<4} {_shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
+    lines += [f"  broker {broker_id:<4} {shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
     lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", ""]
     if settings:
         lines += [*settings, ""]
@@ -143,8 +143,8 @@ def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = Tr
     return "\n".join([*lines, "Ctrl-C stops it."])
 
 
-def _shown(endpoints: Sequence[Endpoint]) -> str:
-    """The addresses for clients, with the listeners' names unless there is just the usual one."""
+def shown(endpoints: Sequence[Endpoint]) -> str:
+    """Return the addresses for clients, with the listeners' names unless there is just the usual one."""
     if [each.listener for each in endpoints] == [PLAINTEXT]:
         return f"{endpoints[0].host}:{endpoints[0].port}"
     return "  ".join(str(ListenerAddress(*each)) for each in endpoints)
@@ -179,7 +179,7 @@ def _from_here(path: Path) -> str:
         return str(path)
 
 
-def _why_not_listening(config: ClusterConfig) -> str | None:
+def why_not_listening(config: ClusterConfig) -> str | None:
     """The first address that cannot be listened on, and why; None if all can be by now."""
     flag = "--port" if config.broker.listeners is None else "--set listeners=…"
     wanted = [(each.host, each.port, flag) for broker in config.broker_configs() for each in listener_configs(broker)]

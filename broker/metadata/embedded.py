@@ -9,7 +9,7 @@ as they do with a remote store.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -138,6 +138,12 @@ class EmbeddedStore:
         while True:
             await self._clock.sleep(LEASE_CHECK_INTERVAL_MS)
             self.expire_leases()
+
+    def end(self, lease_ids: Iterable[int]) -> None:
+        """End leases before their time: their holders are known to have ended."""
+        for lease_id in lease_ids:
+            self._leases.pop(lease_id, None)
+        self.expire_leases()
 
     def expire_leases(self) -> None:
         """Remove expired leases, and notify the views of those that live brokers hold."""

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore, Link
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, image_of
 from purgatorio.broker.metadata.store import LeaseLost
@@ -33,6 +34,8 @@ from purgatorio.broker.metadata.view import Answered, CallSoon, StoreView
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
 """The longest message: an image of two million partitions."""
 LENGTH_BYTES: Final = 4
+KNOWN_LEASES: Final = 8
+"""The leases of a process that end with it: its brokers use the newest."""
 
 Message = list[Any]
 Send = Callable[[Message], None]
@@ -90,7 +93,7 @@ def _received(puts: dict[str, str], deletes: list[str]) -> KeyChanges:
 
 
 class StoreConnection:
-    """The store's end of the connection to one broker's process.
+    """The store's end of the connection to one broker's process, which knows the leases that were granted over it.
 
     A process that does not read is sent no images until it reads again; then it gets what changed since, at once.
 
@@ -103,6 +106,7 @@ class StoreConnection:
         self._send = send
         self._image = store.image
         self._lost: tuple[int, ...] = ()
+        self._leases: deque[int] = deque(maxlen=KNOWN_LEASES)
         self._is_paused = False
         send(["image", *_sent(KeyChanges(all_keys(self._image))), list(store.lost_leases())])
         self._unfollow = store.follow(self._committed)
@@ -119,7 +123,8 @@ class StoreConnection:
                 self._tell()  # before the answer, whether or not the process reads
                 self._send(["answer", number, "lease lost" if error else "committed" if committed else "conflict"])
             case ["grant", number, ttl_ms]:
-                self._send(["answer", number, self._store.grant(ttl_ms)])
+                self._leases.append(self._store.grant(ttl_ms))
+                self._send(["answer", number, self._leases[-1]])
             case ["keep", number, lease_id]:
                 self._send(["answer", number, self._store.keep(lease_id)])
             case _:
@@ -135,8 +140,12 @@ class StoreConnection:
         self._tell()
 
     def close(self) -> None:
-        """Send nothing more. The leases of the process's brokers expire."""
+        """Send nothing more."""
         self._unfollow()
+
+    def end_leases(self) -> None:
+        """End the leases that were granted over this connection: the process has ended, and its brokers with it."""
+        self._store.end(self._leases)
 
     def _committed(self, image: ClusterImage, lost: tuple[int, ...]) -> None:
         self._lost = lost
@@ -157,15 +166,21 @@ class StoreConnection:
 class ServedView(StoreView):
     """A broker's `MetadataStore` over a `ServedStore`."""
 
-    def __init__(self, store: ServedStore, call_soon: CallSoon) -> None:
+    def __init__(self, store: ServedStore, link: Link, call_soon: CallSoon) -> None:
         super().__init__(store.image, call_soon)
         self._store = store
+        self._link = link
 
     def grant_lease(self, ttl_ms: int, granted: Callable[[int], None]) -> None:
-        self._store.ask("grant", ttl_ms, answered=self._unless_closed(granted))
+        self._ask("grant", ttl_ms, answered=lambda lease_id: self._run(granted, lease_id))
 
     def keep_lease(self, lease_id: int, kept: Callable[[bool], None]) -> None:
-        self._store.ask("keep", lease_id, answered=self._unless_closed(kept))
+        self._ask("keep", lease_id, answered=lambda lasts: self._run(kept, lasts))
+
+    def close(self) -> None:
+        if not self._closed:
+            self._store.forget(self)
+            super().close()
 
     def _propose(self, base: ClusterImage, proposed: ClusterImage, lease_id: int, answered: Answered) -> None:
         def told(answer: str) -> None:
@@ -173,15 +188,23 @@ class ServedView(StoreView):
             answered(answer == "committed", error, self._store.image)
 
         changed = changes(base, proposed) if proposed is not base else KeyChanges({})
-        self._store.ask("commit", base.version, *_sent(changed), lease_id, answered=told)
+        self._ask("commit", base.version, *_sent(changed), lease_id, answered=told)
 
-    def _unless_closed(self, callback: Callable[[Any], None]) -> Callable[[Any], None]:
-        return lambda answer: None if self._closed else self._run(callback, answer)
+    def _ask(self, kind: str, *arguments: Any, answered: Callable[[Any], None]) -> None:
+        """Send the store a message over the link, and have its answer brought over it, unless the view is closed."""
 
-    def close(self) -> None:
-        if not self._closed:
-            self._store.forget(self)
-            super().close()
+        def arrived(answer: Any) -> None:
+            self._link.to_broker(lambda: None if self._closed else answered(answer))
+
+        def at_store() -> None:
+            if not self._closed:
+                self._store.ask(kind, *arguments, answered=arrived)
+
+        self._link.to_store(at_store)
+
+    def tell(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
+        """Bring what the store has sent over the link."""
+        self._link.to_broker(lambda: self._receive(image, lost_leases))
 
 
 class ServedStore:
@@ -215,13 +238,12 @@ class ServedStore:
         assert self._image is not None, "the store has sent no image yet"
         return self._image
 
-    def open(self) -> ServedView:
-        """Open a view for one broker, once the first image has come."""
-        view = ServedView(self, self._call_soon)
+    def open(self, link: Link | None = None) -> ServedView:
+        """Open a view for one broker, once the first image has come; by default over a `DirectLink`."""
+        view = ServedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)
-        lost = self._lost
-        if lost:  # for a broker that fences others from its start on
-            self._call_soon(lambda: view._receive(self.image, lost))
+        if self._lost:  # a broker fences others from its start on
+            view.tell(self.image, self._lost)
         return view
 
     def receive(self, message: Message) -> None:
@@ -240,7 +262,7 @@ class ServedStore:
                 elif changed.puts:
                     self._image = applied(self._image, changed)
                 for view in list(self._views):
-                    view._receive(self.image, self._lost)
+                    view.tell(self.image, self._lost)
             case ["answer", number, answer]:
                 self._asked.pop(number)(answer)
             case _:
@@ -255,3 +277,7 @@ class ServedStore:
     def forget(self, view: ServedView) -> None:
         """Tell a view nothing more."""
         self._views.remove(view)
+
+
+AnyStore = EmbeddedStore | ServedStore
+"""The store of a cluster's brokers, in this process or another."""

@@ -11,8 +11,8 @@ from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller.elections import with_epochs
-from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.polling import until
@@ -144,7 +144,7 @@ def check(snapshot: Snapshot, broker_ids: Sequence[int]) -> None:
         raise OperationRefused(f"the snapshot needs broker {missing[0]}, which this cluster does not have")
 
 
-async def restore(snapshot: Snapshot, store: EmbeddedStore, brokers: Sequence[Broker]) -> None:
+async def restore(snapshot: Snapshot, store: AnyStore, brokers: Sequence[Broker]) -> None:
     """Fill a cluster that has just been reset; return when all that was committed is committed again.
 
     The partitions are without leaders until their replicas have their records: a coordinator reads its partition when
@@ -188,9 +188,7 @@ async def _fill(broker: Broker, snapshot: Snapshot) -> None:
             await asyncio.sleep(0)
 
 
-async def _change(
-    store: EmbeddedStore, brokers: Sequence[Broker], change: Callable[[ClusterImage], ClusterImage]
-) -> None:
+async def _change(store: AnyStore, brokers: Sequence[Broker], change: Callable[[ClusterImage], ClusterImage]) -> None:
     """Change the metadata, and wait until all brokers have their roles by it."""
     await decide(brokers[0].store, lambda image: (change(image), None))
     version = store.image.version

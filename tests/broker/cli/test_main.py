@@ -64,7 +64,8 @@ def test_flags_are_settings() -> None:
     """Each flag that is not about configuration itself has a setting's name, so that none is silently lost."""
     for command in ("cluster", "serve"):
         args = vars(cli.build_parser().parse_args([command]))
-        assert args.keys() - {"run", "config", "assignments", "faults", "tls"} <= settings_of_process().keys()
+        about_the_process = {"run", "config", "assignments", "faults", "tls", "processes", "restart"}
+        assert args.keys() - about_the_process <= settings_of_process().keys()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +82,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["serve", "--set", "log.retenton.ms=1"], "did you mean log.retention.ms?\n"),
         (["config", "--config", "/nowhere/x.toml"], "config file /nowhere/x.toml: no such file or directory\n"),
         (["cluster", "--port", "9644"], "purgatorio: admin_port is 9644, which is also the port of a broker\n"),
+        (["cluster", "--restart"], "purgatorio: --restart goes with --processes\n"),
+        (["cluster", "--processes", "--tls"], "set listeners with certificates of your own\n"),
+        (["cluster", "--processes", "--faults", "rules.toml"], "add them at each broker's page\n"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,1 @@
+"""``purgatorio cluster --processes``: each broker is a process, under a supervisor with the cluster's metadata."""

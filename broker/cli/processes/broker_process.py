@@ -1,0 +1,110 @@
+"""The process of one broker: ``python -m purgatorio.broker.cli.processes.broker_process FD``; the supervisor starts it.
+
+The supervisor's first message is `begin`, with what the process needs to know; then comes the cluster's image. The
+process answers `started` with its broker's addresses, or `failed` with a sentence. It ends when a signal stops it, and
+at once when the supervisor has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from typing import Any, Final
+
+from purgatorio.broker.cli.logging_setup import configure_logging
+from purgatorio.broker.cli.processes.connection import MessageConnection, connect
+from purgatorio.broker.cli.serving import THREAD_SWITCH_SECONDS, first_of, stop_on_signals
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.metadata.served import Message, ServedStore
+from purgatorio.broker.node.member import Member
+from purgatorio.broker.server import open_files
+from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.broker.time.garbage import GarbageTuning
+from purgatorio.broker.time.movable_clock import MovableClock
+from purgatorio.logger import get_logger
+
+logger = get_logger(__name__)
+
+EXIT_STOPPED: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_ALONE: Final = 3
+"""The exit code of a process whose supervisor has ended."""
+
+
+class BrokerProcess:
+    """What one process runs.
+
+    Args:
+        sock: the end of the pair that the supervisor does not have.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._begin: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._has_image = asyncio.Event()
+        self._connection: MessageConnection | None = None
+        self._store = ServedStore(self._send, asyncio.get_running_loop().call_soon)
+
+    async def run(self) -> int:
+        """Run the broker until a signal stops the process, or the supervisor ends; returns the exit code."""
+        stop = asyncio.Event()
+        stop_on_signals(stop)
+        self._connection = connection = await connect(self._sock, self._receive)
+        alone = connection.closed
+        await first_of(asyncio.wait([alone]), self._has_image.wait())
+        if not self._has_image.is_set():
+            return EXIT_ALONE
+        begin = self._begin.result()
+        config = ClusterConfig.model_validate_json(begin["config"])
+        configure_logging(config.log_format, config.log_level)
+        member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), begin["ports"])
+        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(), member=member)
+        try:
+            await cluster.start()
+        except OSError as error:
+            connection.send(["failed", str(error)])
+            connection.close()
+            return EXIT_FAILED
+        try:
+            (broker,) = cluster.brokers
+            ports = {name: listener.address[1] for name, listener in broker.listeners.items()}
+            connection.send(["started", [list(each) for each in broker.endpoints], cluster.page_url, ports])
+            await first_of(stop.wait(), cluster.failed(), asyncio.wait([alone]))
+            if alone.done():
+                # Without the store it cannot unregister; the others elect leaders when its lease has run out.
+                logger.error("the supervisor has ended, and this broker with it", broker=broker.broker_id)
+                await cluster.kill_broker(broker.broker_id)
+                return EXIT_ALONE
+        finally:
+            await cluster.stop()
+        return EXIT_STOPPED
+
+    def _send(self, message: Message) -> None:
+        assert self._connection is not None, "the store is asked once it has sent its image"
+        self._connection.send(message)
+
+    def _receive(self, message: Message) -> None:
+        if message[0] == "begin":
+            self._begin.set_result(message[1])
+            return
+        self._store.receive(message)
+        self._has_image.set()
+
+
+def main() -> int:
+    """Run the process; returns its exit code."""
+    sock = socket.socket(fileno=int(sys.argv[1]))
+    open_files.raise_limit()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+
+    async def run() -> int:
+        return await BrokerProcess(sock).run()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

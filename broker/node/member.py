@@ -1,0 +1,31 @@
+"""What makes a process's one broker a member of a cluster of several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.config.listeners import with_ports
+from purgatorio.broker.metadata.served import ServedStore
+
+
+class Member(NamedTuple):
+    """A broker of a cluster whose other brokers are processes of their own.
+
+    Attributes:
+        number: its number in the cluster, from 0.
+        store: the cluster's metadata store.
+        secret: that of the cluster's brokers.
+        ports: the ports that its listeners had before, by name; None: they are as configured.
+    """
+
+    number: int
+    store: ServedStore
+    secret: bytes
+    ports: Mapping[str, int] | None = None
+
+    def config(self, cluster: ClusterConfig) -> BrokerConfig:
+        """Return the settings of this broker."""
+        config = cluster.broker_config(self.number)
+        return with_ports(config, self.ports) if self.ports else config

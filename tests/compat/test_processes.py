@@ -1,0 +1,150 @@
+"""`purgatorio cluster --processes`: a broker is a process, which a client notices only when it is killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+pytestmark = [pytest.mark.process, pytest.mark.smoke]
+DEADLINE_SECONDS = 30
+
+
+@dataclass
+class Processes:
+    """A running cluster.
+
+    Attributes:
+        supervisor: the process that was started.
+        addresses: those of the brokers, by id.
+        pids: the brokers' processes, by id.
+    """
+
+    supervisor: subprocess.Popen[str]
+    addresses: dict[int, str]
+    pids: dict[int, int]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self.addresses.values())
+
+
+@contextmanager
+def running(*flags: str) -> Iterator[Processes]:
+    command = [sys.executable, "-m", "purgatorio", "cluster", "--processes", "--port", "0", "--admin-port", "0", *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = "".join(iter(process.stdout.readline, "Ctrl-C stops all of it.\n"))
+        brokers = re.findall(r"broker (\d+) +(\S+:\d+) +http://\S+ +process (\d+)", said)
+        assert len(brokers) == 3, said
+        cluster = Processes(
+            process,
+            {int(broker_id): address for broker_id, address, _ in brokers},
+            {int(broker_id): int(pid) for broker_id, _, pid in brokers},
+        )
+        try:
+            yield cluster
+        finally:
+            process.terminate()
+            assert process.wait(DEADLINE_SECONDS) in (0, -signal.SIGKILL)
+            until(lambda: not any(map(is_there, cluster.pids.values())))
+
+
+def is_there(pid: int) -> bool:
+    """Return whether a process runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def leader_of(cluster: Processes, topic: str) -> int:
+    """Create a topic of one partition with three replicas; returns its leader."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    configs = {"min.insync.replicas": "2"}
+    admin.create_topics([NewTopic(topic, 1, 3, config=configs)])[topic].result(DEADLINE_SECONDS)
+    leaders: list[int] = []
+
+    def has_leader() -> bool:
+        partitions = admin.list_topics(topic, timeout=DEADLINE_SECONDS).topics[topic].partitions
+        leaders[:] = [each.leader for each in partitions.values() if each.leader > 0]
+        return bool(leaders)
+
+    until(has_leader)
+    return leaders[0]
+
+
+def values_of(cluster: Processes, topic: str, count: int) -> list[bytes]:
+    """Read so many records."""
+    config = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**config, "log_level": 0})
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+
+    def read() -> bool:
+        message = consumer.poll(0.5)
+        if message is not None and not message.error():
+            found.append(message.value() or b"")
+        return len(found) == count
+
+    until(read)
+    consumer.close()
+    return found
+
+
+def test_no_acknowledged_record_is_lost_when_the_leaders_process_is_killed() -> None:
+    with running() as cluster:
+        leader = leader_of(cluster, "orders")
+        acknowledged: list[bytes] = []
+
+        def told(error: object, message: object) -> None:
+            assert error is None
+            acknowledged.append(message.value())  # type: ignore[attr-defined]
+
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 0}
+        )
+        for number in range(200):
+            producer.produce("orders", b"%d" % number, on_delivery=told)
+            producer.poll(0)
+            if number == 100:
+                until(lambda: producer.poll(0.01) or len(acknowledged) > 20)
+                os.kill(cluster.pids.pop(leader), signal.SIGKILL)
+        assert producer.flush(DEADLINE_SECONDS) == 0
+        assert values_of(cluster, "orders", 200) == acknowledged == [b"%d" % number for number in range(200)]
+
+
+def test_a_process_that_ends_is_started_again_if_that_is_asked_for() -> None:
+    with running("--restart") as cluster:
+        os.kill(cluster.pids.pop(3), signal.SIGKILL)
+        admin = AdminClient({"bootstrap.servers": cluster.addresses[1], "log_level": 0})
+        until(lambda: len(admin.list_topics(timeout=DEADLINE_SECONDS).brokers) == 2)
+        until(lambda: len(admin.list_topics(timeout=DEADLINE_SECONDS).brokers) == 3)
+        brokers = admin.list_topics(timeout=DEADLINE_SECONDS).brokers
+        assert f"{brokers[3].host}:{brokers[3].port}" == cluster.addresses[3], "on its port"
+
+
+def test_brokers_end_with_their_supervisor() -> None:
+    with running() as cluster:
+        cluster.supervisor.kill()
+        cluster.supervisor.wait(DEADLINE_SECONDS)
+        until(lambda: not any(map(is_there, cluster.pids.values())))
