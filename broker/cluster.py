@@ -218,8 +218,7 @@ class Cluster:
             OSError: its address cannot be listened on.
             RuntimeError: it is running.
         """
-        host, port = self.config.admin_address
-        await self.admin.start(host, port and port + (self._member.number if self._member else 0))
+        await self.admin.start(*self.config.admin_address)
 
     def _record_delays(self) -> None:
         if self.config.record_delays:

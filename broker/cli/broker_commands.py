@@ -112,6 +112,7 @@ def _show_brokers(listed: Answer, args: argparse.Namespace) -> None:
 def _state(row: dict[str, Any]) -> str:
     words = [
         "paused" if row["paused"] else "",
+        f"its process {trouble}" if (trouble := row.get("process", {}).get("trouble")) else "",
         f"cut off from {','.join(map(str, row['cut_off_from']))}" if row["cut_off_from"] else "",
     ]
     return f"{row['state']} ({', '.join(filter(None, words))})" if any(words) else str(row["state"])

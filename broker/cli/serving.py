@@ -165,6 +165,16 @@ def next_commands(bootstrap: str) -> list[str]:
     ]
 
 
+def own_command() -> str:
+    """Return how the ``purgatorio`` command is typed: in a clone of the repository, by its script."""
+    script = _REPOSITORY / "scripts" / "run"
+    return (
+        f"./{script.relative_to(Path.cwd())}"
+        if script.is_file() and script.is_relative_to(Path.cwd())
+        else "purgatorio"
+    )
+
+
 def _plainly_named(python: Path) -> Path:
     """The interpreter as `python` if that is the same file; the installed command starts it as python3."""
     plain = python.with_name("python")

@@ -16,7 +16,7 @@ MAX_CONNECTIONS: Final = 1_000
 _THE_BROKER: Final = "the broker's id"
 
 
-class ListBrokers(Operation, http="GET /brokers", command="broker list"):
+class ListBrokers(Operation, http="GET /brokers", command="broker list", answered_by="all brokers"):
     """All brokers, running or not, with their epochs and leases."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -26,7 +26,7 @@ class ListBrokers(Operation, http="GET /brokers", command="broker list"):
         return {"brokers": read_members(operator.cluster.brokers, operator.control)}
 
 
-class ListConnections(Operation, http="GET /connections", command="broker connections"):
+class ListConnections(Operation, http="GET /connections", command="broker connections", answered_by="all brokers"):
     """Connections of clients and brokers: address, client id, principal, age, requests and bytes."""
 
     limit: Annotated[int, Limits(ge=0, le=MAX_CONNECTIONS)] = arg(
@@ -43,7 +43,7 @@ class ListConnections(Operation, http="GET /connections", command="broker connec
         return {"connections": list(shown), "connection_count": count}
 
 
-class ChangeFollower(Operation, http="POST /brokers/{id}/follower"):
+class ChangeFollower(Operation, http="POST /brokers/{id}/follower", answered_by="its broker"):
     """Hold back the fetches by which this broker follows others."""
 
     id: int = arg(_THE_BROKER)
@@ -69,7 +69,13 @@ class ChangeFollower(Operation, http="POST /brokers/{id}/follower"):
         return {"broker": broker.broker_id, **read_follower(broker)}
 
 
-class StopBroker(Operation, http="POST /brokers/{id}/stop", command="broker stop", says="broker {id} is stopped"):
+class StopBroker(
+    Operation,
+    http="POST /brokers/{id}/stop",
+    command="broker stop",
+    says="broker {id} is stopped",
+    answered_by="supervisor",
+):
     """Stop a broker in good order; the records in its memory are lost."""
 
     id: int = arg(_THE_BROKER, metavar="N")
@@ -87,7 +93,8 @@ class KillBroker(
     Operation,
     http="POST /brokers/{id}/kill",
     command="broker kill",
-    says="broker {id} was killed; the others notice when its lease runs out",
+    says="broker {id} was killed; the others notice when its lease ends",
+    answered_by="supervisor",
 ):
     """End a broker without unregistering it: the others notice when its lease runs out."""
 
@@ -104,6 +111,7 @@ class StartBroker(
     http="POST /brokers/{id}/start",
     command="broker start",
     says="broker {id} is running and catches up with the leaders",
+    answered_by="supervisor",
 ):
     """Start a broker with empty logs; answers when it is registered."""
 
@@ -120,6 +128,7 @@ class AddBroker(
     http="POST /brokers",
     command="broker add",
     says="broker {broker} is running; new topics may have replicas there",
+    answered_by="nobody",
 ):
     """Start one more broker, of which clients learn by their metadata; answers when it is registered."""
 
@@ -132,7 +141,7 @@ class AddBroker(
         return {"broker": await operator.control.add_broker(self.rack), "state": "running"}
 
 
-class RestartBrokers(Operation, http="POST /brokers/restart"):
+class RestartBrokers(Operation, http="POST /brokers/restart", answered_by="nobody"):
     """Restart all brokers in turn, each when all partitions are in sync again; answers after the last."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -145,7 +154,8 @@ class PauseBroker(
     Operation,
     http="POST /brokers/{id}/pause",
     command="broker pause",
-    says="broker {id} stands still; the others notice when its lease runs out",
+    says="broker {id} stands still; the others notice when its lease ends",
+    answered_by="supervisor",
 ):
     """Let a broker stand still, as SIGSTOP does; the others notice when its lease runs out."""
 
@@ -157,7 +167,7 @@ class PauseBroker(
         return operator.cluster.network.state()
 
 
-class ResumeBroker(Operation, http="POST /brokers/{id}/resume"):
+class ResumeBroker(Operation, http="POST /brokers/{id}/resume", answered_by="supervisor"):
     """Let a paused broker go on."""
 
     id: int = arg(_THE_BROKER)
@@ -168,7 +178,7 @@ class ResumeBroker(Operation, http="POST /brokers/{id}/resume"):
         return operator.cluster.network.state()
 
 
-class ResumeBrokers(Operation, http="POST /brokers/resume"):
+class ResumeBrokers(Operation, http="POST /brokers/resume", answered_by="supervisor"):
     """Let all paused brokers go on."""
 
     async def run(self, operator: Operator) -> Answer:

@@ -25,7 +25,7 @@ class ShowClock(Operation, http="GET /clock", command="clock show"):
         return operator.clock.state()
 
 
-class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance"):
+class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance", answered_by="all brokers"):
     """Move the brokers' time forward; answers with the operations whose time was over."""
 
     seconds: Annotated[float, Limits(ge=0, le=MAX_ADVANCE_SECONDS, finite=True)] = arg("how far", positional=True)
@@ -38,7 +38,7 @@ class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance
         return {**operator.clock.state(), "ended_count": len(ended), "ended": shown}
 
 
-class FreezeClock(Operation, http="POST /clock/freeze", command="clock freeze"):
+class FreezeClock(Operation, http="POST /clock/freeze", command="clock freeze", answered_by="all brokers"):
     """Stop the brokers' time."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -47,7 +47,7 @@ class FreezeClock(Operation, http="POST /clock/freeze", command="clock freeze"):
         return operator.clock.state()
 
 
-class UnfreezeClock(Operation, http="POST /clock/unfreeze", command="clock unfreeze"):
+class UnfreezeClock(Operation, http="POST /clock/unfreeze", command="clock unfreeze", answered_by="all brokers"):
     """Let the brokers' time go on."""
 
     async def run(self, operator: Operator) -> Answer:

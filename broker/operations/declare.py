@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
 
+AnsweredBy = Literal["any broker", "its broker", "all brokers", "who knows", "supervisor", "nobody"]
+"""Who answers where each broker is a process: any of them, for what the metadata has; the one of the path; all, whose
+answers are merged; the one that coordinates the group or the id; the supervisor of the processes; or nobody, since that
+needs all brokers in one process."""
 Answer = dict[str, Any]
 """What an operation answers, as JSON."""
 
@@ -141,6 +145,7 @@ class Operation:
         command: the words of the command that does it; "" if there is none, or one with words of its own.
         says: what the command prints, with the names of attributes and of the answer in braces; "": the answer.
         patience_seconds: the longest wait of a command for the answer.
+        answered_by: who answers in a cluster of several processes.
     """
 
     method: ClassVar[str]
@@ -148,10 +153,19 @@ class Operation:
     command: ClassVar[str]
     says: ClassVar[str]
     patience_seconds: ClassVar[float]
+    answered_by: ClassVar[AnsweredBy]
 
-    def __init_subclass__(cls, *, http: str, command: str = "", says: str = "", patience_seconds: float = 15.0) -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        http: str,
+        command: str = "",
+        says: str = "",
+        patience_seconds: float = 15.0,
+        answered_by: AnsweredBy = "any broker",
+    ) -> None:
         cls.method, _, cls.path = http.partition(" ")
-        cls.command, cls.says, cls.patience_seconds = command, says, patience_seconds
+        cls.command, cls.says, cls.patience_seconds, cls.answered_by = command, says, patience_seconds, answered_by
         dataclass(repr=False, eq=False, match_args=False)(cls)
 
     def __post_init__(self) -> None:

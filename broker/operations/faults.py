@@ -27,7 +27,7 @@ def _names() -> dict[str, str]:
     return {**RULE_WORDS, **TOXIC_WORDS}
 
 
-class ListFaults(Operation, http="GET /faults", command="fault list"):
+class ListFaults(Operation, http="GET /faults", command="fault list", answered_by="all brokers"):
     """The fault rules with their counts, oldest first, and the faults that fired last, newest first."""
 
     fired: Annotated[int, Limits(ge=0, le=MAX_FIRED_SHOWN)] = arg(
@@ -45,7 +45,7 @@ class ListFaults(Operation, http="GET /faults", command="fault list"):
         }
 
 
-class AddFault(Operation, http="POST /faults"):
+class AddFault(Operation, http="POST /faults", answered_by="all brokers"):
     """Add a fault rule: what is done to which requests; the newest rule that matches a request acts."""
 
     rule: dict[str, Any] = arg("its names and values", whole=_names)
@@ -62,7 +62,13 @@ class AddFault(Operation, http="POST /faults"):
             raise OperationRefused(str(error)) from None
 
 
-class ClearFaults(Operation, http="DELETE /faults", command="fault clear", says="{removed} fault rules are removed"):
+class ClearFaults(
+    Operation,
+    http="DELETE /faults",
+    command="fault clear",
+    says="{removed} fault rules are removed",
+    answered_by="all brokers",
+):
     """Remove all fault rules."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -77,6 +83,7 @@ class RemoveFault(
     http="DELETE /faults/{id}",
     command="fault remove",
     says="fault {id} is removed; it fired {fired} times",
+    answered_by="all brokers",
 ):
     """Remove a fault rule; requests that it holds go on."""
 
@@ -94,6 +101,7 @@ class ReleaseFault(
     http="POST /faults/{id}/release",
     command="fault release",
     says="fault {id} is removed; {released} requests that it held go on",
+    answered_by="all brokers",
 ):
     """Let the requests go on that a fault rule holds, and remove it."""
 

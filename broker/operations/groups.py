@@ -16,7 +16,7 @@ MAX_GROUPS: Final = 1_000
 _THE_GROUP: Final = "the group's id"
 
 
-class ListGroups(Operation, http="GET /groups", command="groups list"):
+class ListGroups(Operation, http="GET /groups", command="groups list", answered_by="all brokers"):
     """Consumer groups by name: type, state, generation or epoch, coordinator, members, lag."""
 
     limit: Annotated[int, Limits(ge=0, le=MAX_GROUPS)] = arg(f"how many, up to {MAX_GROUPS}", default=MAX_GROUPS)
@@ -29,7 +29,7 @@ class ListGroups(Operation, http="GET /groups", command="groups list"):
         return {"groups": groups, "group_count": count, "loading_partition_count": loading}
 
 
-class DescribeGroup(Operation, http="GET /groups/{id:path}", command="groups describe"):
+class DescribeGroup(Operation, http="GET /groups/{id:path}", command="groups describe", answered_by="who knows"):
     """A group with its members, what each owns, and the offset and lag of each partition."""
 
     id: str = arg(_THE_GROUP, metavar="GROUP")
@@ -44,7 +44,7 @@ class DescribeGroup(Operation, http="GET /groups/{id:path}", command="groups des
         return {**found}
 
 
-class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets"):
+class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answered_by="who knows"):
     """Commit offsets for a group that has no members; answers when they are replicated."""
 
     id: str = arg(_THE_GROUP)
@@ -80,7 +80,11 @@ class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets"):
 
 
 class DeleteGroup(
-    Operation, http="POST /groups/{id:path}/delete", command="groups delete", says="group {id} is deleted"
+    Operation,
+    http="POST /groups/{id:path}/delete",
+    command="groups delete",
+    says="group {id} is deleted",
+    answered_by="who knows",
 ):
     """Delete a group that has no members, with its offsets."""
 
@@ -97,6 +101,7 @@ class ExpireMember(
     http="POST /groups/{id:path}/expire-member",
     command="groups expire-member",
     says="the session of member {member} of group {group} has ended",
+    answered_by="who knows",
 ):
     """End the session of a member now, as if its heartbeats had stayed away."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
 
 
-class ShowNetwork(Operation, http="GET /network", command="network show"):
+class ShowNetwork(Operation, http="GET /network", command="network show", answered_by="all brokers"):
     """The brokers that stand still, and the groups between which the network is cut."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -22,7 +22,7 @@ class ShowNetwork(Operation, http="GET /network", command="network show"):
         return operator.cluster.network.state()
 
 
-class PartitionNetwork(Operation, http="POST /network/partition"):
+class PartitionNetwork(Operation, http="POST /network/partition", answered_by="nobody"):
     """Cut the network between groups of brokers; the largest group keeps the metadata."""
 
     groups: Annotated[list[list[Int32]], Limits(max_length=1_000)] = arg("lists of broker ids, such as [[1], [2, 3]]")
@@ -36,7 +36,7 @@ class PartitionNetwork(Operation, http="POST /network/partition"):
         return operator.cluster.network.state()
 
 
-class HealNetwork(Operation, http="POST /network/heal", command="network heal"):
+class HealNetwork(Operation, http="POST /network/heal", command="network heal", answered_by="nobody"):
     """End the partition of the network."""
 
     async def run(self, operator: Operator) -> Answer:

@@ -17,7 +17,7 @@ OPERATIONS_PER_PURGATORY: Final = 60
 _Count = Annotated[int, Limits(ge=0, le=MAX_OPERATIONS)]
 
 
-class State(Operation, http="GET /state"):
+class State(Operation, http="GET /state", answered_by="all brokers"):
     """Brokers, purgatories, parked and finished operations, wheels, partitions; every list is bounded."""
 
     operations: _Count = arg(
@@ -42,7 +42,7 @@ class State(Operation, http="GET /state"):
         return {**shown}
 
 
-class Finished(Operation, http="GET /finished"):
+class Finished(Operation, http="GET /finished", answered_by="all brokers"):
     """The operations that ended last, newest first."""
 
     limit: _Count = arg(f"how many, up to {MAX_OPERATIONS}", default=100)
@@ -55,7 +55,7 @@ class Finished(Operation, http="GET /finished"):
         return {"now_ms": cluster.clock.now_ms(), "finished": read_finished(cluster.brokers, self.limit)}
 
 
-class ShowPurgatory(Operation, http="GET /brokers/{id}/purgatories/{name}"):
+class ShowPurgatory(Operation, http="GET /brokers/{id}/purgatories/{name}", answered_by="its broker"):
     """One purgatory with its parked operations, oldest first."""
 
     id: int = arg("the broker's id")
@@ -76,6 +76,7 @@ class Expire(
     http="POST /brokers/{id}/purgatories/{name}/operations/{operation}/expire",
     command="parked expire",
     says="{purgatory} operation {operation} of broker {broker} has expired",
+    answered_by="its broker",
 ):
     """Let the deadline of a parked operation come now."""
 

@@ -16,7 +16,7 @@ RESTORE_SECONDS: Final = 60.0
 _NAME: Final = "the snapshot's name, as listed"
 
 
-class ListSnapshots(Operation, http="GET /snapshots", command="snapshot list"):
+class ListSnapshots(Operation, http="GET /snapshots", command="snapshot list", answered_by="nobody"):
     """The snapshots that were taken here, oldest first."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -24,7 +24,7 @@ class ListSnapshots(Operation, http="GET /snapshots", command="snapshot list"):
         return {"snapshots": [_shown(name, each) for name, each in operator.snapshots.items()]}
 
 
-class TakeSnapshot(Operation, http="POST /snapshots", command="snapshot take"):
+class TakeSnapshot(Operation, http="POST /snapshots", command="snapshot take", answered_by="nobody"):
     """Save topics, records, groups, producers and transactions; up to 10 are kept."""
 
     name: Annotated[str, Limits(min_length=1, max_length=100)] | None = arg(
@@ -38,7 +38,11 @@ class TakeSnapshot(Operation, http="POST /snapshots", command="snapshot take"):
 
 
 class RestoreSnapshot(
-    Operation, http="POST /snapshots/{name:path}/restore", command="snapshot restore", patience_seconds=RESTORE_SECONDS
+    Operation,
+    http="POST /snapshots/{name:path}/restore",
+    command="snapshot restore",
+    patience_seconds=RESTORE_SECONDS,
+    answered_by="nobody",
 ):
     """Make the cluster as it was at a snapshot: all brokers are replaced, clients connect again."""
 
@@ -56,6 +60,7 @@ class RemoveSnapshot(
     http="DELETE /snapshots/{name:path}",
     command="snapshot remove",
     says="snapshot {name} is removed",
+    answered_by="nobody",
 ):
     """Forget a snapshot."""
 

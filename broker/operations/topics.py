@@ -87,7 +87,7 @@ class NoLeader(
         return {"topic": self.topic, "partition": self.partition, "leader": -1}
 
 
-class Compact(Operation, http="POST /topics/compact", command="topics compact"):
+class Compact(Operation, http="POST /topics/compact", command="topics compact", answered_by="all brokers"):
     """Compact logs now, with their active segments, whatever their dirty ratio."""
 
     topic: TopicName | None = arg(
@@ -103,7 +103,11 @@ class Compact(Operation, http="POST /topics/compact", command="topics compact"):
 
 
 class ApplyRetention(
-    Operation, http="POST /topics/apply-retention", command="topics apply-retention", says="retention is applied"
+    Operation,
+    http="POST /topics/apply-retention",
+    command="topics apply-retention",
+    says="retention is applied",
+    answered_by="all brokers",
 ):
     """Delete now what is older than retention.ms or beyond retention.bytes."""
 

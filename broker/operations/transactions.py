@@ -17,7 +17,7 @@ STATES: Final = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteC
 _THE_ID: Final = "the transactional id"
 
 
-class ListTransactions(Operation, http="GET /transactions"):
+class ListTransactions(Operation, http="GET /transactions", answered_by="all brokers"):
     """Transactional ids with their transactions: state, producer, times, coordinator; the oldest open first."""
 
     limit: Annotated[int, Limits(ge=0, le=MAX_TRANSACTIONS)] = arg(
@@ -44,7 +44,7 @@ class ListTransactions(Operation, http="GET /transactions"):
         return {"transactions": rows, "transaction_count": count, "loading_partition_count": loading}
 
 
-class DescribeTransaction(Operation, http="GET /transactions/{id:path}"):
+class DescribeTransaction(Operation, http="GET /transactions/{id:path}", answered_by="who knows"):
     """A transactional id, with the partitions of its transaction and the end markers that are missing."""
 
     id: str = arg(_THE_ID)
@@ -56,7 +56,7 @@ class DescribeTransaction(Operation, http="GET /transactions/{id:path}"):
         return {**read_transaction(operator.transactions, operator.image, self.id)}
 
 
-class AbortTransaction(Operation, http="POST /transactions/{id:path}/abort"):
+class AbortTransaction(Operation, http="POST /transactions/{id:path}/abort", answered_by="who knows"):
     """Abort the open transaction of a transactional id, and fence its producer."""
 
     id: str = arg(_THE_ID)
@@ -67,7 +67,7 @@ class AbortTransaction(Operation, http="POST /transactions/{id:path}/abort"):
         return {"id": self.id, "state": "aborted", **producer._asdict()}
 
 
-class ExpireTransaction(Operation, http="POST /transactions/{id:path}/expire"):
+class ExpireTransaction(Operation, http="POST /transactions/{id:path}/expire", answered_by="who knows"):
     """End the time of an open transaction now (transaction.timeout.ms): its coordinator aborts it."""
 
     id: str = arg(_THE_ID)
@@ -94,7 +94,7 @@ class MoveTransactionCoordinator(
         return {"coordinator": await operator.cluster.leadership.move_coordinator("transaction", self.id, self.to)}
 
 
-class ListHangingTransactions(Operation, http="GET /hanging-transactions"):
+class ListHangingTransactions(Operation, http="GET /hanging-transactions", answered_by="nobody"):
     """Transactions that are open in a log, and that no coordinator has as open."""
 
     async def run(self, operator: Operator) -> Answer:
@@ -107,7 +107,7 @@ class ListHangingTransactions(Operation, http="GET /hanging-transactions"):
         return {"transactions": rows, "transaction_count": len(found), "loading_partition_count": 0}
 
 
-class AbortHangingTransaction(Operation, http="POST /hanging-transactions/abort"):
+class AbortHangingTransaction(Operation, http="POST /hanging-transactions/abort", answered_by="nobody"):
     """Write the abort marker of a hanging transaction; refused if a coordinator knows the transaction."""
 
     topic: TopicName = arg("the topic")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
@@ -22,6 +23,8 @@ from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.router import near_path, refused, routes
 from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
 
+Handler = Callable[[Request], Awaitable[Response]]
+
 
 def create_app(
     cluster: OperatedCluster,
@@ -29,9 +32,8 @@ def create_app(
     *,
     allowed_host: str,
     metrics_per_partition: bool = False,
-    tokens: AdminTokens | None = None,
-) -> ASGIApp:
-    """Return the application that shows a cluster.
+) -> Starlette:
+    """Return the application that shows a cluster, without `guarded`.
 
     Args:
         cluster: the cluster that is shown.
@@ -39,24 +41,41 @@ def create_app(
         allowed_host: the configured host; requests that change something must be addressed to it, to localhost, or to
             an IP address.
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
-        tokens: what requests need; None: whoever reaches the address may do everything.
     """
     health = _Health(cluster, control, metrics_per_partition=metrics_per_partition)
+    return application(
+        health.metrics,
+        health.ready,
+        [Route("/api/v1/targets", health.targets), *routes(Operator(cluster, control), allowed_host)],
+    )
+
+
+def application(metrics: Handler, ready: Handler, routes: Iterable[Route]) -> Starlette:
+    """Return an application with the page, metrics, health, and these routes of the JSON API."""
     app = Starlette(
         routes=[
             Route("/", pages.index),
             Route("/static/{name}", pages.static),
-            Route("/metrics", health.metrics),
-            Route("/healthz", health.alive),
-            Route("/readyz", health.ready),
-            *routes(Operator(cluster, control), allowed_host),
+            Route("/metrics", metrics),
+            Route("/healthz", _alive),
+            Route("/readyz", ready),
+            *routes,
         ],
         exception_handlers={HTTPException: _not_answered, OperationRefused: refused, Exception: _failed},
     )
     # A redirect would repeat any Host header, and no route needs one.
     app.router.redirect_slashes = False
-    guarded = app if tokens is None else TokenGuard(app, tokens)
-    return SecurityHeaders(HostGuard(guarded, allowed_host))
+    return app
+
+
+def guarded(app: ASGIApp, allowed_host: str, tokens: AdminTokens | None) -> ASGIApp:
+    """Return the application behind its guards.
+
+    Args:
+        allowed_host: the configured host.
+        tokens: what requests need; None: whoever reaches the address may do everything.
+    """
+    return SecurityHeaders(HostGuard(app if tokens is None else TokenGuard(app, tokens), allowed_host))
 
 
 class _Health:
@@ -82,10 +101,6 @@ class _Health:
         body = await asyncio.to_thread(encode, Snapshot(metrics))
         return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
-    async def alive(self, request: Request) -> Response:
-        """``GET /healthz``: 200 as long as the event loop turns."""
-        return json_response({"status": "ok"})
-
     async def ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 when every broker runs and its own metadata image contains it, else 503.
 
@@ -94,6 +109,15 @@ class _Health:
         ready = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers]
         missing = [m.broker_id for m in self._control.members if m.broker_id not in ready]
         return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
+
+    async def targets(self, request: Request) -> Response:
+        """``GET /api/v1/targets``: this process alone, as it is asked, in the format of Prometheus's http_sd."""
+        return json_response([{"targets": [request.url.netloc], "labels": {}}])
+
+
+async def _alive(request: Request) -> Response:
+    """``GET /healthz``: 200 as long as the event loop turns."""
+    return json_response({"status": "ok"})
 
 
 async def _not_answered(request: Request, error: Exception) -> Response:

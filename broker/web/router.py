@@ -41,12 +41,19 @@ def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Oper
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
     return [
-        Route("/api/v1", partial(_told, {"endpoints": ENDPOINTS})),
-        Route("/api/v1/openapi.json", _openapi),
+        *listing_routes(),
         *(
             Route(f"/api/v1{each.path}", partial(_run, each, operator, allowed_host), methods=[each.method])
             for each in operations
         ),
+    ]
+
+
+def listing_routes() -> list[Route]:
+    """Return the routes that tell what the API has."""
+    return [
+        Route("/api/v1", partial(_told, {"endpoints": ENDPOINTS})),
+        Route("/api/v1/openapi.json", _openapi),
     ]
 
 
@@ -140,6 +147,7 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     {"method": "GET", "path": "/metrics", "does": "metrics of all brokers and the process, for Prometheus"},
     {"method": "GET", "path": "/healthz", "does": "200 while the process answers"},
     {"method": "GET", "path": "/readyz", "does": "200 when every broker runs and is registered, else 503"},
+    {"method": "GET", "path": "/api/v1/targets", "does": "where /metrics of each process is, for Prometheus's http_sd"},
     {"method": "GET", "path": "/api/v1", "does": "this list"},
     {"method": "GET", "path": "/api/v1/openapi.json", "does": "this list as an OpenAPI document"},
     *map(listed, OPERATIONS),

@@ -7,14 +7,18 @@ import importlib
 import ipaddress
 import secrets
 import socket
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from purgatorio.broker.operations.control import ClusterControl, OperatedCluster
 from purgatorio.broker.server.listening import open_sockets
+from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from purgatorio.broker.web.http_server import HttpServer
     from purgatorio.broker.web.tokens import AdminTokens
 
@@ -26,36 +30,40 @@ TOKEN_BYTES: Final = 24
 _THIS_MACHINE: Final = ("0.0.0.0", "::", "127.0.0.1")
 
 
-class AdminServer:
-    """The admin HTTP of a cluster. It can be started again after it was stopped.
+class HttpService(ABC):
+    """An admin HTTP. It can be started again after it was stopped.
 
     Args:
-        cluster: the cluster that is shown and operated.
-        metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
+        clock: measures how long requests take to come.
         token: what requests need that may change something. None: beyond this machine the server makes one.
         read_token: what requests need that only read; None: the other one.
         open_to_all: whether requests need no token even beyond this machine.
     """
 
     def __init__(
-        self,
-        cluster: OperatedCluster,
-        *,
-        metrics_per_partition: bool = False,
-        token: str | None = None,
-        read_token: str | None = None,
-        open_to_all: bool = False,
+        self, clock: Clock, *, token: str | None = None, read_token: str | None = None, open_to_all: bool = False
     ) -> None:
-        self._cluster = cluster
+        self._clock = clock
         self._token = token
         self._made_token = False
         self._read_token = read_token
         self._open_to_all = open_to_all
-        self._metrics_per_partition = metrics_per_partition
         self._address: tuple[str, int] | None = None
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._control: ClusterControl | None = None
+
+    @abstractmethod
+    def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
+        """Return the application, which the server begins to serve."""
+
+    @abstractmethod
+    async def _close_app(self) -> None:
+        """Wait for what the application has begun."""
+
+    @property
+    def token(self) -> str | None:
+        """What requests need that may change something; None if they need nothing."""
+        return self._token
 
     @property
     def address(self) -> tuple[str, int]:
@@ -76,8 +84,7 @@ class AdminServer:
             RuntimeError: before `start`.
         """
         host, port = self.address
-        shown = "localhost" if host in _THIS_MACHINE else f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}"
+        return f"http://{shown_host(host)}:{port}"
 
     @property
     def page_url(self) -> str:
@@ -110,21 +117,12 @@ class AdminServer:
         if self._serving is not None:
             raise RuntimeError("the admin HTTP is running")
         # Not at the top: a command's help must not wait for the web framework.
-        from purgatorio.broker.web.app import create_app
         from purgatorio.broker.web.http_server import HttpServer
 
         sockets = await open_sockets(host, port, ACCEPT_BACKLOG)
         self._address = sockets[0].getsockname()[:2]
-        tokens = self._tokens(sockets)
-        self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
-        app = create_app(
-            self._cluster,
-            self._control,
-            allowed_host=host,
-            metrics_per_partition=self._metrics_per_partition,
-            tokens=tokens,
-        )
-        self._server = server = HttpServer(app, self._cluster.clock)
+        app = self._create_app(host, self._tokens(sockets))
+        self._server = server = HttpServer(app, self._clock)
         self._serving = asyncio.create_task(server.serve(sockets), name="admin http")
         listening = asyncio.create_task(server.listening.wait())
         try:
@@ -158,12 +156,50 @@ class AdminServer:
 
         Waits for a broker that is being stopped or started on request.
         """
-        if self._serving is None or self._server is None or self._control is None:
+        if self._serving is None or self._server is None:
             return
         serving, self._serving = self._serving, None
         self._server.stop()
         await serving
-        await self._control.close()
+        await self._close_app()
+
+
+class AdminServer(HttpService):
+    """The admin HTTP of the brokers of this process.
+
+    Args:
+        cluster: the cluster that is shown and operated.
+        metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
+        tokens: as for `HttpService`.
+
+    Attributes:
+        app: the application without its guards, for requests that were checked elsewhere; None before `start`.
+    """
+
+    def __init__(self, cluster: OperatedCluster, *, metrics_per_partition: bool = False, **tokens: Any) -> None:
+        super().__init__(cluster.clock, **tokens)
+        self._cluster = cluster
+        self._metrics_per_partition = metrics_per_partition
+        self._control: ClusterControl | None = None
+        self.app: ASGIApp | None = None
+
+    def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
+        from purgatorio.broker.web.app import create_app, guarded
+
+        self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
+        self.app = create_app(
+            self._cluster, self._control, allowed_host=host, metrics_per_partition=self._metrics_per_partition
+        )
+        return guarded(self.app, host, tokens)
+
+    async def _close_app(self) -> None:
+        if self._control is not None:
+            await self._control.close()
+
+
+def shown_host(host: str) -> str:
+    """Return how a URL for programs on this machine names a host that is listened on."""
+    return "localhost" if host in _THIS_MACHINE else f"[{host}]" if ":" in host else host
 
 
 def _exposed(sockets: list[socket.socket]) -> list[str]:

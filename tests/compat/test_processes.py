@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,15 +30,28 @@ class Processes:
         supervisor: the process that was started.
         addresses: those of the brokers, by id.
         pids: the brokers' processes, by id.
+        admin_url: that of the supervisor.
     """
 
     supervisor: subprocess.Popen[str]
     addresses: dict[int, str]
     pids: dict[int, int]
 
+    admin_url: str
+
     @property
     def bootstrap(self) -> str:
         return ",".join(self.addresses.values())
+
+    def command(self, words: str) -> str:
+        """Run a command of purgatorio against the cluster; returns what it prints."""
+        command = [sys.executable, "-m", "purgatorio", *words.split(), "--admin", self.admin_url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
+        return done.stdout + done.stderr
+
+    def state_of(self, broker: int) -> str:
+        """Return how ``broker list`` shows a broker."""
+        return next(line for line in self.command("broker list").splitlines() if line.startswith(f"{broker} "))
 
 
 @contextmanager
@@ -45,12 +60,13 @@ def running(*flags: str) -> Iterator[Processes]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = "".join(iter(process.stdout.readline, "Ctrl-C stops all of it.\n"))
-        brokers = re.findall(r"broker (\d+) +(\S+:\d+) +http://\S+ +process (\d+)", said)
+        brokers = re.findall(r"broker (\d+) +(\S+:\d+) +process (\d+)", said)
         assert len(brokers) == 3, said
         cluster = Processes(
             process,
             {int(broker_id): address for broker_id, address, _ in brokers},
             {int(broker_id): int(pid) for broker_id, _, pid in brokers},
+            re.findall(r"page +(http://\S+)/", said)[0],
         )
         try:
             yield cluster
@@ -148,3 +164,50 @@ def test_brokers_end_with_their_supervisor() -> None:
         cluster.supervisor.kill()
         cluster.supervisor.wait(DEADLINE_SECONDS)
         until(lambda: not any(map(is_there, cluster.pids.values())))
+
+
+def test_brokers_end_with_their_supervisor_though_one_stands_still() -> None:
+    with running() as cluster:
+        cluster.command("broker pause 2")
+        cluster.supervisor.kill()
+        cluster.supervisor.wait(DEADLINE_SECONDS)
+        until(lambda: not any(map(is_there, cluster.pids.values())))
+
+
+def test_commands_end_stop_and_start_processes() -> None:
+    with running() as cluster:
+        assert "broker 2 stands still" in cluster.command("broker pause 2")
+        assert "running (paused, its process stands still (SIGSTOP))" in cluster.state_of(2)
+        assert "goes on" in cluster.command("broker resume 2")
+        assert "broker 2 was killed" in cluster.command("broker kill 2")
+        assert "stopped (its process has ended: SIGKILL)" in cluster.state_of(2)
+        assert "broker 2 is not running" in cluster.command("broker kill 2")
+        assert "broker 2 is running" in cluster.command("broker start 2")
+        assert "broker 2 is stopped" in cluster.command("broker stop 2")
+        assert "stopped (its process has ended: exit status 0)" in cluster.state_of(2)
+        del cluster.pids[2]
+
+
+def hold(cluster: Processes, broker: int, *, held: bool) -> None:
+    """Hold back the fetches of a follower, or release them."""
+    url = f"{cluster.admin_url}/api/v1/brokers/{broker}/follower"
+    headers = {"Content-Type": "application/json"}
+    body = json.dumps({"held": held}).encode()
+    urllib.request.urlopen(urllib.request.Request(url, body, headers, method="POST")).close()
+
+
+def test_the_page_shows_what_waits_in_every_process_and_for_which_broker() -> None:
+    with running() as cluster:
+        leader = leader_of(cluster, "orders")
+        follower = next(each for each in cluster.addresses if each != leader)
+        hold(cluster, follower, held=True)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
+        producer.produce("orders", b"held")
+        producer.poll(0)
+        until(lambda: f"orders-0: broker {follower} is at 0 of 1" in cluster.command("parked list"))
+        with urllib.request.urlopen(f"{cluster.admin_url}/metrics") as metrics:
+            text = metrics.read().decode()
+        sizes = dict(re.findall(r'purgatorysize\{broker="(\d)",delayedOperation="Produce"} (\S+)', text))
+        assert sizes == {str(each): "1.0" if each == leader else "0.0" for each in cluster.addresses}
+        hold(cluster, follower, held=False)
+        assert producer.flush(DEADLINE_SECONDS) == 0

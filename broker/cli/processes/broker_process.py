@@ -8,6 +8,8 @@ at once when the supervisor has ended.
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import signal
 import socket
 import sys
 from typing import Any, Final
@@ -23,6 +25,8 @@ from purgatorio.broker.server import open_files
 from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MovableClock
+from purgatorio.broker.web.asking import Asked, Told, ask
+from purgatorio.broker.web.server import AdminServer
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)
@@ -31,6 +35,8 @@ EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_ALONE: Final = 3
 """The exit code of a process whose supervisor has ended."""
+PR_SET_PDEATHSIG: Final = 1
+"""prctl(2): the signal that a process gets when its parent ends."""
 
 
 class BrokerProcess:
@@ -45,6 +51,8 @@ class BrokerProcess:
         self._begin: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._has_image = asyncio.Event()
         self._connection: MessageConnection | None = None
+        self._admin: AdminServer | None = None
+        self._answering: set[asyncio.Task[None]] = set()
         self._store = ServedStore(self._send, asyncio.get_running_loop().call_soon)
 
     async def run(self) -> int:
@@ -61,6 +69,7 @@ class BrokerProcess:
         configure_logging(config.log_format, config.log_level)
         member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), begin["ports"])
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(), member=member)
+        self._admin = cluster.admin
         try:
             await cluster.start()
         except OSError as error:
@@ -70,7 +79,7 @@ class BrokerProcess:
         try:
             (broker,) = cluster.brokers
             ports = {name: listener.address[1] for name, listener in broker.listeners.items()}
-            connection.send(["started", [list(each) for each in broker.endpoints], cluster.page_url, ports])
+            connection.send(["started", [list(each) for each in broker.endpoints], cluster.admin.address, ports])
             await first_of(stop.wait(), cluster.failed(), asyncio.wait([alone]))
             if alone.done():
                 # Without the store it cannot unregister; the others elect leaders when its lease has run out.
@@ -78,6 +87,8 @@ class BrokerProcess:
                 await cluster.kill_broker(broker.broker_id)
                 return EXIT_ALONE
         finally:
+            for task in list(self._answering):
+                task.cancel()
             await cluster.stop()
         return EXIT_STOPPED
 
@@ -89,12 +100,37 @@ class BrokerProcess:
         if message[0] == "begin":
             self._begin.set_result(message[1])
             return
+        if message[0] == "ask":
+            _, number, *asked = message
+            task = asyncio.get_running_loop().create_task(self._answer(number, Asked(*asked)), name="admin request")
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+            return
         self._store.receive(message)
         self._has_image.set()
+
+    async def _answer(self, number: int, asked: Asked) -> None:
+        """Answer a request of the supervisor's admin HTTP, which has at most `http_server.MAX_CONNECTIONS` of them."""
+        app = None if self._admin is None else self._admin.app
+        told = Told(503, "application/json", '{"error": "the broker has not started yet"}')
+        if app is not None:
+            try:
+                told = await ask(app, asked)
+            except Exception:
+                logger.exception("a request of the admin HTTP failed")
+                told = Told(500, "application/json", '{"error": "internal error; the broker\'s log says more"}')
+        self._send(["told", number, *told])
+
+
+def _go_on_without_parent() -> None:
+    """Let the process go on when the supervisor has ended while it stands still: or else it would stay for ever."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def main() -> int:
     """Run the process; returns its exit code."""
+    _go_on_without_parent()
     sock = socket.socket(fileno=int(sys.argv[1]))
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)

@@ -6,12 +6,15 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from purgatorio.broker.cli.command import DEFAULT_ADMIN_URL
 from purgatorio.broker.cli.logging_setup import configure_logging
-from purgatorio.broker.cli.processes.supervisor import ProcessFailed, Supervisor
-from purgatorio.broker.cli.serving import next_commands, shown, stop_on_signals, why_not_listening
+from purgatorio.broker.cli.processes.supervised import ProcessFailed
+from purgatorio.broker.cli.processes.supervisor import Supervisor
+from purgatorio.broker.cli.serving import next_commands, own_command, shown, stop_on_signals, why_not_listening
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import has_security
 from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.broker.web.front import Front
 
 
 def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = ()) -> int:
@@ -37,32 +40,37 @@ async def _supervise(config: ClusterConfig, restart: bool, settings: Sequence[st
         print(f"purgatorio: {taken}", file=sys.stderr)
         return 1
     supervisor = Supervisor(config, restart=restart)
+    front = Front(
+        supervisor,
+        token=config.admin_token,
+        read_token=config.admin_read_token,
+        open_to_all=config.admin_auth == "none",
+    )
     try:
-        await supervisor.start()
-    except ProcessFailed as error:
+        await front.start(*config.admin_address)
+        await supervisor.start(front.token)
+        print(greeting(supervisor, front, settings, plain=not has_security(config.broker)), flush=True)
+        await stop.wait()
+    except (OSError, ProcessFailed) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 1
-    try:
-        print(greeting(supervisor, settings, plain=not has_security(config.broker)), flush=True)
-        await stop.wait()
     finally:
+        await front.stop()
         await supervisor.stop()
     return 0
 
 
-def greeting(supervisor: Supervisor, settings: Sequence[str] = (), *, plain: bool = True) -> str:
-    """Return the brokers with their addresses, pages and processes, and what to do next."""
+def greeting(supervisor: Supervisor, front: Front, settings: Sequence[str] = (), *, plain: bool = True) -> str:
+    """Return the brokers with their addresses and processes, the page, and what to do next."""
     brokers = supervisor.brokers
     lines = [f"Purgatorio is running, {len(brokers)} broker{'s' * (len(brokers) > 1)}, each a process:"]
-    for each in brokers:
-        assert each.process is not None
-        lines.append(
-            f"  broker {each.broker_id:<4} {shown(each.endpoints)}  {each.page_url}  process {each.process.pid}"
-        )
-    lines += ["", *settings]
+    lines += [f"  broker {each.broker_id:<4} {shown(each.endpoints)}  process {each.pid}" for each in brokers]
+    lines += [f"  page        {front.page_url}", f"  metrics     {front.url}/metrics", "", *settings]
     if plain:
         lines += ["Try, in another terminal:"]
         first = f"{brokers[0].endpoints[0].host}:{brokers[0].endpoints[0].port}"
-        lines += [f"  {command}" for command in (*next_commands(first), f"kill -9 {brokers[-1].pid}")]
+        where = "" if front.url == DEFAULT_ADMIN_URL else f" --admin {front.url}"
+        kill = f"{own_command()} broker kill {brokers[-1].broker_id}{where}"
+        lines += [f"  {command}" for command in (*next_commands(first), kill)]
         lines.append("")
     return "\n".join([*lines, "Ctrl-C stops all of it."])

@@ -6,7 +6,7 @@ are cut; a number beside them is their full length.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Kind = str
 """The kind of request: "consumer fetch", "follower fetch", or the purgatory in words: "produce", "elect leader" …"""
@@ -77,12 +77,19 @@ class Lease(TypedDict):
     held: bool
 
 
+class Process(TypedDict):
+    """A broker's process: its id, and what is wrong with it, as the end of a sentence ("": nothing)."""
+
+    id: int
+    trouble: str
+
+
 class Member(TypedDict):
     """A broker of this process, running or not.
 
     `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
     `broker_epoch` (-1: none) and `fenced` (its lease ran out) are from the metadata. `paused`: it was told to stand
-    still; `cut_off_from`: the brokers that it was told not to reach.
+    still; `cut_off_from`: the brokers that it was told not to reach. `process`: if each broker is a process.
     """
 
     id: int
@@ -96,6 +103,7 @@ class Member(TypedDict):
     lease: Lease
     paused: bool
     cut_off_from: list[int]
+    process: NotRequired[Process]
 
 
 class Broker(Member):

@@ -10,7 +10,6 @@ from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, 
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control import ClusterControl, Member
-from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.reading import document
 
 
@@ -19,17 +18,29 @@ def read_members(brokers: Sequence[Broker], control: ClusterControl) -> list[doc
     network = control.network
     running = {broker.broker_id: broker for broker in brokers}
     image = control.image
-    return [read_member(member, running.get(member.broker_id), image, network) for member in control.members]
+    return [
+        read_member(
+            member,
+            running.get(member.broker_id),
+            image,
+            paused=member.broker_id in network.paused,
+            cut_off_from=network.cut_off_from(member.broker_id),
+        )
+        for member in control.members
+    ]
 
 
-def read_member(member: Member, broker: Broker | None, image: ClusterImage, network: Network) -> document.Member:
+def read_member(
+    member: Member, broker: Broker | None, image: ClusterImage, *, paused: bool, cut_off_from: Sequence[int] = ()
+) -> document.Member:
     """Return one broker.
 
     Args:
         member: the broker's place in the cluster.
         broker: the broker itself if it runs.
         image: the newest metadata.
-        network: knows whether it stands still or is cut off.
+        paused: whether it stands still.
+        cut_off_from: the brokers that it does not reach.
     """
     host, port = member.address or ("", 0)
     registration = image.brokers.get(member.broker_id)
@@ -46,8 +57,8 @@ def read_member(member: Member, broker: Broker | None, image: ClusterImage, netw
             "id": NO_LEASE if registration is None else registration.lease_id,
             "held": broker is not None and broker.lifecycle.has_lease(),
         },
-        "paused": member.broker_id in network.paused,
-        "cut_off_from": network.cut_off_from(member.broker_id),
+        "paused": paused,
+        "cut_off_from": list(cut_off_from),
     }
 
 

@@ -76,7 +76,7 @@ class BrokerCard {
     const epoch = broker.broker_epoch < 0 ? "" : `Broker epoch ${broker.broker_epoch}. `;
     const lease = !runs ? "" : broker.fenced ? " · fenced" : broker.lease.held ? " · lease held" : " · lease run out";
     setText(this.state, `${broker.state}${lease}`);
-    this.state.title = epoch + "The broker epoch is new with every start of the broker; without a lease it leads nothing";
+    this.state.title = (broker.process ? `Process ${broker.process.id}. ` : "") + epoch + "The broker epoch is new with every start of the broker; without a lease it leads nothing";
     this.stop.hidden = this.kill.hidden = !runs;
     this.start.hidden = runs;
     this.gate.hidden = this.numbers.hidden = !runs;
@@ -84,6 +84,7 @@ class BrokerCard {
   }
 
   #sentence(broker) {
+    if (broker.process?.trouble) return `its process ${broker.process.trouble}`;
     if (broker.state === "starting") return "starts: it registers when its earlier session is over";
     if (broker.state === "stopping") return "stops: parked requests are answered";
     if (broker.state === "stopped") {

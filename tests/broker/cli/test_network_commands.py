@@ -31,7 +31,7 @@ def test_the_network_is_cut_and_healed(command: Run, controlled: Kafka) -> None:
 
 
 def test_a_broker_stands_still_and_goes_on(command: Run, controlled: Kafka) -> None:
-    assert command("broker pause 2") == "broker 2 stands still; the others notice when its lease runs out"
+    assert command("broker pause 2") == "broker 2 stands still; the others notice when its lease ends"
     controlled.pause(3)
     assert command("network show").splitlines()[1] == "brokers that stand still: 2,3"
     assert "running (paused)" in command("broker list")

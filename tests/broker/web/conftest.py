@@ -37,7 +37,7 @@ from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.time.clock import ManualClock, RunningClock
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.txn.overview import TransactionNumbers
-from purgatorio.broker.web.app import create_app
+from purgatorio.broker.web.app import create_app, guarded
 from tests.broker.group.harness import GroupHarness
 from tests.broker.txn.harness import TransactionHarness
 from tests.endpoints import plaintext
@@ -292,6 +292,8 @@ def fake_follower() -> Callable[..., FakeFollower]:
 @pytest.fixture
 async def client(cluster: FakeCluster) -> AsyncIterator[httpx.AsyncClient]:
     """Sends requests to the application without a socket; an exception comes back as a response."""
-    transport = httpx.ASGITransport(create_app(cluster, cluster.control, allowed_host=HOST), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(
+        guarded(create_app(cluster, cluster.control, allowed_host=HOST), HOST, None), raise_app_exceptions=False
+    )
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:9644") as asking:
         yield asking

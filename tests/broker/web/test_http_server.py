@@ -103,12 +103,12 @@ async def test_a_connection_too_many_is_closed_while_all_others_are_being_answer
     monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 1)
     answering, go_on = asyncio.Event(), asyncio.Event()
 
-    async def slow_answer(health: object, request: object) -> object:
+    async def slow_answer(request: object) -> object:
         answering.set()
         await go_on.wait()
         return json_response({"status": "ok"})
 
-    monkeypatch.setattr("purgatorio.broker.web.app._Health.alive", slow_answer)
+    monkeypatch.setattr("purgatorio.broker.web.app._alive", slow_answer)
     first = await connect.restarted()
     first[1].write(REQUEST)
     await answering.wait()

@@ -1,0 +1,79 @@
+"""Requests of the admin HTTP that another process answers: how they are told, and how an application is asked."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message
+
+HEADERS_PASSED_ON: Final = ("accept", "content-type", "host", "origin")
+"""What an application looks at, its guards apart."""
+
+
+class Unreachable(Exception):
+    """The other process does not answer; the message says why."""
+
+
+class Asked(NamedTuple):
+    """A request, as JSON can tell it.
+
+    Attributes:
+        target: path and query.
+        headers: those of `HEADERS_PASSED_ON` that it has, names in lower case.
+    """
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: str = ""
+
+    @classmethod
+    def of(cls, request: Request, body: bytes = b"") -> Asked:
+        """Return a request that came over HTTP."""
+        headers = {name: request.headers[name] for name in HEADERS_PASSED_ON if name in request.headers}
+        path = request.scope.get("raw_path", b"").decode("latin-1") or request.url.path
+        target = path.partition("?")[0] + (f"?{request.url.query}" if request.url.query else "")
+        return cls(request.method, target, headers, body.decode(errors="replace"))
+
+
+class Told(NamedTuple):
+    """The answer to such a request."""
+
+    status: int
+    media_type: str
+    body: str
+
+
+async def ask(app: ASGIApp, asked: Asked) -> Told:
+    """Return an application's answer."""
+    path, _, query = asked.target.partition("?")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": asked.method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("latin-1"),
+        "query_string": query.encode("latin-1"),
+        "root_path": "",
+        "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in asked.headers.items()],
+    }
+    start: Message = {}
+    body = bytearray()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": asked.body.encode(), "more_body": False}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            start.update(message)
+        else:
+            body.extend(message.get("body", b""))
+
+    await app(scope, receive, send)
+    headers = Headers(raw=start["headers"])
+    return Told(start["status"], headers.get("content-type", ""), body.decode())
