@@ -20,7 +20,6 @@ class ListBrokers(Operation, http="GET /brokers", command="broker list", answere
     """All brokers, running or not, with their epochs and leases."""
 
     async def run(self, operator: Operator) -> Answer:
-        """List them."""
         from purgatorio.broker.operations.reading.members import read_members
 
         return {"brokers": read_members(operator.cluster.brokers, operator.control)}
@@ -34,7 +33,6 @@ class ListConnections(Operation, http="GET /connections", command="broker connec
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """List those of all running brokers, oldest first at each."""
         from purgatorio.broker.operations.reading.members import read_connections
 
         brokers = operator.cluster.brokers
@@ -53,12 +51,10 @@ class ChangeFollower(Operation, http="POST /brokers/{id}/follower", answered_by=
     )
 
     def check(self) -> None:
-        """Check that something changes."""
         if self.held is None and self.delay_ms is None:
             raise ValueError("give held, delay_ms, or both")
 
     async def run(self, operator: Operator) -> Answer:
-        """Change what is given."""
         from purgatorio.broker.operations.reading.state import read_follower
 
         broker = operator.running(self.id)
@@ -84,7 +80,6 @@ class StopBroker(
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """Stop it, unless records would be lost."""
         await operator.control.stop_broker(operator.known(self.id), force=self.force)
         return {"broker": self.id, "state": "stopped"}
 
@@ -101,7 +96,6 @@ class KillBroker(
     id: int = arg(_THE_BROKER, metavar="N")
 
     async def run(self, operator: Operator) -> Answer:
-        """Kill it."""
         await operator.control.kill_broker(operator.known(self.id))
         return {"broker": self.id, "state": "killed"}
 
@@ -118,7 +112,6 @@ class StartBroker(
     id: int = arg(_THE_BROKER, metavar="N")
 
     async def run(self, operator: Operator) -> Answer:
-        """Start it."""
         await operator.control.start_broker(operator.known(self.id))
         return {"broker": self.id, "state": "running"}
 
@@ -145,7 +138,6 @@ class RestartBrokers(Operation, http="POST /brokers/restart", answered_by="nobod
     """Restart all brokers in turn, each when all partitions are in sync again; answers after the last."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Restart them."""
         await operator.control.restart_brokers()
         return {"brokers": [member.broker_id for member in operator.control.members], "state": "running"}
 
@@ -162,7 +154,6 @@ class PauseBroker(
     id: int = arg(_THE_BROKER, metavar="N")
 
     async def run(self, operator: Operator) -> Answer:
-        """Pause it."""
         operator.cluster.network.pause(operator.known(self.id))
         return operator.cluster.network.state()
 
@@ -173,7 +164,6 @@ class ResumeBroker(Operation, http="POST /brokers/{id}/resume", answered_by="sup
     id: int = arg(_THE_BROKER)
 
     async def run(self, operator: Operator) -> Answer:
-        """Let it go on."""
         operator.cluster.network.resume(operator.known(self.id))
         return operator.cluster.network.state()
 
@@ -182,6 +172,5 @@ class ResumeBrokers(Operation, http="POST /brokers/resume", answered_by="supervi
     """Let all paused brokers go on."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Let them go on."""
         operator.cluster.network.resume(None)
         return operator.cluster.network.state()

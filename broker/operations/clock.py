@@ -21,7 +21,6 @@ class ShowClock(Operation, http="GET /clock", command="clock show"):
     """The brokers' time, and whether it can be moved or stands still."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Tell it."""
         return operator.clock.state()
 
 
@@ -32,7 +31,6 @@ class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance
     sessions: bool = arg("true: also for members of groups, who cannot send heartbeats at that pace", default=False)
 
     async def run(self, operator: Operator) -> Answer:
-        """Move it."""
         ended = await operator.clock.advance(self.seconds, sessions=self.sessions)
         shown = [_ended(each) for each in ended[:ENDED_SHOWN]]
         return {**operator.clock.state(), "ended_count": len(ended), "ended": shown}
@@ -42,7 +40,6 @@ class FreezeClock(Operation, http="POST /clock/freeze", command="clock freeze", 
     """Stop the brokers' time."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Stop it."""
         operator.clock.clock.freeze()
         return operator.clock.state()
 
@@ -51,7 +48,6 @@ class UnfreezeClock(Operation, http="POST /clock/unfreeze", command="clock unfre
     """Let the brokers' time go on."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Let it go on."""
         operator.clock.clock.unfreeze()
         return operator.clock.state()
 

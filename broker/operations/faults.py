@@ -35,7 +35,6 @@ class ListFaults(Operation, http="GET /faults", command="fault list", answered_b
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """List them."""
         faults = operator.cluster.faults
         fired = list(faults.fired)[-self.fired :] if self.fired else []
         return {
@@ -72,7 +71,6 @@ class ClearFaults(
     """Remove all fault rules."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Remove them; requests that they hold go on."""
         removed = len(operator.cluster.faults.rules)
         operator.cluster.faults.clear()
         return {"removed": removed}
@@ -90,7 +88,6 @@ class RemoveFault(
     id: _RuleId = arg(_ID)
 
     async def run(self, operator: Operator) -> Answer:
-        """Remove it."""
         live = _found(operator, self.id)
         operator.cluster.faults.remove(live.id)
         return live.as_data()
@@ -108,7 +105,6 @@ class ReleaseFault(
     id: _RuleId = arg(_ID)
 
     async def run(self, operator: Operator) -> Answer:
-        """Release them."""
         live = _found(operator, self.id)
         released = live.held
         live.release()

@@ -22,7 +22,6 @@ class ListGroups(Operation, http="GET /groups", command="groups list", answered_
     limit: Annotated[int, Limits(ge=0, le=MAX_GROUPS)] = arg(f"how many, up to {MAX_GROUPS}", default=MAX_GROUPS)
 
     async def run(self, operator: Operator) -> Answer:
-        """List those of all coordinators."""
         from purgatorio.broker.operations.reading.group_state import read_groups
 
         groups, count, loading = read_groups(operator.groups, _ends(operator), self.limit)
@@ -35,13 +34,12 @@ class DescribeGroup(Operation, http="GET /groups/{id:path}", command="groups des
     id: str = arg(_THE_GROUP, metavar="GROUP")
 
     async def run(self, operator: Operator) -> Answer:
-        """Read it."""
         from purgatorio.broker.operations.reading.group_state import read_group
 
         found = read_group(operator.groups, _ends(operator), self.id, operator.cluster.clock.now_ms())
         if found is None:
             raise operator.groups.unknown(self.id)
-        return {**found}
+        return found
 
 
 class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answered_by="who knows"):
@@ -57,7 +55,6 @@ class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answe
     )
 
     def check(self) -> None:
-        """Check that there is one target."""
         if sum(each is not None for each in (self.to, self.offset, self.timestamp_ms)) != 1:
             raise ValueError("give one of to, offset, timestamp_ms")
 
@@ -74,7 +71,6 @@ class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answe
         return Target("timestamp", self.timestamp_ms)
 
     async def run(self, operator: Operator) -> Answer:
-        """Commit them."""
         resets = await operator.groups.reset_offsets(self.id, self.topic, self.partition, self.target)
         return {"group": self.id, "offsets": [each._asdict() for each in resets]}
 
@@ -91,7 +87,6 @@ class DeleteGroup(
     id: str = arg(_THE_GROUP, metavar="GROUP")
 
     async def run(self, operator: Operator) -> Answer:
-        """Delete it."""
         await operator.groups.delete(self.id)
         return {"group": self.id, "state": "deleted"}
 
@@ -111,7 +106,6 @@ class ExpireMember(
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """End it."""
         from purgatorio.broker.operations.control.sessions import expire_member
 
         return {"group": self.id, "member": expire_member(operator.cluster, self.id, self.member)}
@@ -129,7 +123,6 @@ class MoveGroupCoordinator(
     to: Int32 | None = arg(TO, default=None, metavar="BROKER")
 
     async def run(self, operator: Operator) -> Answer:
-        """Move it."""
         return {"coordinator": await operator.cluster.leadership.move_coordinator("group", self.id, self.to)}
 
 

@@ -18,7 +18,6 @@ class ShowNetwork(Operation, http="GET /network", command="network show", answer
     """The brokers that stand still, and the groups between which the network is cut."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Tell them."""
         return operator.cluster.network.state()
 
 
@@ -28,7 +27,6 @@ class PartitionNetwork(Operation, http="POST /network/partition", answered_by="n
     groups: Annotated[list[list[Int32]], Limits(max_length=1_000)] = arg("lists of broker ids, such as [[1], [2, 3]]")
 
     async def run(self, operator: Operator) -> Answer:
-        """Cut it."""
         try:
             operator.cluster.network.partition(self.groups)
         except ValueError as error:
@@ -40,6 +38,5 @@ class HealNetwork(Operation, http="POST /network/heal", command="network heal", 
     """End the partition of the network."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Heal it."""
         operator.cluster.network.heal()
         return operator.cluster.network.state()

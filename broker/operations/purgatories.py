@@ -28,10 +28,9 @@ class State(Operation, http="GET /state", answered_by="all brokers"):
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """Read the whole content of the page, at one moment."""
         from purgatorio.broker.operations.reading import state
 
-        shown = state.read_state(
+        return state.read_state(
             operator.cluster,
             operator.control,
             operator.groups,
@@ -39,7 +38,6 @@ class State(Operation, http="GET /state", answered_by="all brokers"):
             operations=self.operations,
             since_ms=self.since_ms,
         )
-        return {**shown}
 
 
 class Finished(Operation, http="GET /finished", answered_by="all brokers"):
@@ -48,7 +46,6 @@ class Finished(Operation, http="GET /finished", answered_by="all brokers"):
     limit: _Count = arg(f"how many, up to {MAX_OPERATIONS}", default=100)
 
     async def run(self, operator: Operator) -> Answer:
-        """List them."""
         from purgatorio.broker.operations.reading.state import read_finished
 
         cluster = operator.cluster
@@ -63,7 +60,6 @@ class ShowPurgatory(Operation, http="GET /brokers/{id}/purgatories/{name}", answ
     operations: _Count = arg(f"how many, up to {MAX_OPERATIONS}", default=MAX_OPERATIONS)
 
     async def run(self, operator: Operator) -> Answer:
-        """Read it."""
         from purgatorio.broker.operations.reading.state import read_purgatory
 
         purgatory = operator.purgatory(self.id, self.name)
@@ -85,7 +81,6 @@ class Expire(
     operation: Annotated[int, Limits(le=MAX_INT64)] = arg("its id, as listed", metavar="ID")
 
     async def run(self, operator: Operator) -> Answer:
-        """Expire it, unless it has ended."""
         purgatory = operator.purgatory(self.id, self.name)
         found = purgatory.find(self.operation)
         if found is None or not found.expire():

@@ -39,7 +39,6 @@ class ListUsers(Operation, http="GET /users", command="users list"):
     """Users with SCRAM credentials: mechanisms and iterations."""
 
     async def run(self, operator: Operator) -> Answer:
-        """List them by name."""
         from purgatorio.broker.security.scram import NAMES
 
         listed = operator.users.listed()
@@ -62,7 +61,6 @@ class SetUser(Operation, http="POST /users/set"):
     salted_password: Base64 = arg("in base64: PBKDF2 of the password with this salt and these iterations (RFC 5802)")
 
     async def run(self, operator: Operator) -> Answer:
-        """Set it in place of the one that is there."""
         await operator.users.edit(_edit(self.name, self.mechanism, self.iterations, self.salt, self.salted_password))
         return {"name": self.name, "mechanism": self.mechanism}
 
@@ -79,7 +77,6 @@ class DeleteUser(
     mechanism: _Mechanism = arg(" or ".join(MECHANISMS), metavar="NAME")
 
     async def run(self, operator: Operator) -> Answer:
-        """Delete it."""
         await operator.users.edit(_edit(self.name, self.mechanism))
         return {"name": self.name, "mechanism": self.mechanism}
 
@@ -88,7 +85,6 @@ class ListQuotas(Operation, http="GET /quotas", command="quotas list"):
     """Client quotas by user, client id and IP address."""
 
     async def run(self, operator: Operator) -> Answer:
-        """List them by entity."""
         listed = operator.quotas.listed()
         quotas = [
             {**{kind.replace("-", "_"): name for kind, name in each.entity}, "quotas": dict(each.values)}
@@ -120,7 +116,6 @@ class ListAcls(Operation, http="GET /acls"):
     limit: Annotated[int, Limits(ge=0, le=MAX_LISTED)] = arg(f"how many, up to {MAX_LISTED}", default=LISTED)
 
     async def run(self, operator: Operator) -> Answer:
-        """List them."""
         listed = operator.acls.listed()
         return {
             "authorizer": operator.acls.has_authorizer,
@@ -135,7 +130,6 @@ class AddAcls(Operation, http="POST /acls/add"):
     acls: _Texts = arg(_ACLS)
 
     async def run(self, operator: Operator) -> Answer:
-        """Add them."""
         acls = _parsed(self.acls)
         await operator.acls.add(acls)
         return {"acls": [_shown(each) for each in acls]}
@@ -147,7 +141,6 @@ class RemoveAcls(Operation, http="POST /acls/remove"):
     acls: _Texts = arg(_ACLS)
 
     async def run(self, operator: Operator) -> Answer:
-        """Remove them."""
         acls = _parsed(self.acls)
         await operator.acls.remove(acls)
         return {"acls": [_shown(each) for each in acls]}

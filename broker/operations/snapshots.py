@@ -20,7 +20,6 @@ class ListSnapshots(Operation, http="GET /snapshots", command="snapshot list", a
     """The snapshots that were taken here, oldest first."""
 
     async def run(self, operator: Operator) -> Answer:
-        """List them."""
         return {"snapshots": [_shown(name, each) for name, each in operator.snapshots.items()]}
 
 
@@ -32,7 +31,6 @@ class TakeSnapshot(Operation, http="POST /snapshots", command="snapshot take", a
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """Take it."""
         name = operator.snapshots.keep(self.name, operator.cluster.snapshot)
         return _shown(name, operator.snapshots.find(name))
 
@@ -67,7 +65,6 @@ class RemoveSnapshot(
     name: str = arg(_NAME)
 
     async def run(self, operator: Operator) -> Answer:
-        """Forget it."""
         shown = _shown(self.name, operator.snapshots.find(self.name))
         operator.snapshots.forget(self.name)
         return shown

@@ -23,7 +23,6 @@ class ListTopics(Operation, http="GET /topics", command="topics list"):
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """List them."""
         from purgatorio.broker.operations.reading.members import read_placements
 
         placements, count, offline = read_placements(operator.image, self.topic, self.limit)
@@ -40,7 +39,6 @@ class ElectLeaders(Operation, http="POST /topics/elect", command="topics elect")
     )
 
     def check(self) -> None:
-        """Check that a partition has its topic."""
         if self.partition is not None and self.topic is None:
             raise ValueError("give the topic of that partition")
 
@@ -65,7 +63,6 @@ class MoveLeader(
     to: Int32 | None = arg(TO, default=None, metavar="BROKER")
 
     async def run(self, operator: Operator) -> Answer:
-        """Move it."""
         leader = await operator.cluster.leadership.move_leader(self.topic, self.partition, self.to)
         return {"topic": self.topic, "partition": self.partition, "leader": leader}
 
@@ -82,7 +79,6 @@ class NoLeader(
     partition: Int32 = arg("of that topic; 0 if it is not given", default=0, positional=True, metavar="N")
 
     async def run(self, operator: Operator) -> Answer:
-        """Take it away."""
         await operator.cluster.leadership.no_leader(self.topic, self.partition)
         return {"topic": self.topic, "partition": self.partition, "leader": -1}
 
@@ -95,7 +91,6 @@ class Compact(Operation, http="POST /topics/compact", command="topics compact", 
     )
 
     async def run(self, operator: Operator) -> Answer:
-        """Run the cleaner."""
         from purgatorio.broker.operations.control.upkeep import compact
 
         await compact(operator.cluster, self.topic)
@@ -112,7 +107,6 @@ class ApplyRetention(
     """Delete now what is older than retention.ms or beyond retention.bytes."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Delete it."""
         from purgatorio.broker.operations.control.upkeep import apply_retention
 
         await apply_retention(operator.cluster)

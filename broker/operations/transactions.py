@@ -30,12 +30,10 @@ class ListTransactions(Operation, http="GET /transactions", answered_by="all bro
     )
 
     def check(self) -> None:
-        """Check the state."""
         if self.state is not None and self.state not in STATES:
             raise ValueError(f"state must be one of {', '.join(STATES)}")
 
     async def run(self, operator: Operator) -> Answer:
-        """List those of all coordinators."""
         from purgatorio.broker.operations.reading.transaction_state import Wanted, read_transactions
 
         latest_ms = operator.cluster.clock.wall_ms() - self.open_longer_than_ms
@@ -50,10 +48,9 @@ class DescribeTransaction(Operation, http="GET /transactions/{id:path}", answere
     id: str = arg(_THE_ID)
 
     async def run(self, operator: Operator) -> Answer:
-        """Read it."""
         from purgatorio.broker.operations.reading.transaction_state import read_transaction
 
-        return {**read_transaction(operator.transactions, operator.image, self.id)}
+        return read_transaction(operator.transactions, operator.image, self.id)
 
 
 class AbortTransaction(Operation, http="POST /transactions/{id:path}/abort", answered_by="who knows"):
@@ -62,7 +59,6 @@ class AbortTransaction(Operation, http="POST /transactions/{id:path}/abort", ans
     id: str = arg(_THE_ID)
 
     async def run(self, operator: Operator) -> Answer:
-        """Abort it."""
         producer = await operator.transactions.abort(self.id)
         return {"id": self.id, "state": "aborted", **producer._asdict()}
 
@@ -73,7 +69,6 @@ class ExpireTransaction(Operation, http="POST /transactions/{id:path}/expire", a
     id: str = arg(_THE_ID)
 
     async def run(self, operator: Operator) -> Answer:
-        """End it."""
         operator.transactions.expire(self.id)
         return {"id": self.id, "state": "expired"}
 
@@ -90,7 +85,6 @@ class MoveTransactionCoordinator(
     to: Int32 | None = arg(TO, default=None, metavar="BROKER")
 
     async def run(self, operator: Operator) -> Answer:
-        """Move it."""
         return {"coordinator": await operator.cluster.leadership.move_coordinator("transaction", self.id, self.to)}
 
 
@@ -98,7 +92,6 @@ class ListHangingTransactions(Operation, http="GET /hanging-transactions", answe
     """Transactions that are open in a log, and that no coordinator has as open."""
 
     async def run(self, operator: Operator) -> Answer:
-        """Look for them."""
         from purgatorio.broker.operations.reading.transaction_state import read_hanging
 
         now_ms = operator.cluster.clock.wall_ms()
@@ -115,7 +108,6 @@ class AbortHangingTransaction(Operation, http="POST /hanging-transactions/abort"
     producer_id: Int64 = arg("the producer of its records")
 
     async def run(self, operator: Operator) -> Answer:
-        """Write it."""
         from purgatorio.broker.log.topic_partition import TopicPartition
 
         ended = await operator.hanging.abort(TopicPartition(self.topic, self.partition), self.producer_id)

@@ -9,8 +9,7 @@ from typing import Any, Final
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.operations import brokers, clock, faults, groups, network, purgatories, topics, transactions
 from purgatorio.broker.operations.declare import Answer, Operation
-from purgatorio.broker.operations.reading.fault_state import FIRED
-from purgatorio.broker.operations.reading.state import FINISHED, PARTITIONS
+from purgatorio.broker.operations.reading.state import FINISHED, FIRED, PARTITIONS
 
 Answers = Sequence[Answer]
 """At least one answer, in the order of the brokers."""

@@ -1,1 +1,5 @@
-"""What operations read of a cluster, as the JSON documents that they answer with."""
+"""What operations read of a cluster, as the JSON documents that they answer with; who makes a part tells its fields.
+
+Points in time end in ``_ms`` and are on the cluster's monotonic clock, as `now_ms` of the same document is. Long lists
+are cut; a number beside them is their full length.
+"""

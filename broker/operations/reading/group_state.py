@@ -15,7 +15,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control import GroupControl
-from purgatorio.broker.operations.reading import document
+from purgatorio.broker.operations.declare import Answer
 
 GROUPS: Final = 20
 """Groups on the page."""
@@ -90,7 +90,7 @@ class Ends:
 # --- many groups ---
 
 
-def read_groups(control: GroupControl, ends: Ends, limit: int) -> tuple[list[document.Group], int, int]:
+def read_groups(control: GroupControl, ends: Ends, limit: int) -> tuple[list[Answer], int, int]:
     """Return up to `limit` groups by name, the number of all, and the number of partitions of groups being loaded.
 
     Of more than `MAX_GROUPS_LOOKED_AT` groups, some are neither listed nor counted.
@@ -102,7 +102,7 @@ def read_groups(control: GroupControl, ends: Ends, limit: int) -> tuple[list[doc
     return groups, len(names), loading
 
 
-def read_groups_for_page(control: GroupControl, ends: Ends, now_ms: int) -> tuple[list[document.ShownGroup], int]:
+def read_groups_for_page(control: GroupControl, ends: Ends, now_ms: int) -> tuple[list[Answer], int]:
     """Return the most telling groups with their first members, and the number of all, up to `GROUPS_LOOKED_AT`.
 
     Those that rebalance come first, then those with members, then those with offsets only, each by name.
@@ -112,7 +112,7 @@ def read_groups_for_page(control: GroupControl, ends: Ends, now_ms: int) -> tupl
         (_rank(active[nth][1].groups.get(group_id)), group_id, nth)
         for group_id, nth in islice(_names(active), GROUPS_LOOKED_AT)
     ]
-    shown: list[document.ShownGroup] = []
+    shown: list[Answer] = []
     for _, group_id, nth in heapq.nsmallest(GROUPS, ranked):
         found = _found(*active[nth], group_id)
         if found is not None:
@@ -142,7 +142,8 @@ def _found(broker: Broker, shard: GroupShard, group_id: str) -> Found | None:
     return None if view is None else Found(view, broker, shard)
 
 
-def _read_group(found: Found, ends: Ends) -> document.Group:
+def _read_group(found: Found, ends: Ends) -> Answer:
+    """Return a group; its `lag` is of the `offset_count` partitions with committed offsets (None: unknown)."""
     view = found.view
     offsets = found.shard.offsets.groups.get(view.group_id, {})
     return {
@@ -163,7 +164,7 @@ def _read_group(found: Found, ends: Ends) -> document.Group:
 # --- one group ---
 
 
-def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) -> document.DescribedGroup | None:
+def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) -> Answer | None:
     """Return a group with its members and offsets; None if it does not exist.
 
     Raises:
@@ -180,14 +181,15 @@ def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) ->
     }
 
 
-def read_members(found: Found, now_ms: int, limit: int, partitions: int) -> list[document.GroupMember]:
+def read_members(found: Found, now_ms: int, limit: int, partitions: int) -> list[Answer]:
     """Return up to `limit` members, each with up to `partitions` partitions of a topic."""
     group = found.shard.groups.get(found.view.group_id)
     return [_member(each, now_ms, partitions) for each in members(group, found.broker.groups.image, limit)]
 
 
-def _member(member: MemberOverview, now_ms: int, partitions: int) -> document.GroupMember:
-    owned: list[document.Owned] | None = None
+def _member(member: MemberOverview, now_ms: int, partitions: int) -> Answer:
+    """Return a member: `session_left_ms` is the time until it is taken for dead, if no heartbeat comes."""
+    owned: list[Answer] | None = None
     if member.owned is not None:
         owned = [
             {"topic": topic, "partitions": list(islice(numbers, partitions)), "partition_count": len(numbers)}
@@ -207,8 +209,12 @@ def _member(member: MemberOverview, now_ms: int, partitions: int) -> document.Gr
     }
 
 
-def _offsets(found: Found, ends: Ends) -> Iterator[document.GroupOffset]:
-    """Yield the partitions that members consume or that have a committed offset, by name."""
+def _offsets(found: Found, ends: Ends) -> Iterator[Answer]:
+    """Yield the partitions that members consume or that have a committed offset, by name.
+
+    `end_offset`: the high watermark (None: no replica runs here). `owner`: the id of the member that consumes it now
+    ("": none).
+    """
     group = found.shard.groups.get(found.view.group_id)
     owned = (
         ((topic, number), member.member_id)

@@ -10,10 +10,10 @@ from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, 
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control import ClusterControl, Member
-from purgatorio.broker.operations.reading import document
+from purgatorio.broker.operations.declare import Answer
 
 
-def read_members(brokers: Sequence[Broker], control: ClusterControl) -> list[document.Member]:
+def read_members(brokers: Sequence[Broker], control: ClusterControl) -> list[Answer]:
     """Return all brokers, running or not."""
     network = control.network
     running = {broker.broker_id: broker for broker in brokers}
@@ -32,8 +32,12 @@ def read_members(brokers: Sequence[Broker], control: ClusterControl) -> list[doc
 
 def read_member(
     member: Member, broker: Broker | None, image: ClusterImage, *, paused: bool, cut_off_from: Sequence[int] = ()
-) -> document.Member:
+) -> Answer:
     """Return one broker.
+
+    `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
+    `broker_epoch` (-1: none), `fenced` (its lease ran out) and the lease's id are from the metadata; the lease is
+    `held` if it lasts by the broker's own reckoning. A supervisor adds `process`: its id, and what is wrong with it.
 
     Args:
         member: the broker's place in the cluster.
@@ -62,7 +66,7 @@ def read_member(
     }
 
 
-def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple[list[document.Placement], int, int]:
+def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple[list[Answer], int, int]:
     """Return up to `limit` partitions of one topic or all, by name, those of internal topics last.
 
     Also returns the number of all, and the number of offline ones.
@@ -77,8 +81,12 @@ def read_placements(image: ClusterImage, topic: str | None, limit: int) -> tuple
     return [read_placement(*row) for row in islice(states, limit)], len(states), offline
 
 
-def read_placement(topic: str, partition: int, state: PartitionState) -> document.Placement:
-    """Return the leader and replicas of a partition."""
+def read_placement(topic: str, partition: int, state: PartitionState) -> Answer:
+    """Return the leader (-1: the partition is `offline`) and replicas of a partition, in the metadata.
+
+    `elr`: the eligible leader replicas (KIP-966). `internal`: its topic is the brokers' own. `reassignment`: the
+    replicas that one adds and removes; None if there is none.
+    """
     reassigned = bool(state.adding or state.removing)
     return {
         "topic": topic,
@@ -95,8 +103,8 @@ def read_placement(topic: str, partition: int, state: PartitionState) -> documen
     }
 
 
-def read_elected(result: ElectionResult) -> document.Elected:
-    """Return the result of an election."""
+def read_elected(result: ElectionResult) -> Answer:
+    """Return the result of an election: `error` is the name of a Kafka error code, NONE if `leader` was elected."""
     state = result.state
     return {
         "topic": result.topic,
@@ -108,8 +116,11 @@ def read_elected(result: ElectionResult) -> document.Elected:
     }
 
 
-def read_connections(brokers: Iterable[Broker], limit: int) -> Iterator[document.Connection]:
-    """Yield connections, oldest first at each listener, and at least `limit` if there are so many."""
+def read_connections(brokers: Iterable[Broker], limit: int) -> Iterator[Answer]:
+    """Yield connections, oldest first at each listener, and at least `limit` if there are so many.
+
+    `in_flight` requests are being worked on, `waiting` ones were received.
+    """
     for broker in brokers:
         for listener in broker.listeners.values():
             for each in listener.connections(limit):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.operations.control import ClusterUnavailable, NotThere, TransactionControl
-from purgatorio.broker.operations.reading import document
+from purgatorio.broker.operations.declare import Answer
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.txn.overview import time_left_ms
 
 
@@ -32,8 +32,6 @@ def fate_of(control: TransactionControl, transactional_id: str, tp: TopicPartiti
     """Return what will become of a transaction that is open in a log.
 
     Args:
-        control: finds its coordinator.
-        transactional_id: the id.
         tp: the partition of the log, if it is known: another transaction of the id may be open without it.
     """
     try:
@@ -53,12 +51,13 @@ def fate_of(control: TransactionControl, transactional_id: str, tp: TopicPartiti
     return Fate("" if transaction.pending is not None else "unknown to its coordinator")
 
 
-def read_holding(partition: PartitionView, control: TransactionControl, wall_ms: int) -> document.Holding | None:
+def read_holding(partition: Partition, control: TransactionControl, wall_ms: int) -> Answer | None:
     """Return the transaction that holds the last stable offset; None if that is the high watermark.
 
+    `transactional_id` is "" and `timeout_left_ms` None if no coordinator of it runs here. `open_ms` is None for a
+    transaction that has ended, but whose end marker is not committed yet. `says` tells all this in a sentence.
+
     Args:
-        partition: a replica.
-        control: finds the coordinator of the transaction.
         wall_ms: the wall time now.
     """
     producers = partition.log.producers

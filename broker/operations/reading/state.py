@@ -17,21 +17,24 @@ from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
-from purgatorio.broker.metrics.views import PartitionView
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control import ClusterControl, GroupControl, TransactionControl
 from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.declare import Answer
 from purgatorio.broker.operations.purgatories import OPERATIONS_PER_PURGATORY
-from purgatorio.broker.operations.reading import document
-from purgatorio.broker.operations.reading.fault_state import FAULTS, FIRED, fault_row, fired_row
 from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.operations.reading.members import read_members, read_placement
 from purgatorio.broker.operations.reading.stable_offsets import fate_of, read_holding
 from purgatorio.broker.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
+from purgatorio.broker.replica.partition import Partition
 
 WATCH_LISTS_PER_PURGATORY: Final = 20
 PARTITIONS: Final = 40
+FAULTS: Final = 20
+"""The newest fault rules."""
+FIRED: Final = 8
+"""The faults that fired last."""
 FINISHED: Final = 100
 FINISHED_OF_KIND: Final = {"follower fetch": 30, "heartbeat": 30}
 """The most of these kinds among them: follower fetches end all the time, and the sessions of a thousand members may end
@@ -56,14 +59,10 @@ def read_state(
     *,
     operations: int = OPERATIONS_PER_PURGATORY,
     since_ms: int | None = None,
-) -> document.State:
-    """Return the whole content of the page.
+) -> Answer:
+    """Return the whole content of the page, at one moment.
 
     Args:
-        cluster: the cluster that is shown.
-        control: knows the brokers that do not run.
-        groups: finds the groups.
-        transactions: finds the transactions.
         operations: the most parked operations of each purgatory.
         since_ms: return only operations that finished at this time or later; None: the newest ones.
     """
@@ -87,11 +86,18 @@ def read_state(
         "group_count": group_count,
         "transactions": shown_transactions,
         "transaction_counts": transaction_counts,
-        "faults": [fault_row(live) for live in cluster.faults.rules[-FAULTS:]],
+        "faults": [_without("rule", live.as_data()) for live in cluster.faults.rules[-FAULTS:]],
         "fault_count": len(cluster.faults.rules),
-        "fired": [fired_row(each) for each in itertools.islice(reversed(cluster.faults.fired), FIRED)],
+        "fired": [
+            _without("version", each._asdict()) for each in itertools.islice(reversed(cluster.faults.fired), FIRED)
+        ],
         "finished": _finished_for_page(brokers, since_ms),
     }
+
+
+def _without(name: str, row: Answer) -> Answer:
+    del row[name]
+    return row
 
 
 def _cut(text: str) -> str:
@@ -102,12 +108,12 @@ def _cut(text: str) -> str:
 
 
 def _broker(
-    shown: document.Member,
+    shown: Answer,
     broker: Broker | None,
     transactions: TransactionControl,
     now_ms: int,
     operations: int,
-) -> document.Broker:
+) -> Answer:
     if broker is None:
         return {**shown, "connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
     return {
@@ -121,15 +127,17 @@ def _broker(
     }
 
 
-def read_follower(broker: Broker) -> document.Follower:
+def read_follower(broker: Broker) -> Answer:
     """Return how the broker's follower fetches are held back."""
     return {"held": broker.gate.held, "delay_ms": broker.gate.delay_ms}
 
 
-def read_purgatory(
-    purgatory: Purgatory[Any], transactions: TransactionControl, now_ms: int, operations: int
-) -> document.Purgatory:
-    """Return a purgatory with up to `operations` of its operations, all its times on the clock of `now_ms`."""
+def read_purgatory(purgatory: Purgatory[Any], transactions: TransactionControl, now_ms: int, operations: int) -> Answer:
+    """Return a purgatory with up to `operations` of its operations, all its times on the clock of `now_ms`.
+
+    `watched` is Kafka's PurgatorySize, `num_delayed` its NumDelayedOperations. Of the wheel's levels, which have
+    `wheel_size` buckets of `tick_ms` each, there are the buckets that are not empty.
+    """
     shift_ms = now_ms - purgatory.now_ms()
     return {
         "name": purgatory.name,
@@ -139,13 +147,11 @@ def read_purgatory(
             _operation(parked, transactions, now_ms, shift_ms) for parked in purgatory.operations(operations)
         ],
         "watch_lists": [
-            {"key": str(watch_list.key), "watched": watch_list.watched}
-            for watch_list in purgatory.watch_lists(WATCH_LISTS_PER_PURGATORY)
+            {"key": str(each.key), "watched": each.watched} for each in purgatory.watch_lists(WATCH_LISTS_PER_PURGATORY)
         ],
         "wheel": [
             {
-                "tick_ms": level.tick_ms,
-                "wheel_size": level.wheel_size,
+                **level._asdict(),
                 "current_ms": level.current_ms + shift_ms,
                 "buckets": [
                     {"expiration_ms": bucket.expiration_ms + shift_ms, "entries": bucket.entries}
@@ -157,9 +163,8 @@ def read_purgatory(
     }
 
 
-def _operation(
-    parked: ParkedOperation, transactions: TransactionControl, now_ms: int, shift_ms: int
-) -> document.Operation:
+def _operation(parked: ParkedOperation, transactions: TransactionControl, now_ms: int, shift_ms: int) -> Answer:
+    """Return a parked operation: `missing` says what it waits for, `causes` are the first parts of that as data."""
     parked_ms, deadline_ms = parked.parked_ms + shift_ms, parked.deadline_ms + shift_ms
     return {
         "id": parked.id,
@@ -199,7 +204,7 @@ def read_partitions(
     transactions: TransactionControl,
     wall_ms: int,
     limit: int = PARTITIONS,
-) -> tuple[list[document.Partition], int]:
+) -> tuple[list[Answer], int]:
     """Return up to `limit` partitions by name, preferring those that are offline or lag; and the number of all.
 
     Args:
@@ -274,18 +279,22 @@ def _internal_with_records(running: Mapping[int, Broker], image: ClusterImage) -
                 yield tp
 
 
-def _seen(state: PartitionState, held: Mapping[int, PartitionView]) -> PartitionView | None:
-    """Return the leader's view of a partition; if the leader does not run here, that of the first replica that does."""
+def _seen(state: PartitionState, held: Mapping[int, Partition]) -> Partition | None:
+    """Return the leader of a partition; if the leader does not run here, the first replica that does."""
     return held.get(state.leader) or next(iter(held.values()), None)
 
 
 def _partition(
     tp: TopicPartition,
     state: PartitionState,
-    seen: PartitionView | None,
-    held: Mapping[int, PartitionView],
-    held_by: document.Holding | None,
-) -> document.Partition:
+    seen: Partition | None,
+    held: Mapping[int, Partition],
+    held_by: Answer | None,
+) -> Answer:
+    """Return a partition with its log as `seen`: without that the offsets are 0, min.insync.replicas None.
+
+    `held_by` is None unless the last stable offset is below the high watermark.
+    """
     return {
         **read_placement(tp.topic, tp.partition, state),
         "log_start_offset": seen.log.log_start_offset if seen is not None else 0,
@@ -298,10 +307,13 @@ def _partition(
     }
 
 
-def _replica(
-    broker_id: int, state: PartitionState, seen: PartitionView | None, own: PartitionView | None
-) -> document.Replica:
-    """Return a replica from the leader's view of the partition (`seen`) and from the replica itself (`own`)."""
+def _replica(broker_id: int, state: PartitionState, seen: Partition | None, own: Partition | None) -> Answer:
+    """Return a replica by what the leader knows (`seen`), and by the replica itself (`own`).
+
+    The high watermark depends on `acknowledged_offset`, the log end offset that the leader knows of (-1 before the
+    first fetch). `log_end_offset` is the replica's own, and `refusal` the reason why it has not appended its leader's
+    last answer; both are None if it is not in this process, or its broker does not run.
+    """
     end_offset = seen.log.log_end_offset if seen is not None else 0
     start_offset = seen.log.log_start_offset if seen is not None else 0
     follower = seen.followers.get(broker_id) if seen is not None else None
@@ -324,15 +336,15 @@ def _replica(
 # --- finished operations ---
 
 
-def read_finished(brokers: Sequence[Broker], limit: int) -> list[document.Finished]:
+def read_finished(brokers: Sequence[Broker], limit: int) -> list[Answer]:
     """Return the last `limit` operations that ended on any broker, newest first."""
     found = heapq.merge(*(_ended_on(broker, limit) for broker in brokers), key=lambda row: -row["done_ms"])
     return [row for row, _ in zip(found, range(limit), strict=False)]
 
 
-def _finished_for_page(brokers: Sequence[Broker], since_ms: int | None) -> list[document.Finished]:
+def _finished_for_page(brokers: Sequence[Broker], since_ms: int | None) -> list[Answer]:
     """Return the newest operations, with a limit of their own for some kinds; of others only those that expired."""
-    rows: list[document.Finished] = []
+    rows: list[Answer] = []
     left = dict(FINISHED_OF_KIND)
     newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
     for row in heapq.merge(*newest_first, key=lambda row: -row["done_ms"]):
@@ -349,13 +361,17 @@ def _finished_for_page(brokers: Sequence[Broker], since_ms: int | None) -> list[
     return rows
 
 
-def _ended_on(broker: Broker, limit: int) -> Iterator[document.Finished]:
+def _ended_on(broker: Broker, limit: int) -> Iterator[Answer]:
     """Yield a broker's finished operations, newest first."""
     for ended in broker.finished.last(limit):
         yield _finished(broker.broker_id, ended)
 
 
-def _finished(broker_id: int, ended: FinishedOperation) -> document.Finished:
+def _finished(broker_id: int, ended: FinishedOperation) -> Answer:
+    """Return the end of an operation, and its cause.
+
+    If it ended unmet, `detail` and `causes` have what it still missed. `held_by`: the brokers for which it waited last.
+    """
     return {
         "broker": broker_id,
         "purgatory": ended.purgatory,

@@ -14,7 +14,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control import Hanging, OperationRefused, TransactionControl
-from purgatorio.broker.operations.reading import document
+from purgatorio.broker.operations.declare import Answer
 from purgatorio.broker.txn.overview import TransactionOverview, overview
 from purgatorio.broker.txn.transaction import Transaction, TransactionKey, TransactionShard
 
@@ -61,9 +61,7 @@ class Wanted(NamedTuple):
         )
 
 
-async def read_transactions(
-    control: TransactionControl, limit: int, passes: Filter
-) -> tuple[list[document.Transaction], int, int]:
+async def read_transactions(control: TransactionControl, limit: int, passes: Filter) -> tuple[list[Answer], int, int]:
     """Return up to `limit` transactions that pass, their number, and the number of partitions of ids being loaded.
 
     Open ones come first, the oldest of all first; then the others, by id. Other tasks run meanwhile.
@@ -93,7 +91,7 @@ def _rank_by_id(found: Found) -> tuple[bool, int, str]:
 
 def read_transactions_for_page(
     control: TransactionControl,
-) -> tuple[list[document.ShownTransaction], document.TransactionCounts]:
+) -> tuple[list[Answer], Answer]:
     """Return the most telling transactions with their first partitions, and the numbers of all.
 
     Open ones come first, the oldest of all first; then those that ended last, of `IDS_LOOKED_AT`.
@@ -102,7 +100,7 @@ def read_transactions_for_page(
     some = ((broker, each) for broker, shard in active for each in shard.transactions.values())
     known = {found[1].transactional_id: found for found in chain(_longest_open(control), islice(some, IDS_LOOKED_AT))}
     chosen = heapq.nsmallest(TRANSACTIONS, known.values(), key=_rank)
-    rows: list[document.ShownTransaction] = []
+    rows: list[Answer] = []
     for broker, transaction in chosen:
         view = overview(broker.transactions, transaction)
         rows.append({**_read(broker, view), "partitions": [str(tp) for tp in islice(view.partitions, PARTITIONS)]})
@@ -124,7 +122,8 @@ def _rank(found: Found) -> tuple[bool, int]:
     return (True, -value.updated_ms) if value.is_idle else (False, value.started_ms)
 
 
-def _counts(brokers: Sequence[Broker]) -> document.TransactionCounts:
+def _counts(brokers: Sequence[Broker]) -> Answer:
+    """Return how many transactions are open, and ended since the brokers started; `timed_out` ones are `aborted`."""
     counted = [broker.transactions for broker in brokers]
     return {
         "ids": sum(each.id_count for each in counted),
@@ -142,7 +141,12 @@ def _active(control: TransactionControl) -> tuple[list[tuple[Broker, Transaction
     return active, len(shards) - len(active)
 
 
-def _read(broker: Broker, view: TransactionOverview) -> document.Transaction:
+def _read(broker: Broker, view: TransactionOverview) -> Answer:
+    """Return a transactional id with its transaction, as `TransactionOverview` tells it.
+
+    `missing_markers`: the partitions that lack their end marker. `waits_for`: what its transition waits for, in a
+    sentence; `causes`: the same as data.
+    """
     causes = [] if view.cause is None else [view.cause]
     return {
         "id": view.transactional_id,
@@ -161,9 +165,7 @@ def _read(broker: Broker, view: TransactionOverview) -> document.Transaction:
     }
 
 
-def read_transaction(
-    control: TransactionControl, image: ClusterImage, transactional_id: str
-) -> document.DescribedTransaction:
+def read_transaction(control: TransactionControl, image: ClusterImage, transactional_id: str) -> Answer:
     """Return a transactional id with the partitions of its transaction.
 
     Raises:
@@ -176,9 +178,7 @@ def read_transaction(
     return {**_read(broker, view), "partitions": rows}
 
 
-def _partition(
-    tp: TopicPartition, image: ClusterImage, unmarked: Collection[TopicPartition]
-) -> document.TransactionPartition:
+def _partition(tp: TopicPartition, image: ClusterImage, unmarked: Collection[TopicPartition]) -> Answer:
     state = image.partition(*tp)
     return {
         "topic": tp.topic,
@@ -188,7 +188,7 @@ def _partition(
     }
 
 
-def read_hanging(hanging: Hanging, now_ms: int) -> document.HangingTransaction:
+def read_hanging(hanging: Hanging, now_ms: int) -> Answer:
     """Return a hanging transaction, at this wall time."""
     return {
         "topic": hanging.tp.topic,
