@@ -45,7 +45,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing import transaction_guard
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.clock import Alarm, RunningClock
-from purgatorio.broker.txn import partitions, results
+from purgatorio.broker.txn import partitions, producers
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.transaction import TransactionShard
 from purgatorio.broker.txn.transitions import Transitions
@@ -403,7 +403,7 @@ def _last_stable_offset() -> Patches:
 @_rule("producer-epochs", _PARTLY | {"G0", "fenced-write"})
 def _producer_epochs() -> Patches:
     """23. A producer with an earlier epoch is refused. Without: coordinators and leaders take any epoch."""
-    for module in (partitions, results):
+    for module in (partitions, producers):
         yield replaced(module, "check_producer", lambda transaction, producer_id, producer_epoch: None)
     yield replaced(transaction_guard, "_is_stale", lambda transaction, partition: False)
     yield replaced(ProducerStates, "_check_epoch", lambda producers, header: None)

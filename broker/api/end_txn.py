@@ -43,7 +43,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: EndTxnReque
     if not request.transactional_id:
         reply(EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
-    transactions.results.end(
+    transactions.producers.end(
         request.transactional_id,
         Producer(request.producer_id, request.producer_epoch),
         request.committed,

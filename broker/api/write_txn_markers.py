@@ -15,7 +15,7 @@ from purgatorio.broker.layers.access.guards.transactions import write_markers as
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
-from purgatorio.broker.txn.missing_marker import BUMPING_VERSION
+from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode

@@ -225,7 +225,7 @@ class TxnOffsetManager:
     def end(
         self, tp: TopicPartition, producer_id: int, producer_epoch: int, marker: EndMarker, done: Committed
     ) -> None:
-        """End the transaction of a producer in a partition of ``__consumer_offsets``; see `EndOffsets`.
+        """Append the marker that ends a producer's transaction to a partition of ``__consumer_offsets``, and apply it.
 
         Answered when the offsets are visible, or dropped: a consumer that asks afterwards must not be told that they
         are still open (KAFKA-17507).

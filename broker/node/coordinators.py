@@ -11,7 +11,6 @@ import random
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import group_config, transaction_config
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
-from purgatorio.broker.coordinator.interfaces import AskBroker
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.metadata.image import ClusterImage
@@ -19,7 +18,7 @@ from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.clock import Clock
-from purgatorio.broker.txn.marker_sender import MarkerSender
+from purgatorio.broker.txn.marker_sender import AskBroker, MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.overview import TransactionNumbers, numbers
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier

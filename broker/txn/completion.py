@@ -8,10 +8,11 @@ from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.missing_marker import BUMPING_VERSION, TransactionEnd
+from purgatorio.broker.txn.marker_sender import TransactionEnd
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import DelayedTimeout, Transaction, TransactionKey, TransactionShard
 from purgatorio.broker.txn.transitions import Transitions
+from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState

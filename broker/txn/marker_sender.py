@@ -10,32 +10,29 @@ What waits here is bounded by what the coordinator bounds: its transactional ids
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
-from purgatorio.broker.coordinator.interfaces import AskBroker
-from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.purgatory import Timer, TimerEntry
 from purgatorio.broker.txn.marker_writer import Marker, Written
-from purgatorio.broker.txn.missing_marker import (
-    Destination,
-    Ending,
-    MissingMarker,
-    Retries,
-    TransactionEnd,
-    Try,
-    error_codes,
-    wire_marker,
-)
+from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from purgatorio.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 logger = get_logger(__name__)
 
@@ -57,17 +54,138 @@ REQUEST_VERSION: Final = 2
 GIVE_UP: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """Errors after which no try can succeed. Any other could be of the moment, even one that no broker should send."""
 
+AskBroker = Callable[[int, ApiKey, int, Any, Callable[[Any, Exception | None], None]], None]
+"""Sends another broker a request, in a version; calls the last argument once, perhaps before it returns: with the
+response, or with None and why there is none (see `purgatorio.broker.server.peers.Peers.send`)."""
 
-class WriteMarkers(Protocol):
-    """Writes markers on this broker (see `purgatorio.broker.txn.marker_writer.MarkerWriter.write`)."""
+WriteMarkers = Callable[[Marker, list[TopicPartition], Written, str], None]
+"""Writes markers on this broker (see `purgatorio.broker.txn.marker_writer.MarkerWriter.write`)."""
 
-    def __call__(self, marker: Marker, partitions: list[TopicPartition], written: Written, *, client: str) -> None:
-        """Call `written` once for each partition; perhaps before this returns."""
-        ...
+
+class TransactionEnd(NamedTuple):
+    """A transaction whose end is decided and replicated; its markers can be written.
+
+    Attributes:
+        transactional_id: names the transaction in logs and on the page.
+        producer_id, producer_epoch: those of the markers, which fence older epochs.
+        coordinator_epoch: the leader epoch of the coordinator's partition.
+        partitions: where markers are still to be written.
+        version: the transaction.version by which leaders check the epoch: 2 if this epoch is newer than the data's.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    coordinator_epoch: int
+    partitions: tuple[TopicPartition, ...]
+    version: int
+
+
+class Ending:
+    """A transaction that is being ended.
+
+    Attributes:
+        marker: what each leader is to write.
+        written, gave_up: the coordinator's, see `MarkerSender.end`.
+        missing: the markers that are not written yet; emptied when the transaction is dropped.
+    """
+
+    __slots__ = ("end", "gave_up", "marker", "missing", "written")
+
+    def __init__(
+        self, end: TransactionEnd, written: Callable[[TopicPartition], None], gave_up: Callable[[ErrorCode], None]
+    ) -> None:
+        self.end = end
+        self.marker = Marker(
+            end.producer_id,
+            end.producer_epoch,
+            EndMarker(end.committed, end.coordinator_epoch),
+            is_bumped=end.version >= BUMPING_VERSION,
+        )
+        self.written = written
+        self.gave_up = gave_up
+        self.missing: dict[TopicPartition, MissingMarker] = {}
+
+
+class MissingMarker:
+    """A marker of one partition.
+
+    Attributes:
+        sent_to: the broker to which it is on its way, or NO_LEADER while it waits for the next try.
+        attempt: grows with each way, so that the result of an earlier one is told from that of the last.
+    """
+
+    __slots__ = ("attempt", "ending", "sent_to", "tp")
+
+    def __init__(self, ending: Ending, tp: TopicPartition) -> None:
+        self.ending = ending
+        self.tp = tp
+        self.sent_to = NO_LEADER
+        self.attempt = 0
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it is still to be written."""
+        return self.ending.missing.get(self.tp) is self
+
+
+Try = tuple[MissingMarker, int]
+"""A marker, with the attempt that was its last when it was sent."""
+
+
+class Retries:
+    """The markers of one partition that wait for its next try.
+
+    Attributes:
+        failures: those in sequence.
+        why: the last one.
+        entry: begins the next try; None if nothing waits.
+    """
+
+    __slots__ = ("entry", "failures", "waiting", "why")
+
+    def __init__(self) -> None:
+        self.waiting: dict[MissingMarker, None] = {}
+        self.failures = 0
+        self.why = ""
+        self.entry: TimerEntry | None = None
+
+    def cancel(self) -> None:
+        """Begin no next try by time."""
+        if self.entry is not None:
+            self.entry.cancel()
+            self.entry = None
+
+
+class Destination:
+    """A leader: markers that are to be sent to it.
+
+    Attributes:
+        requests: those that it has not answered; 0 for this broker.
+        is_paused: whether a timer sends the next ones, for this broker only.
+    """
+
+    __slots__ = ("is_paused", "queue", "requests")
+
+    def __init__(self) -> None:
+        self.queue: deque[Try] = deque()
+        self.requests = 0
+        self.is_paused = False
+
+    def take(self, limit: int) -> dict[Ending, dict[TopicPartition, Try]]:
+        """Take markers by transaction; not those that meanwhile go another way, or are written, or dropped."""
+        taken: dict[Ending, dict[TopicPartition, Try]] = {}
+        while self.queue and limit > 0:
+            missing, attempt = each = self.queue.popleft()
+            if missing.attempt == attempt and missing.is_missing:
+                taken.setdefault(missing.ending, {})[missing.tp] = each
+                limit -= 1
+        return taken
 
 
 class MarkerSender:
-    """Has leaders write the markers of this broker's transactions; implements `EndsTransactions`.
+    """Has leaders write the end markers of this broker's transactions, over failures of any kind.
 
     Args:
         broker_id: this broker, whose own partitions are written without a request.
@@ -90,12 +208,21 @@ class MarkerSender:
         self._ready: dict[int, None] = {}  # destinations with markers that could be sent
         self._is_sending = False
 
-    # --- the coordinator's side (see `EndsTransactions`) ---
+    # --- the coordinator's side ---
 
     def end(
         self, end: TransactionEnd, *, written: Callable[[TopicPartition], None], gave_up: Callable[[ErrorCode], None]
     ) -> None:
-        """Have each partition's leader append the marker; see `EndsTransactions.end`."""
+        """Have each partition's leader append the marker with acks=-1, and retry for ever.
+
+        Partitions that this broker leads may be written before this returns. An earlier end of the same transactional
+        id is dropped.
+
+        Args:
+            written: called once per partition: the marker is committed there, or the topic does not exist any more.
+            gave_up: called at most once, instead of `written` for what is left: a leader knows a newer epoch of the
+                producer or the coordinator (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED).
+        """
         earlier = self._endings.get(end.transactional_id)
         if earlier is not None:
             self._forget(earlier)
@@ -111,7 +238,7 @@ class MarkerSender:
         self._send()
 
     def drop(self, transactional_id: str, coordinator_epoch: int) -> None:
-        """Retry no more; see `EndsTransactions.drop`."""
+        """Retry no more: this broker does not coordinate the transactional id any more. Calls nothing."""
         ending = self._endings.get(transactional_id)
         if ending is not None and ending.end.coordinator_epoch == coordinator_epoch:
             self._forget(ending)
@@ -207,7 +334,7 @@ class MarkerSender:
         for ending, tries in taken.items():
             written = partial(self._written_here, tries)
             try:
-                self._write(ending.marker, list(tries), written, client=ending.end.transactional_id)
+                self._write(ending.marker, list(tries), written, ending.end.transactional_id)
             except Exception:  # a bug; the markers must be tried again all the same
                 logger.exception("markers could not be written", transactional_id=ending.end.transactional_id)
                 for each in tries.values():
@@ -228,7 +355,7 @@ class MarkerSender:
             if not taken:
                 return
             destination.requests += 1
-            request = WriteTxnMarkersRequest(markers=[wire_marker(ending, tries) for ending, tries in taken.items()])
+            request = WriteTxnMarkersRequest(markers=[_wire_marker(ending, tries) for ending, tries in taken.items()])
             done = partial(self._broker_answered, broker_id, destination, taken)
             self._ask(broker_id, ApiKey.WRITE_TXN_MARKERS, REQUEST_VERSION, request, done)
 
@@ -242,7 +369,7 @@ class MarkerSender:
     ) -> None:
         destination.requests -= 1
         self._ready[broker_id] = None
-        codes = dict(error_codes(response))
+        codes = dict(_error_codes(response))
         why = "not answered" if error is None else str(error) or type(error).__name__
         for ending, tries in taken.items():
             for tp, each in tries.items():
@@ -339,6 +466,28 @@ class MarkerSender:
         waiting, retries.waiting = retries.waiting, {}
         for missing in waiting:
             self._route(missing)
+
+
+def _wire_marker(ending: Ending, partitions: dict[TopicPartition, Try]) -> WritableTxnMarker:
+    """Return the marker of a transaction for some of its partitions, as WriteTxnMarkers has it."""
+    topics = by_topic(partitions)
+    return WritableTxnMarker(
+        producer_id=ending.end.producer_id,
+        producer_epoch=ending.end.producer_epoch,
+        transaction_result=ending.end.committed,
+        topics=[WritableTxnMarkerTopic(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
+        coordinator_epoch=ending.end.coordinator_epoch,
+        transaction_version=ending.end.version,
+    )
+
+
+def _error_codes(response: WriteTxnMarkersResponse | None) -> Iterator[tuple[tuple[int, TopicPartition], ErrorCode]]:
+    """Yield the error codes of a response by producer id and partition."""
+    for marker in () if response is None else response.markers:
+        for topic in marker.topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
+                yield (marker.producer_id, tp), ErrorCode.known(partition.error_code)
 
 
 def _call(callback: Callable[[Any], None], argument: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from purgatorio.broker.coordinator.interfaces import EndOffsets
+from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.log.errors import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
@@ -19,6 +19,9 @@ from purgatorio.protocol.errors import ErrorCode
 
 Written = Callable[[TopicPartition, ErrorCode], None]
 """Receives the result for one partition."""
+
+EndOffsets = Callable[[TopicPartition, int, int, EndMarker, Committed], None]
+"""Appends a producer's marker to a partition of ``__consumer_offsets``, and applies it: see `TxnOffsetManager.end`."""
 
 
 class Marker(NamedTuple):
@@ -57,7 +60,7 @@ class MarkerWriter:
         self._end_offsets = end_offsets
         self._timeout_ms = timeout_ms
 
-    def write(self, marker: Marker, partitions: Sequence[TopicPartition], written: Written, *, client: str) -> None:
+    def write(self, marker: Marker, partitions: Sequence[TopicPartition], written: Written, client: str) -> None:
         """Append a marker to each partition, also to those without an open transaction of the producer.
 
         Args:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
-from purgatorio.broker.coordinator.interfaces import AskBroker
-from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.txn.marker_sender import AskBroker
+from purgatorio.broker.txn.partitions import TransactionPartitions, Verified
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -58,36 +59,6 @@ _ON_THE_WAY: Final = frozenset(
         ErrorCode.OPERATION_NOT_ATTEMPTED,  # because of another partition of the request
     }
 )
-
-
-Verified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
-"""Receives an error code for each partition of a verification; called once."""
-
-
-class AddsPartitions(Protocol):
-    """The coordinator's part in a verification, as in one transaction of AddPartitionsToTxn 4 and 5."""
-
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: Sequence[TopicPartition],
-        *,
-        verify_only: bool,
-        done: Verified,
-    ) -> None:
-        """Call `done` once, with the coordinator's own error codes; perhaps before this returns.
-
-        A verification is answered at once; partitions are added when a transition ends that has just begun.
-
-        Args:
-            verify_only: check that the partitions are in the transaction; else add those that are not.
-            done: gets a code for each partition: NONE, TRANSACTION_ABORTABLE for one that is not in the transaction,
-                or what is wrong with the transaction or the coordinator (NOT_COORDINATOR, CONCURRENT_TRANSACTIONS ...)
-                for all of them.
-        """
-        ...
 
 
 class _Verification:
@@ -141,7 +112,7 @@ class PartitionVerifier:
         broker_id: int,
         *,
         image: Callable[[], ClusterImage],
-        coordinator: AddsPartitions,
+        coordinator: TransactionPartitions,
         ask: AskBroker,
         timer: Timer,
     ) -> None:
@@ -179,7 +150,7 @@ class PartitionVerifier:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             verify_only=not add,
-            topics=_wire_topics(partitions),
+            topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in by_topic(partitions).items()],
         )
         self._waiting += 1
         self._route(_Verification(transaction, partitions, done))
@@ -290,13 +261,6 @@ def _told(code: ErrorCode) -> ErrorCode:
     if code in _ON_THE_WAY:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
-
-
-def _wire_topics(partitions: Sequence[TopicPartition]) -> list[AddPartitionsToTxnTopic]:
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return [AddPartitionsToTxnTopic(name=name, partitions=indexes) for name, indexes in topics.items()]
 
 
 def _results(response: AddPartitionsToTxnResponse | None) -> dict[str, dict[TopicPartition, ErrorCode]]:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.missing_marker import BUMPING_VERSION
-from purgatorio.broker.txn.partition_verifier import Verified
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transitions import Transitions
+from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
 
+Verified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
+"""Receives an error code for each partition of a verification; called once."""
+
 
 class TransactionPartitions:
-    """Adds partitions to the transactions of one broker's shards, and tells which ones are in.
-
-    It implements `AddsPartitions`.
-    """
+    """Adds partitions to the transactions of one broker's shards, and tells which ones are in."""
 
     def __init__(self, services: TransactionServices, transitions: Transitions, requests: TransactionRequests) -> None:
         self._services = services
@@ -75,7 +74,16 @@ class TransactionPartitions:
         verify_only: bool,
         done: Verified,
     ) -> None:
-        """Verify or add partitions for a leader; see `AddsPartitions.add_partitions`."""
+        """Verify or add partitions for a leader, as one transaction of AddPartitionsToTxn 4 and 5.
+
+        A verification is answered at once; partitions are added when a transition ends that has just begun.
+
+        Args:
+            verify_only: check that the partitions are in the transaction; else add those that are not.
+            done: called once, perhaps before this returns, with a code for each partition: NONE, TRANSACTION_ABORTABLE
+                for one that is not in the transaction, or what is wrong with the transaction or the coordinator
+                (NOT_COORDINATOR, CONCURRENT_TRANSACTIONS ...) for all of them.
+        """
         producer = Producer(producer_id, producer_epoch)
 
         def refuse(error_code: ErrorCode) -> None:

@@ -1,4 +1,5 @@
-"""InitProducerId with a transactional id: a producer begins, and fences those before it (KIP-98, KIP-360)."""
+"""What producers of transactional ids ask: InitProducerId, by which one begins and fences those before it (KIP-98,
+KIP-360); and EndTxn, by which it commits or aborts (KIP-98; with an epoch of its own for each: KIP-890)."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
+from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle
+from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.values import LAST_EPOCH, NO_EPOCH, NO_ID, TransactionValue
@@ -33,13 +35,46 @@ ProducerDone = Callable[[ErrorCode, Producer], None]
 """Receives the producer's identity, or an error code and `NO_PRODUCER`; called once."""
 
 
+class _Attempt(NamedTuple):
+    """An InitProducerId or EndTxn request."""
+
+    transactional_id: str
+    producer: Producer
+    done: ProducerDone
+    client: str
+
+    def refuse(self, error_code: ErrorCode) -> None:
+        """Answer with an error."""
+        self.done(error_code, NO_PRODUCER)
+
+    def when_committed(self, value: TransactionValue) -> Committed:
+        """Return what answers with the identity of the next transaction, or with an error."""
+        return lambda error_code: self.done(error_code, NO_PRODUCER if error_code else Producer(*value.next_identity))
+
+
 class Producers:
-    """Gives producers of transactional ids their producer id and epoch."""
+    """Gives producers of transactional ids their producer id and epoch, and ends their transactions as they want."""
 
     def __init__(self, services: TransactionServices, completion: Completion, requests: TransactionRequests) -> None:
         self._services = services
         self._completion = completion
         self._requests = requests
+
+    def _run(self, attempt: _Attempt, judge: Callable[[], None]) -> None:
+        self._requests.run(Request(attempt.transactional_id, judge, attempt.refuse, client=attempt.client))
+
+    def _run_with_id(self, attempt: _Attempt, judge: Callable[[int], None]) -> None:
+        """Judge a request again that needs a new producer id: much may have happened meanwhile."""
+
+        def given(producer_id: int | None) -> None:
+            if producer_id is None:
+                attempt.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            else:
+                self._run(attempt, partial(judge, producer_id))
+
+        self._services.producer_ids.next(given)
+
+    # --- InitProducerId ---
 
     def init(
         self, transactional_id: str, timeout_ms: int, known: Producer, done: ProducerDone, *, client: str = ""
@@ -60,13 +95,10 @@ class Producers:
         elif not 1 <= timeout_ms <= self._services.config.max_timeout_ms:
             done(ErrorCode.INVALID_TRANSACTION_TIMEOUT, NO_PRODUCER)
         else:
-            self._run(_Attempt(transactional_id, timeout_ms, known, done, client))
+            attempt = _Attempt(transactional_id, known, done, client)
+            self._run(attempt, partial(self._judge_init, attempt, timeout_ms))
 
-    def _run(self, attempt: _Attempt, new_id: int = NO_ID) -> None:
-        judge = partial(self._judge, attempt, new_id)
-        self._requests.run(Request(attempt.transactional_id, judge, attempt.refuse, client=attempt.client))
-
-    def _judge(self, attempt: _Attempt, new_id: int) -> None:
+    def _judge_init(self, attempt: _Attempt, timeout_ms: int, new_id: int = NO_ID) -> None:
         """Give the producer an identity, or abort the transaction that is in its way.
 
         Raises:
@@ -81,22 +113,22 @@ class Producers:
         else:
             check_idle(transaction)
             value = transaction.value
-            _check_known(value, attempt.known)
+            _check_known(value, attempt.producer)
             if value.state is TransactionState.ONGOING:
-                self._fence(shard, transaction, attempt)
+                self._fence(shard, transaction, attempt, timeout_ms)
                 return
-        self._give(shard, transaction, value, attempt, new_id)
+        self._give(shard, transaction, value, attempt, timeout_ms, new_id)
 
-    def _fence(self, shard: TransactionShard, transaction: Transaction, attempt: _Attempt) -> None:
+    def _fence(self, shard: TransactionShard, transaction: Transaction, attempt: _Attempt, timeout_ms: int) -> None:
         """Abort the open transaction, then judge the request again: it waits as those that find the abort under way."""
 
         def decided(error_code: ErrorCode) -> None:
             if error_code:
                 attempt.refuse(error_code)
             else:
-                self._run(attempt)
+                self._run(attempt, partial(self._judge_init, attempt, timeout_ms))
 
-        keeps_last = attempt.known != NO_PRODUCER
+        keeps_last = attempt.producer != NO_PRODUCER
         self._completion.fence(shard, transaction, decided, keeps_last=keeps_last, client=attempt.client)
 
     def _give(
@@ -105,10 +137,11 @@ class Producers:
         transaction: Transaction | None,
         value: TransactionValue,
         attempt: _Attempt,
+        timeout_ms: int,
         new_id: int,
     ) -> None:
         """Give the producer the next epoch, or a new producer id; once more the last ones, if the answer was lost."""
-        known_epoch = attempt.known.producer_epoch
+        known_epoch = attempt.producer.producer_epoch
         now_ms = self._services.clock.wall_ms()
         is_repeated = (
             known_epoch not in (NO_EPOCH, value.producer_epoch)
@@ -116,43 +149,87 @@ class Producers:
             and value.producer_epoch <= LAST_EPOCH
         )
         if is_repeated:
-            value = value.repeated(attempt.timeout_ms, now_ms)
+            value = value.repeated(timeout_ms, now_ms)
         elif (value.is_new or value.is_exhausted) and new_id == NO_ID:
-            self._services.producer_ids.next(partial(self._give_new_id, attempt))
+            self._run_with_id(attempt, partial(self._judge_init, attempt, timeout_ms))
             return
         else:
             new_id = new_id if value.is_new or value.is_exhausted else NO_ID
-            keeps_last = known_epoch != NO_EPOCH
-            value = value.initialised(attempt.timeout_ms, now_ms, new_id=new_id, keeps_last=keeps_last)
+            value = value.initialised(timeout_ms, now_ms, new_id=new_id, keeps_last=known_epoch != NO_EPOCH)
         if transaction is None:
             transaction = Transaction(attempt.transactional_id, TransactionValue())
             shard.transactions[attempt.transactional_id] = transaction
+        self._start(shard, transaction, value, attempt)
 
-        def committed(error_code: ErrorCode) -> None:
-            attempt.done(error_code, NO_PRODUCER if error_code else Producer(*value.next_identity))
+    def _start(
+        self, shard: TransactionShard, transaction: Transaction, value: TransactionValue, attempt: _Attempt
+    ) -> None:
+        self._completion.transitions.start(
+            shard, transaction, value, attempt.when_committed(value), client=attempt.client
+        )
 
-        self._completion.transitions.start(shard, transaction, value, committed, client=attempt.client)
+    # --- EndTxn ---
 
-    def _give_new_id(self, attempt: _Attempt, producer_id: int | None) -> None:
-        """Judge a request again that needed a producer id: much may have happened meanwhile."""
-        if producer_id is None:
-            attempt.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    def end(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        commit: bool,
+        done: ProducerDone,
+        *,
+        bumps: bool,
+        client: str = "",
+    ) -> None:
+        """Commit or abort the open transaction.
+
+        Args:
+            done: called when the result is decided and replicated, with the identity for the next transaction. Markers
+                are written afterwards.
+            bumps: whether the producer goes on with the next epoch (transaction.version 2).
+        """
+        attempt = _Attempt(transactional_id, producer, done, client)
+        self._run(attempt, partial(self._judge_bumping_end if bumps else self._judge_end, attempt, commit))
+
+    def _judge_end(self, attempt: _Attempt, commit: bool) -> None:
+        """Decide the result, or confirm the one that is decided.
+
+        Raises:
+            CoordinatorError: the request is refused.
+        """
+        shard, transaction = self._requests.find(attempt.transactional_id)
+        value = transaction.value
+        check_producer(transaction, *attempt.producer)
+        check_idle(transaction)
+        if value.state is TransactionState.ONGOING:
+            self._start(shard, transaction, value.ended(commit, self._services.clock.wall_ms()), attempt)
+        elif value.state is TransactionState.EMPTY:
+            raise _wrong_state(value)
         else:
-            self._run(attempt, producer_id)
+            _confirm(value, attempt, commit)
 
+    def _judge_bumping_end(self, attempt: _Attempt, commit: bool, next_id: int = NO_ID) -> None:
+        """As `_judge_end`, for a producer whose epoch is bumped by each end, and that may not know whether it was.
 
-class _Attempt(NamedTuple):
-    """An InitProducerId request."""
-
-    transactional_id: str
-    timeout_ms: int
-    known: Producer
-    done: ProducerDone
-    client: str
-
-    def refuse(self, error_code: ErrorCode) -> None:
-        """Answer with an error."""
-        self.done(error_code, NO_PRODUCER)
+        Raises:
+            CoordinatorError: the request is refused.
+        """
+        shard, transaction = self._requests.find(attempt.transactional_id)
+        check_idle(transaction)
+        value = transaction.value
+        if _is_retry(value, attempt.producer):
+            _confirm(value, attempt, commit)
+            return
+        check_producer(transaction, *attempt.producer)
+        if value.is_idle and commit:
+            raise _wrong_state(value)
+        if value.is_exhausted and next_id == NO_ID:
+            self._run_with_id(attempt, partial(self._judge_bumping_end, attempt, commit))
+            return
+        next_id = next_id if value.is_exhausted else NO_ID
+        now_ms = self._services.clock.wall_ms()
+        if value.is_idle:  # a producer may abort what the coordinator has not heard of
+            value = value._replace(partitions={}, started_ms=now_ms)
+        self._start(shard, transaction, value.ended_with_bump(commit, now_ms, next_id), attempt)
 
 
 def _check_known(value: TransactionValue, known: Producer) -> None:
@@ -172,3 +249,30 @@ def _check_known(value: TransactionValue, known: Producer) -> None:
     if is_last and (is_same_id or (known.producer_id == value.previous_id and known.producer_epoch >= LAST_EPOCH)):
         return
     raise CoordinatorError(ErrorCode.PRODUCER_FENCED, "the producer was fenced by another one")
+
+
+def _confirm(value: TransactionValue, attempt: _Attempt, commit: bool) -> None:
+    """Answer a request whose transaction is complete.
+
+    Raises:
+        CoordinatorError: INVALID_TXN_STATE if it ended with the other result.
+    """
+    if value.is_commit != commit:
+        raise _wrong_state(value)
+    attempt.when_committed(value)(ErrorCode.NONE)
+
+
+def _is_retry(value: TransactionValue, producer: Producer) -> bool:
+    """Return whether a producer ends the transaction again that is complete, and that bumped its epoch.
+
+    An epoch that no producer gets is not confirmed: the producer was fenced when epochs ran out.
+    """
+    if value.state in (TransactionState.EMPTY, TransactionState.ONGOING):
+        return False
+    if value.producer_epoch == 0:
+        return producer == (value.previous_id, LAST_EPOCH)
+    return producer == (value.producer_id, value.producer_epoch - 1) and value.producer_epoch <= LAST_EPOCH
+
+
+def _wrong_state(value: TransactionValue) -> CoordinatorError:
+    return CoordinatorError(ErrorCode.INVALID_TXN_STATE, f"the transaction is in state {value.state.state_name}")

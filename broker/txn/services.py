@@ -11,7 +11,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TransactionConfig
-from purgatorio.broker.txn.missing_marker import EndsTransactions
+from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.producer_ids import ProducerIds
 
 
@@ -31,6 +31,6 @@ class TransactionServices:
     timer: Timer
     image: Callable[[], ClusterImage]
     producer_ids: ProducerIds
-    ends: EndsTransactions
+    ends: MarkerSender
     purgatory: Purgatory[Any]
     timeout_purgatory: Purgatory[Any]

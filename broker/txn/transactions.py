@@ -13,7 +13,6 @@ from purgatorio.broker.txn.coordinator import TransactionCoordinator, Transactio
 from purgatorio.broker.txn.partitions import TransactionPartitions
 from purgatorio.broker.txn.producers import Producers
 from purgatorio.broker.txn.requests import TransactionRequests
-from purgatorio.broker.txn.results import TransactionResults
 from purgatorio.broker.txn.services import TransactionServices
 
 
@@ -23,9 +22,8 @@ class Transactions:
     Attributes:
         producer_ids: allocates producer ids, also for producers without a transactional id.
         coordinator: the transactional ids that this broker coordinates.
-        producers: InitProducerId.
+        producers: InitProducerId and EndTxn.
         partitions: AddPartitionsToTxn and AddOffsetsToTxn.
-        results: EndTxn.
         purgatory: the requests that wait for transitions.
         timeout_purgatory: the open transactions.
     """
@@ -45,7 +43,6 @@ class Transactions:
         requests = TransactionRequests(services, self.completion, self.coordinator.shard_of)
         self.producers = Producers(services, self.completion, requests)
         self.partitions = TransactionPartitions(services, self.completion.transitions, requests)
-        self.results = TransactionResults(services, self.completion.transitions, requests)
         self._expiry = TransactionExpiry(services, replicas, self.coordinator, self.completion.transitions)
 
     @property

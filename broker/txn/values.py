@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
-from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.missing_marker import BUMPING_VERSION
+from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.protocol.transaction_state import (
     TransactionLogValue,
     TransactionPartitions,
@@ -28,6 +27,8 @@ NO_TIME: Final = -1
 """The start of a transaction that has not begun."""
 LAST_EPOCH: Final = 32_766
 """The last epoch that a producer gets; the one above only fences it (KAFKA-18660). A new producer id follows."""
+BUMPING_VERSION: Final = 2
+"""The first transaction.version in which each end of a transaction raises the producer's epoch (KIP-890)."""
 
 _STATES: Final = TransactionState
 _IDLE: Final = frozenset({_STATES.EMPTY, _STATES.COMPLETE_COMMIT, _STATES.COMPLETE_ABORT})
@@ -215,9 +216,6 @@ def encode_record(transactional_id: str, value: TransactionValue) -> NewRecord:
     Raises:
         EncodeError: the id is longer than 32767 bytes.
     """
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in value.partitions:
-        by_topic.setdefault(topic, []).append(partition)
     logged = TransactionLogValue(
         producer_id=value.producer_id,
         previous_producer_id=value.previous_id,
@@ -227,7 +225,9 @@ def encode_record(transactional_id: str, value: TransactionValue) -> NewRecord:
         transaction_status=value.state,
         transaction_partitions=None
         if value.state is _STATES.EMPTY
-        else [TransactionPartitions(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()],
+        else [
+            TransactionPartitions(topic=topic, partition_ids=ids) for topic, ids in by_topic(value.partitions).items()
+        ],
         transaction_last_update_timestamp_ms=value.updated_ms,
         transaction_start_timestamp_ms=value.started_ms,
         client_transaction_version=value.version,

@@ -110,8 +110,8 @@ def _has_decided(coordinator: TransactionCoordinator, shard: TransactionShard) -
     return any(transaction.value.is_decided for transaction in shard.transactions.values())
 
 
-def _has_identity(producers: Producers, shard: Any, transaction: Any, value: Any, attempt: Any, new_id: int) -> bool:
-    return bool(attempt.known != NO_PRODUCER)
+def _has_identity(producers: Producers, shard: Any, transaction: Any, value: Any, attempt: Any, *_: int) -> bool:
+    return bool(attempt.producer != NO_PRODUCER)
 
 
 def _are_loaded(manager: OffsetManager, group_id: str, *_: Any, **__: Any) -> bool:

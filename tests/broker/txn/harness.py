@@ -14,7 +14,7 @@ from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.txn.config import TransactionConfig
-from purgatorio.broker.txn.missing_marker import TransactionEnd
+from purgatorio.broker.txn.marker_sender import TransactionEnd
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction
@@ -161,7 +161,7 @@ class TransactionHarness(Harness):
             timer=timers[2],
             image=lambda: self.image,
             producer_ids=self.ids,  # type: ignore[arg-type]  # a fake
-            ends=self.ends,
+            ends=self.ends,  # type: ignore[arg-type]  # a fake
             purgatory=self.purgatory,
             timeout_purgatory=self.timeouts,
         )
@@ -225,7 +225,7 @@ class TransactionHarness(Harness):
 
     def end(self, producer: Producer, commit: bool = True, *, bumps: bool = False, transactional_id: str = ID) -> Asked:
         asked = Asked()
-        self.transactions.results.end(
+        self.transactions.producers.end(
             transactional_id, producer, commit, lambda *answer: asked.answers.append(answer), bumps=bumps
         )
         return asked

@@ -10,11 +10,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.time.clock import ManualClock
-from purgatorio.broker.txn.marker_sender import (
-    MarkerSender,
-)
+from purgatorio.broker.txn.marker_sender import MarkerSender, TransactionEnd
 from purgatorio.broker.txn.marker_writer import Marker, Written
-from purgatorio.broker.txn.missing_marker import EndsTransactions, TransactionEnd
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.write_txn_markers import (
@@ -126,7 +123,7 @@ class World:
         assert api_key == ApiKey.WRITE_TXN_MARKERS
         self.asked.append(Asked(broker_id, version, message, done))
 
-    def _write(self, marker: Marker, partitions: list[TopicPartition], written: Written, *, client: str) -> None:
+    def _write(self, marker: Marker, partitions: list[TopicPartition], written: Written, client: str) -> None:
         if self.raises is not None:
             raise self.raises
         self.here.append(Here(marker, partitions, written, client))
@@ -163,8 +160,3 @@ class World:
     def only(self) -> Asked:
         (asked,) = self.take()
         return asked
-
-
-def ends_transactions(sender: MarkerSender) -> EndsTransactions:
-    """The types agree."""
-    return sender

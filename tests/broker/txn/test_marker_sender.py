@@ -13,9 +13,9 @@ from purgatorio.broker.txn.marker_sender import (
     MAX_REQUESTS,
     MAX_RETRY_MS,
     WARN_AT_FAILURE,
+    TransactionEnd,
 )
 from purgatorio.broker.txn.marker_writer import Marker
-from purgatorio.broker.txn.missing_marker import TransactionEnd
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.write_txn_markers import (

@@ -8,8 +8,7 @@ import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.txn.marker_sender import MAX_MARKERS_PER_REQUEST, MAX_REQUESTS, MAX_RETRY_MS
-from purgatorio.broker.txn.missing_marker import TransactionEnd
+from purgatorio.broker.txn.marker_sender import MAX_MARKERS_PER_REQUEST, MAX_REQUESTS, MAX_RETRY_MS, TransactionEnd
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.txn.marker_world import HERE, Asked, Here, World, topic
 from tests.histories import seeds

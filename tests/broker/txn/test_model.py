@@ -109,7 +109,7 @@ class History:
 
         asked = self.ask(ended)
         done = lambda *answer: asked.answers.append(answer)  # noqa: E731  (short)
-        self.broker.transactions.results.end(ID, producer, commit, done, bumps=bumps)
+        self.broker.transactions.producers.end(ID, producer, commit, done, bumps=bumps)
 
     def verify(self) -> None:
         """Verification reads what is committed, even while this broker's next record is on its way."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator.interfaces import VerifyPartitions
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Timer
+from purgatorio.broker.replica.producing.verification import VerifyPartitions
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.txn import partition_verifier
 from purgatorio.broker.txn.partition_verifier import (
@@ -21,8 +21,8 @@ from purgatorio.broker.txn.partition_verifier import (
     MAX_TRANSACTIONS_PER_REQUEST,
     RETRY_MS,
     PartitionVerifier,
-    Verified,
 )
+from purgatorio.broker.txn.partitions import Verified
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
@@ -113,7 +113,11 @@ class World:
         self.raises: Exception | None = None
         self.refuses: Exception | None = None
         self.verifier = PartitionVerifier(
-            HERE, image=lambda: self.image, coordinator=self, ask=self._ask, timer=self.timer
+            HERE,
+            image=lambda: self.image,
+            coordinator=self,  # type: ignore[arg-type]  # a fake
+            ask=self._ask,
+            timer=self.timer,
         )
 
     def elect(self, *brokers: int) -> None:
