@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
+from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metrics.family import counter, gauge
+from purgatorio.broker.metrics.family import BrokerView, Tables, counter, families, gauge
 from purgatorio.broker.metrics.replicas import STEP, Steps
-from purgatorio.broker.metrics.views import BrokerView
 from purgatorio.broker.txn.overview import TransactionNumbers
 
 MAX_GROUPS: Final = 500
@@ -30,6 +31,31 @@ _STATES: Final = (
 )
 
 
+_GROUPS_IN: Final[Tables[Counter[str]]] = {
+    "kafka_coordinator_group_groupmetadatamanager_numgroups": (
+        (gauge, "", "Groups that this broker coordinates.", Counter.total),
+        *((gauge, state.lower(), f"Groups in the state {state}.", itemgetter(state)) for state in _STATES),
+    )
+}
+_GROUPS: Final[Tables[Groups]] = {
+    "kafka_coordinator_group_groupmetadatamanager_": (
+        (gauge, "numoffsets", "Committed offsets of these groups.", lambda g: g.offset_count),
+    ),
+    "kafka_server_group_coordinator_metrics_": (
+        (counter, "offset_commit", "Offsets that groups have committed.", lambda g: g.commit_count),
+        (counter, "offset_expiration", "Committed offsets that expired.", lambda g: g.expiration_count),
+    ),
+    "purgatorio_transactional_": (
+        (
+            gauge,
+            "offsets",
+            "Offsets of groups that open transactions have written.",
+            lambda g: g.transactional_offset_count,
+        ),
+    ),
+}
+
+
 def group_steps(brokers: Sequence[BrokerView], *, per_partition: bool) -> Steps:
     """Yield the families about groups, once each, and None between steps of bounded work.
 
@@ -44,27 +70,9 @@ def group_steps(brokers: Sequence[BrokerView], *, per_partition: bool) -> Steps:
             if nth % STEP == 0:
                 yield None
         states.append(counted)
-    yield from _counts(brokers, states)
+    yield from families(_GROUPS, [(broker, broker.groups) for broker in brokers])
+    yield from families(_GROUPS_IN, list(zip(brokers, states, strict=True)))
     yield from _lag_steps(brokers, per_partition)
-
-
-def _counts(brokers: Sequence[BrokerView], states: Sequence[Counter[str]]) -> Iterator[Metric]:
-    prefix = "kafka_coordinator_group_groupmetadatamanager"
-    groups = gauge(f"{prefix}_numgroups", "Groups that this broker coordinates.")
-    offsets = gauge(f"{prefix}_numoffsets", "Committed offsets of these groups.")
-    commits = counter("kafka_server_group_coordinator_metrics_offset_commit", "Offsets that groups have committed.")
-    expired = counter("kafka_server_group_coordinator_metrics_offset_expiration", "Committed offsets that expired.")
-    for broker, counted in zip(brokers, states, strict=True):
-        groups.add(broker, counted.total())
-        offsets.add(broker, broker.groups.offset_count)
-        commits.add(broker, broker.groups.commit_count)
-        expired.add(broker, broker.groups.expiration_count)
-    yield from (groups.metric, offsets.metric, commits.metric, expired.metric)
-    for state in _STATES:
-        family = gauge(f"{prefix}_numgroups{state.lower()}", f"Groups in the state {state}.")
-        for broker, counted in zip(brokers, states, strict=True):
-            family.add(broker, counted[state])
-        yield family.metric
 
 
 def _lag_steps(brokers: Sequence[BrokerView], per_partition: bool) -> Steps:
@@ -96,45 +104,42 @@ def _high_watermark(brokers: Sequence[BrokerView], tp: TopicPartition) -> int | 
     return max((replica.high_watermark for replica in replicas if replica is not None), default=None)
 
 
-_Rows = Sequence[tuple[str, str, Callable[[TransactionNumbers], int]]]
-
-_GAUGES: Final[_Rows] = (
-    ("purgatorio_transactional_ids", "Transactional ids that this broker coordinates.", lambda n: n.ids),
-    ("purgatorio_transactions_open", "Open transactions, without those that are being ended.", lambda n: n.open),
-    (
-        "purgatorio_transaction_markers_missing",
-        "End markers that leaders are still to write, of transactions whose result is decided.",
-        lambda n: n.missing_markers,
+_TRANSACTIONS: Final[Tables[TransactionNumbers]] = {
+    "purgatorio_transactional_": (
+        (gauge, "ids", "Transactional ids that this broker coordinates.", lambda n: n.ids),
+        (counter, "ids_expired", "Transactional ids that were not used for long.", lambda n: n.expired),
     ),
-)
-_COUNTERS: Final[_Rows] = (
-    ("purgatorio_transactions_committed", "Transactions that got all their commit markers.", lambda n: n.committed),
-    ("purgatorio_transactions_aborted", "Transactions that got all their abort markers.", lambda n: n.aborted),
-    ("purgatorio_transactions_timed_out", "Transactions aborted at their deadline.", lambda n: n.timed_out),
-    ("purgatorio_transactional_ids_expired", "Transactional ids that were not used for long.", lambda n: n.expired),
-    (
-        "purgatorio_transaction_verifications",
-        "Questions of this broker's partitions whether a transaction includes them.",
-        lambda n: n.verifications,
+    "purgatorio_transactions_": (
+        (gauge, "open", "Open transactions, without those that are being ended.", lambda n: n.open),
+        (counter, "committed", "Transactions that got all their commit markers.", lambda n: n.committed),
+        (counter, "aborted", "Transactions that got all their abort markers.", lambda n: n.aborted),
+        (counter, "timed_out", "Transactions aborted at their deadline.", lambda n: n.timed_out),
     ),
-    (
-        "kafka_server_addpartitionstotxnmanager_verificationfailurerate",
-        "Such questions that were answered with an error.",
-        lambda n: n.failed_verifications,
+    "purgatorio_transaction_": (
+        (
+            gauge,
+            "markers_missing",
+            "End markers that leaders are still to write, of transactions whose result is decided.",
+            lambda n: n.missing_markers,
+        ),
+        (
+            counter,
+            "verifications",
+            "Questions of this broker's partitions whether a transaction includes them.",
+            lambda n: n.verifications,
+        ),
     ),
-)
+    "kafka_server_addpartitionstotxnmanager_": (
+        (
+            counter,
+            "verificationfailurerate",
+            "Such questions that were answered with an error.",
+            lambda n: n.failed_verifications,
+        ),
+    ),
+}
 
 
 def transactions(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     """Yield the families about transactions."""
-    numbers = [broker.coordinators.transaction_numbers for broker in brokers]
-    for make, rows in ((gauge, _GAUGES), (counter, _COUNTERS)):
-        for name, doc, read in rows:
-            family = make(name, doc)
-            for broker, counted in zip(brokers, numbers, strict=True):
-                family.add(broker, read(counted))
-            yield family.metric
-    offsets = gauge("purgatorio_transactional_offsets", "Offsets of groups that open transactions have written.")
-    for broker in brokers:
-        offsets.add(broker, broker.groups.transactional_offset_count)
-    yield offsets.metric
+    return families(_TRANSACTIONS, [(broker, broker.coordinators.transaction_numbers) for broker in brokers])

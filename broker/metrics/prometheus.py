@@ -15,23 +15,22 @@ from itertools import accumulate, islice
 from typing import Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
-from prometheus_client.metrics_core import HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from purgatorio.broker.layers.faults import Faults
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.metrics.access import refusals
 from purgatorio.broker.metrics.coordinators import group_steps, transactions
 from purgatorio.broker.metrics.counters import (
     LATENCY_BUCKETS_MS,
     OTHER_REQUESTS,
-    BrokerMetrics,
     RequestStats,
     TopicStats,
 )
-from purgatorio.broker.metrics.family import api_name, counter, gauge
+from purgatorio.broker.metrics.family import BrokerView, Tables, api_name, counter, families, gauge
+from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
 from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
-from purgatorio.broker.metrics.views import BrokerView
 
 
 class BrokerCollector(Collector):
@@ -118,9 +117,8 @@ _TOPIC_COUNTERS: Sequence[tuple[str, str, Callable[[TopicStats], int]]] = (
 
 
 def _topics(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
-    prefix = "kafka_server_brokertopicmetrics"
     for name, doc, read in _TOPIC_COUNTERS:
-        family = counter(f"{prefix}_{name}", doc, "topic")
+        family = counter(f"kafka_server_brokertopicmetrics_{name}", doc, "topic")
         for broker in brokers:
             topics = iter(broker.metrics.topics.items())
             for topic, stats in islice(topics, MAX_TOPICS):
@@ -129,13 +127,6 @@ def _topics(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
             if others:
                 family.add(broker, sum(others), OTHER_TOPICS)
         yield family.metric
-    replicated_in = counter(f"{prefix}_replicationbytesin", "Bytes that this broker replicated from leaders.")
-    replicated_out = counter(f"{prefix}_replicationbytesout", "Bytes that followers replicated from this broker.")
-    for broker in brokers:
-        replicated_in.add(broker, broker.metrics.replication_bytes_in)
-        replicated_out.add(broker, broker.metrics.replication_bytes_out)
-    yield replicated_in.metric
-    yield replicated_out.metric
 
 
 def _requests(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
@@ -161,100 +152,134 @@ def _requests(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
     yield times
 
 
-_CONNECTION_GAUGES: Sequence[tuple[str, str, Callable[[BrokerView], int]]] = (
-    ("kafka_server_socket_server_metrics_connection_count", "Open connections.", lambda b: b.metrics.connections),
-    (
-        "kafka_network_socketserver_memorypoolused",
-        "Request bytes being received or worked on.",
-        lambda b: b.request_memory_used_bytes,
-    ),
-)
-_CONNECTION_COUNTERS: Sequence[tuple[str, str, Callable[[BrokerMetrics], int]]] = (
-    ("connection_creation", "Connections accepted.", lambda m: m.connections_opened),
-    ("connection_close", "Connections closed.", lambda m: m.connections_closed),
-    ("incoming_byte", "Bytes received.", lambda m: m.socket_bytes_in),
-    ("outgoing_byte", "Bytes sent.", lambda m: m.socket_bytes_out),
-)
-
-
-def _connections(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
-    for name, doc, read_gauge in _CONNECTION_GAUGES:
-        family = gauge(name, doc)
-        for broker in brokers:
-            family.add(broker, read_gauge(broker))
-        yield family.metric
-    for name, doc, read_counter in _CONNECTION_COUNTERS:
-        family = counter(f"kafka_server_socket_server_metrics_{name}", doc)
-        for broker in brokers:
-            family.add(broker, read_counter(broker.metrics))
-        yield family.metric
-    refusals = counter("purgatorio_refusals", "Connections and requests refused, by reason.", "reason")
+def _refusals(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    refused = counter("purgatorio_refusals", "Connections and requests refused, by reason.", "reason")
     for broker in brokers:
         for reason, count in broker.metrics.refusals.items():
-            refusals.add(broker, count, str(reason))
-    yield refusals.metric
+            refused.add(broker, count, str(reason))
+    yield refused.metric
 
 
-def _log_memory(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
-    prefix = "purgatorio_log_memory"
-    used = gauge(f"{prefix}_used_bytes", "Memory of all logs; log.memory.bytes bounds it.")
-    uncommitted = gauge(f"{prefix}_uncommitted_bytes", "Memory of the records that are not committed yet.", "role")
-    evicted = counter(f"{prefix}_evicted_bytes", "Memory of the committed records that were deleted at the cap.")
+def _denials(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    """Yield how often an operation on a resource was refused by ACLs; nothing without an authorizer."""
+    denied = counter(
+        "purgatorio_acl_denied", "Operations on resources that ACLs refused.", "request", "operation", "resource"
+    )
+    authorized = [(broker, broker.access) for broker in brokers if broker.access is not None]
+    for broker, access in authorized:
+        for (key, operation, kind), count in access.audit.denied.items():
+            denied.add(broker, count, api_name(key), operation.name, kind.name)
+    if authorized:
+        yield denied.metric
+
+
+def _uncommitted_memory(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    name = "purgatorio_log_memory_uncommitted_bytes"
+    uncommitted = gauge(name, "Memory of the records that are not committed yet.", "role")
     for broker in brokers:
-        memory = broker.log_memory
-        used.add(broker, memory.used_bytes)
-        uncommitted.add(broker, memory.led.used_bytes, "leader")
-        uncommitted.add(broker, memory.followed.used_bytes, "follower")
-        evicted.add(broker, memory.evicted_bytes)
-    yield from (used.metric, uncommitted.metric, evicted.metric)
+        uncommitted.add(broker, broker.log_memory.led.used_bytes, "leader")
+        uncommitted.add(broker, broker.log_memory.followed.used_bytes, "follower")
+    yield uncommitted.metric
 
 
-def _fetch_sessions(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
-    prefix = "kafka_server_fetchsessioncache"
-    count = gauge(f"{prefix}_numincrementalfetchsessions", "Fetch sessions of followers and consumers.")
-    cached = gauge(f"{prefix}_numincrementalfetchpartitionscached", "Partitions of all fetch sessions.")
-    evicted = counter(f"{prefix}_incrementalfetchsessionevictions", "Fetch sessions that made room for others.")
-    for broker in brokers:
-        count.add(broker, len(broker.fetch_sessions))
-        cached.add(broker, broker.fetch_sessions.partition_count)
-        evicted.add(broker, broker.fetch_sessions.evictions)
-    yield from (count.metric, cached.metric, evicted.metric)
-
-
-def _recorder(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
-    recorded = counter("purgatorio_delayed_operations_recorded", "Delayed operations put into __delayed_operations.")
-    dropped = counter("purgatorio_delayed_operations_dropped", "Delayed operations that could not be recorded.")
-    for broker in brokers:
-        recorded.add(broker, broker.metrics.delays_recorded)
-        dropped.add(broker, broker.metrics.delays_dropped)
-    yield recorded.metric
-    yield dropped.metric
-
-
-_CONTROLLER_GAUGES: Sequence[tuple[str, str, Callable[[ClusterImage], int]]] = (
-    ("activebrokercount", "Brokers of the cluster; from the controller.", lambda i: len(i.brokers)),
-    ("globaltopiccount", "Topics of the cluster; from the controller.", lambda i: len(i.topics)),
-    ("globalpartitioncount", "Partitions of the cluster; from the controller.", lambda i: i.partition_count),
-    (
-        "offlinepartitionscount",
-        "Partitions without a leader; from the controller.",
-        lambda i: sum(p.leader == NO_LEADER for topic in i.topics.values() for p in topic.partitions),
+_OF_A_BROKER: Final[Tables[BrokerView]] = {
+    "kafka_server_socket_server_metrics_": (
+        (gauge, "connection_count", "Open connections.", lambda b: b.metrics.connections),
+        (counter, "connection_creation", "Connections accepted.", lambda b: b.metrics.connections_opened),
+        (counter, "connection_close", "Connections closed.", lambda b: b.metrics.connections_closed),
+        (counter, "incoming_byte", "Bytes received.", lambda b: b.metrics.socket_bytes_in),
+        (counter, "outgoing_byte", "Bytes sent.", lambda b: b.metrics.socket_bytes_out),
     ),
-)
+    "kafka_network_socketserver_": (
+        (gauge, "memorypoolused", "Request bytes being received or worked on.", lambda b: b.request_memory_used_bytes),
+    ),
+    "kafka_server_brokertopicmetrics_replicationbytes": (
+        (counter, "in", "Bytes that this broker replicated from leaders.", lambda b: b.metrics.replication_bytes_in),
+        (
+            counter,
+            "out",
+            "Bytes that followers replicated from this broker.",
+            lambda b: b.metrics.replication_bytes_out,
+        ),
+    ),
+    "kafka_server_replicamanager_isr": (
+        (
+            counter,
+            "shrinks",
+            "Followers that left the in-sync replicas of a partition led here.",
+            lambda b: b.metrics.isr_shrinks,
+        ),
+        (
+            counter,
+            "expands",
+            "Followers that joined the in-sync replicas of a partition led here.",
+            lambda b: b.metrics.isr_expands,
+        ),
+    ),
+    "purgatorio_log_memory_": (
+        (gauge, "used_bytes", "Memory of all logs; log.memory.bytes bounds it.", lambda b: b.log_memory.used_bytes),
+        (
+            counter,
+            "evicted_bytes",
+            "Memory of the committed records that were deleted at the cap.",
+            lambda b: b.log_memory.evicted_bytes,
+        ),
+    ),
+    "kafka_server_fetchsessioncache_": (
+        (
+            gauge,
+            "numincrementalfetchsessions",
+            "Fetch sessions of followers and consumers.",
+            lambda b: len(b.fetch_sessions),
+        ),
+        (
+            gauge,
+            "numincrementalfetchpartitionscached",
+            "Partitions of all fetch sessions.",
+            lambda b: b.fetch_sessions.partition_count,
+        ),
+        (
+            counter,
+            "incrementalfetchsessionevictions",
+            "Fetch sessions that made room for others.",
+            lambda b: b.fetch_sessions.evictions,
+        ),
+    ),
+    "purgatorio_delayed_operations_": (
+        (
+            counter,
+            "recorded",
+            "Delayed operations put into __delayed_operations.",
+            lambda b: b.metrics.delays_recorded,
+        ),
+        (counter, "dropped", "Delayed operations that could not be recorded.", lambda b: b.metrics.delays_dropped),
+    ),
+    "kafka_controller_kafkacontroller_": (
+        (gauge, "activecontrollercount", "1 on the broker that is the controller.", lambda b: _is_controller(b)),
+    ),
+}
+_OF_THE_CONTROLLER: Final[Tables[ClusterImage]] = {
+    "kafka_controller_kafkacontroller_": (
+        (gauge, "activebrokercount", "Brokers of the cluster; from the controller.", lambda i: len(i.brokers)),
+        (gauge, "globaltopiccount", "Topics of the cluster; from the controller.", lambda i: len(i.topics)),
+        (gauge, "globalpartitioncount", "Partitions of the cluster; from the controller.", lambda i: i.partition_count),
+        (
+            gauge,
+            "offlinepartitionscount",
+            "Partitions without a leader; from the controller.",
+            lambda i: sum(p.leader == NO_LEADER for topic in i.topics.values() for p in topic.partitions),
+        ),
+    ),
+}
 
 
-def _controller(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
-    prefix = "kafka_controller_kafkacontroller"
-    active = gauge(f"{prefix}_activecontrollercount", "1 on the broker that is the controller.")
-    for broker in brokers:
-        active.add(broker, broker.image.controller_id == broker.metrics.broker_id)
-    yield active.metric
-    controllers = [broker for broker in brokers if broker.image.controller_id == broker.metrics.broker_id]
-    for name, doc, read in _CONTROLLER_GAUGES:
-        family = gauge(f"{prefix}_{name}", doc)
-        for broker in controllers:
-            family.add(broker, read(broker.image))
-        yield family.metric
+def _is_controller(broker: BrokerView) -> bool:
+    return broker.image.controller_id == broker.metrics.broker_id
+
+
+def _tables(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    yield from families(_OF_A_BROKER, [(broker, broker) for broker in brokers])
+    yield from families(_OF_THE_CONTROLLER, [(each, each.image) for each in brokers if _is_controller(each)])
 
 
 _READERS: Final = (
@@ -262,12 +287,62 @@ _READERS: Final = (
     _expirations,
     _topics,
     _requests,
-    _connections,
-    _log_memory,
-    _fetch_sessions,
-    _controller,
-    _recorder,
+    _refusals,
+    _denials,
+    _uncommitted_memory,
+    _tables,
     transactions,
-    refusals,
 )
 """What reads the metrics of the brokers, but for those of their replicas, groups and quotas."""
+
+
+class LoopLagCollector(Collector):
+    """Reads the lag of a process's event loop at each scrape.
+
+    Args:
+        lag: the measure.
+    """
+
+    def __init__(self, lag: LoopLag) -> None:
+        self._lag = lag
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the histogram, and the longest lag."""
+        lag = self._lag
+        histogram = HistogramMetricFamily(
+            "purgatorio_event_loop_lag_ms",
+            "Milliseconds that a request would have waited for the event loop, each 5 ms.",
+        )
+        bounds = [*(str(float(bound)) for bound in BUCKETS_MS), "+Inf"]
+        histogram.add_metric((), list(zip(bounds, accumulate(lag.buckets), strict=True)), lag.total_ms)
+        yield histogram
+        yield GaugeMetricFamily(
+            "purgatorio_event_loop_longest_lag_ms", "The longest of these waits since the start.", lag.longest_ms
+        )
+
+
+class FaultsCollector(Collector):
+    """Reads the counts of the fault rules at each scrape; a rule that is removed has none.
+
+    Args:
+        faults: the cluster's.
+    """
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the requests that each rule matched, acted on, and holds; nothing without rules."""
+        rules = self._faults.rules
+        if not rules:
+            return
+        labels = ("rule", "name")
+        matched = CounterMetricFamily("purgatorio_fault_matched", "Requests that a fault rule matched.", labels=labels)
+        fired = CounterMetricFamily("purgatorio_fault_fired", "Requests that a fault rule acted on.", labels=labels)
+        held = GaugeMetricFamily("purgatorio_fault_held", "Requests that a fault rule holds now.", labels=labels)
+        for live in rules:
+            values = (str(live.id), live.name)
+            matched.add_metric(values, live.matched)
+            fired.add_metric(values, live.fired)
+            held.add_metric(values, live.held)
+        yield from (matched, fired, held)

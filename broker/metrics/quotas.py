@@ -16,9 +16,8 @@ from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from purgatorio.broker.layers.quotas.client_rates import ClientAccounts
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
 from purgatorio.broker.layers.quotas.throttle_times import BUCKETS_MS
-from purgatorio.broker.metrics.family import Family, api_name, gauge
+from purgatorio.broker.metrics.family import BrokerView, Family, api_name, gauge
 from purgatorio.broker.metrics.replicas import Steps
-from purgatorio.broker.metrics.views import BrokerView
 
 MAX_CLIENTS: Final = 1_000
 """Clients with series, by kind of quota, those that were charged last: client ids may be random."""

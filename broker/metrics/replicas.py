@@ -12,8 +12,8 @@ from typing import Final
 
 from prometheus_client.metrics_core import Metric
 
-from purgatorio.broker.metrics.family import Family, counter, gauge
-from purgatorio.broker.metrics.views import BrokerView, PartitionView
+from purgatorio.broker.metrics.family import BrokerView, Family, Tables, counter, families, gauge
+from purgatorio.broker.replica.partition import Partition
 
 MAX_TOPICS: Final = 500
 """The most topics of a broker that have series of their own; the first that it held."""
@@ -27,13 +27,13 @@ Steps = Iterator[Metric | None]
 
 _Key = tuple[str, ...]  # topic, or topic and partition
 
-_HELD: Final[Sequence[tuple[str, str, Callable[[PartitionView], int]]]] = (
+_HELD: Final[Sequence[tuple[str, str, Callable[[Partition], int]]]] = (
     ("kafka_log_log_logstartoffset", "First offset of a replica.", lambda p: p.log.log_start_offset),
     ("kafka_log_log_logendoffset", "Offset after the last of a replica.", lambda p: p.log.log_end_offset),
     ("kafka_log_log_size", "Bytes of a replica's log.", lambda p: p.log.size_bytes),
     ("purgatorio_partition_highwatermark", "High watermark as a replica knows it.", lambda p: p.high_watermark),
 )
-_LED: Final[Sequence[tuple[str, str, Callable[[PartitionView], int]]]] = (
+_LED: Final[Sequence[tuple[str, str, Callable[[Partition], int]]]] = (
     ("kafka_cluster_partition_replicascount", "Replicas of a partition; from its leader.", lambda p: len(p.replicas)),
     ("kafka_cluster_partition_insyncreplicascount", "In-sync replicas; from the leader.", lambda p: len(p.isr)),
     (
@@ -96,7 +96,7 @@ class _Totals:
         """Return the sum of one of `_LED` over all partitions."""
         return sum(values[place] for values in self.led_by.values())
 
-    def add(self, partition: PartitionView) -> None:
+    def add(self, partition: Partition) -> None:
         """Add what one replica has to tell."""
         key = self._key(partition)
         self.held += 1
@@ -115,7 +115,7 @@ class _Totals:
             missing = log.log_end_offset - max(follower.log_end_offset, log.log_start_offset)
             self.lag_by[key, follower_id] = self.lag_by.get((key, follower_id), 0) + missing
 
-    def _key(self, partition: PartitionView) -> _Key:
+    def _key(self, partition: Partition) -> _Key:
         topic = partition.tp.topic
         shown = self.topics.get(topic)
         if shown is None:
@@ -124,27 +124,42 @@ class _Totals:
         return (*shown, str(partition.tp.partition)) if self._per_partition else shown
 
 
-_BROKER: Final[Sequence[tuple[str, str, Callable[[_Totals], int]]]] = (
-    ("partitioncount", "Replicas on this broker.", lambda t: t.held),
-    ("leadercount", "Partitions that this broker leads.", lambda t: t.led),
-    (
-        "underreplicatedpartitions",
-        "Partitions led here of which a replica is not in sync.",
-        lambda t: t.sum_led(_UNDER_REPLICATED),
-    ),
-    ("underminisrpartitioncount", "Partitions led here that refuse acks=all.", lambda t: t.sum_led(_UNDER_MIN_ISR)),
-    (
-        "atminisrpartitioncount",
-        "Partitions led here that refuse acks=all when one more replica fails.",
-        lambda t: t.sum_led(_AT_MIN_ISR),
-    ),
-    ("produceridcount", "Producer ids that the replicas on this broker know.", lambda t: t.producers),
-    (
-        "partitionswithlatetransactionscount",
-        "Partitions led here with a transaction that has outlived any timeout: it hangs.",
-        lambda t: t.late,
-    ),
-)
+_BROKER: Final[Tables[_Totals]] = {
+    "kafka_server_replicamanager_": (
+        (gauge, "partitioncount", "Replicas on this broker.", lambda t: t.held),
+        (gauge, "leadercount", "Partitions that this broker leads.", lambda t: t.led),
+        (
+            gauge,
+            "underreplicatedpartitions",
+            "Partitions led here of which a replica is not in sync.",
+            lambda t: t.sum_led(_UNDER_REPLICATED),
+        ),
+        (
+            gauge,
+            "underminisrpartitioncount",
+            "Partitions led here that refuse acks=all.",
+            lambda t: t.sum_led(_UNDER_MIN_ISR),
+        ),
+        (
+            gauge,
+            "atminisrpartitioncount",
+            "Partitions led here that refuse acks=all when one more replica fails.",
+            lambda t: t.sum_led(_AT_MIN_ISR),
+        ),
+        (
+            gauge,
+            "produceridcount",
+            "Producer ids that the replicas on this broker know.",
+            lambda t: t.producers,
+        ),
+        (
+            gauge,
+            "partitionswithlatetransactionscount",
+            "Partitions led here with a transaction that has outlived any timeout: it hangs.",
+            lambda t: t.late,
+        ),
+    )
+}
 
 
 def _sum(sums: dict[_Key, list[int]], key: _Key, values: list[int]) -> None:
@@ -168,7 +183,7 @@ def replica_steps(brokers: Sequence[BrokerView], *, per_partition: bool) -> Step
                 yield None
         broker.metrics.keep_topics(total.topics)
     yield from _families(totals, ("topic", "partition") if per_partition else ("topic",))
-    yield from _broker_families(totals)
+    yield from families(_BROKER, [(total.broker, total) for total in totals])
 
 
 def _families(totals: Sequence[_Totals], labels: Sequence[str]) -> Steps:
@@ -208,19 +223,3 @@ def _family(family: Family, rows: Iterator[_Row]) -> Steps:
         if nth % STEP == 0:
             yield None
     yield family.metric
-
-
-def _broker_families(totals: Sequence[_Totals]) -> Iterator[Metric]:
-    prefix = "kafka_server_replicamanager"
-    for name, doc, read in _BROKER:
-        family = gauge(f"{prefix}_{name}", doc)
-        for total in totals:
-            family.add(total.broker, read(total))
-        yield family.metric
-    shrinks = counter(f"{prefix}_isrshrinks", "Followers that left the in-sync replicas of a partition led here.")
-    expands = counter(f"{prefix}_isrexpands", "Followers that joined the in-sync replicas of a partition led here.")
-    for total in totals:
-        shrinks.add(total.broker, total.broker.metrics.isr_shrinks)
-        expands.add(total.broker, total.broker.metrics.isr_expands)
-    yield shrinks.metric
-    yield expands.metric

@@ -13,8 +13,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from purgatorio.broker.metrics.collectors import FaultsCollector, LoopLagCollector
-from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
+from purgatorio.broker.metrics.prometheus import (
+    BrokerCollector,
+    FaultsCollector,
+    LoopLagCollector,
+    Snapshot,
+    process_registry,
+)
 from purgatorio.broker.operations.control import ClusterControl, OperatedCluster, OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.web import pages

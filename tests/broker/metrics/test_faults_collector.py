@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.layers.faults import Faults, parse_rule
-from purgatorio.broker.metrics.collectors import FaultsCollector
+from purgatorio.broker.metrics.prometheus import FaultsCollector
 
 
 def test_each_rule_has_its_counts_by_number_and_name() -> None:

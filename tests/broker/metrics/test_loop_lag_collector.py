@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from purgatorio.broker.metrics.collectors import LoopLagCollector
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
+from purgatorio.broker.metrics.prometheus import LoopLagCollector
 from purgatorio.broker.time.clock import ManualClock
 
 
