@@ -1,15 +1,28 @@
-"""``purgatorio broker``: stop, kill, start, add, restart, pause, hold back and list brokers of a running cluster."""
+"""``purgatorio broker``, ``clock``, ``network`` and ``snapshot``: the brokers of a running cluster as a whole."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import Answer, Show, add_command, print_further, print_table, says
-from purgatorio.broker.cli.operation_commands import send
+from purgatorio.broker.cli.command import (
+    Add,
+    Answer,
+    Columns,
+    Show,
+    add_command,
+    print_further,
+    print_table,
+    says,
+    seconds_of,
+    table,
+)
+from purgatorio.broker.cli.operation_commands import ask, send
 from purgatorio.broker.cli.printable import printable
 from purgatorio.broker.operations import brokers
+from purgatorio.broker.operations.network import PartitionNetwork
 
 if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
@@ -18,7 +31,7 @@ RESTART_SECONDS_PER_BROKER: Final = 70.0
 """Time limit of a rolling restart, per broker: 60 s to get in sync, and the time of its stop and start."""
 
 
-def add(commands: Any) -> None:
+def _add_to_broker(commands: Any) -> None:
     """Add the commands that no one operation is."""
     add_command(
         commands,
@@ -73,42 +86,6 @@ def _restart(admin: AdminClient, args: argparse.Namespace) -> Answer:
     return {**answer, "took_seconds": time.monotonic() - began}
 
 
-def _show_connections(listed: Answer, args: argparse.Namespace) -> None:
-    rows = [
-        (
-            row["broker"],
-            row["listener"],
-            row["peer"],
-            printable(row["principal"]),
-            printable(row["client"]) or "-",
-            f"{row['age_ms'] / 1000:.1f} s",
-            row["in_flight"] + row["waiting"],
-            row["bytes_in"],
-            row["bytes_out"],
-        )
-        for row in listed["connections"]
-    ]
-    print_table(
-        ("BROKER", "LISTENER", "ADDRESS", "PRINCIPAL", "CLIENT", "SINCE", "REQUESTS", "BYTES-IN", "BYTES-OUT"), rows
-    )
-    print_further(listed["connection_count"] - len(rows))
-
-
-def _show_brokers(listed: Answer, args: argparse.Namespace) -> None:
-    rows = [
-        (
-            row["id"],
-            _state(row),
-            f"{row['host']}:{row['port']}" if row["port"] else "-",
-            _number(row["broker_epoch"]),
-            _lease(row),
-            "yes" if row["controller"] else "",
-        )
-        for row in listed["brokers"]
-    ]
-    print_table(("BROKER", "STATE", "ADDRESS", "EPOCH", "LEASE", "CONTROLLER"), rows)
-
-
 def _state(row: dict[str, Any]) -> str:
     words = [
         "paused" if row["paused"] else "",
@@ -126,8 +103,106 @@ def _lease(row: dict[str, Any]) -> str:
     return "not renewed" if row["registered"] else "-"
 
 
-def _number(number: int) -> str:
-    return "-" if number < 0 else str(number)
+# --- clock ---
 
 
-SHOWN: Final[dict[str, Show]] = {"list": _show_brokers, "connections": _show_connections}
+def _show_advance(moved: Answer, args: argparse.Namespace) -> None:
+    print(f"the brokers' clock moved {args.seconds:g} s")
+    if moved["ended"]:
+        columns = {"BROKER": "broker", "PURGATORY": "purgatory", "CLIENT": "client", "WAITED-MS": "waited_ms"}
+        print_table({**columns, "MISSING": "missing"}, moved["ended"])
+    print_further(moved["ended_count"] - len(moved["ended"]))
+
+
+def _show_time(clock: Any, args: argparse.Namespace) -> None:
+    from datetime import UTC, datetime
+
+    try:
+        shown = datetime.fromtimestamp(clock["wall_ms"] / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):  # beyond the year 9999
+        shown = f"{clock['wall_ms']} ms since 1970"
+    print(shown + (", and stands still" if clock["frozen"] else ""))
+
+
+# --- network ---
+
+
+def _add_to_network(commands: Any) -> None:
+    """Add the command whose groups are not given as in JSON."""
+    partition = add_command(
+        commands, "partition", partial(ask, PartitionNetwork), _show_network, PartitionNetwork.does()
+    )
+    partition.add_argument(
+        "groups", metavar="IDS", nargs="+", type=_ids, help="the brokers of a group, such as: 1 2,3 for two groups"
+    )
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of brokers like 2,3") from None
+
+
+def _show_network(network: Answer, args: argparse.Namespace) -> None:
+    groups = [",".join(map(str, group)) for group in network["groups"]]
+    print(f"the network is cut between brokers {' | '.join(groups)}" if groups else "the network is whole")
+    if network["paused"]:
+        print(f"brokers that stand still: {','.join(map(str, network['paused']))}")
+
+
+# --- snapshots ---
+
+
+def _show_taken(taken: Answer, args: argparse.Namespace) -> None:
+    print(f"snapshot {printable(taken['name'])} has {_content(taken)}")
+
+
+def _show_restored(restored: Answer, args: argparse.Namespace) -> None:
+    print(f"the cluster is as it was at snapshot {printable(args.name)}, with {_content(restored)}")
+
+
+def _content(snapshot: dict[str, Any]) -> str:
+    topics = snapshot["topic_count"]
+    return f"{topics} {'topic' if topics == 1 else 'topics'}, {snapshot['size_bytes']} bytes"
+
+
+_CONNECTIONS: Final[Columns] = {
+    "BROKER": "broker",
+    "LISTENER": "listener",
+    "ADDRESS": "peer",
+    "PRINCIPAL": "principal",
+    "CLIENT": lambda row: row["client"] or "-",
+    "SINCE": lambda row: seconds_of(row["age_ms"]),
+    "REQUESTS": lambda row: row["in_flight"] + row["waiting"],
+    "BYTES-IN": "bytes_in",
+    "BYTES-OUT": "bytes_out",
+}
+_BROKERS: Final[Columns] = {
+    "BROKER": "id",
+    "STATE": _state,
+    "ADDRESS": lambda row: f"{row['host']}:{row['port']}" if row["port"] else "-",
+    "EPOCH": lambda row: "-" if row["broker_epoch"] < 0 else row["broker_epoch"],
+    "LEASE": _lease,
+    "CONTROLLER": lambda row: "yes" if row["controller"] else "",
+}
+_SNAPSHOTS: Final[Columns] = {
+    "SNAPSHOT": "name",
+    "TOPICS": "topic_count",
+    "BYTES": "size_bytes",
+    "NAMES": lambda row: " ".join(row["topics"]),
+}
+ADDED: Final[dict[str, Add]] = {"broker": _add_to_broker, "network": _add_to_network}
+SHOWN: Final[dict[str, Show]] = {
+    "broker list": table("brokers", _BROKERS),
+    "broker connections": table("connections", _CONNECTIONS, count="connection_count"),
+    "clock show": _show_time,
+    "clock advance": _show_advance,
+    "clock freeze": _show_time,
+    "clock unfreeze": _show_time,
+    "network show": _show_network,
+    "network heal": _show_network,
+    "snapshot take": _show_taken,
+    "snapshot list": table("snapshots", _SNAPSHOTS, "there are no snapshots"),
+    "snapshot restore": _show_restored,
+}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from purgatorio.broker.cli.printable import printable
@@ -32,6 +32,10 @@ Ask = Callable[["AdminClient", argparse.Namespace], Answer]
 """Asks the cluster, and returns its answer."""
 Show = Callable[[Answer, argparse.Namespace], int | None]
 """Prints an answer for people; returns the exit code if it is not 0."""
+
+
+Add = Callable[[Any], None]
+"""Adds commands to the subcommands of a parser."""
 
 
 class Refused(Exception):
@@ -60,12 +64,12 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
             first = unknown[0].partition("=")[0]
-            self.error(f"unknown: {' '.join(unknown)}{_near(first, flags) if first.startswith('-') else ''}")
+            self.error(f"unknown: {' '.join(unknown)}{near(first, flags) if first.startswith('-') else ''}")
         return parsed, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action.choices, dict) and value not in action.choices:
-            self.error(f"there is no command {value!r}{_near(str(value), action.choices)}")
+            self.error(f"there is no command {value!r}{near(str(value), action.choices)}")
         super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
@@ -73,12 +77,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    """``; did you mean …?``, or nothing if no name is similar."""
+def near(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean …?``, or nothing if no name is similar."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {printable(found[0])}?" if found else ""
 
 
 def add_group(commands: Any, name: str, summary: str, fill: Callable[[Any], None]) -> None:
@@ -157,17 +161,50 @@ def print_further(count: int, what: str = "") -> None:
         print(f"and {count} more{what}")
 
 
-def or_dash(number: int | None) -> str:
-    """Return a number as text; a dash for None."""
-    return "-" if number is None else str(number)
+def seconds_of(ms: int | None) -> str:
+    """Return a time in seconds; a dash for None."""
+    return "-" if ms is None else f"{ms / 1000:.1f} s"
 
 
-def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print columns as wide as their content, without the last ones if they are empty in all rows."""
-    cells = [[str(cell) for cell in row] for row in rows]
+def partition_of(row: Answer) -> str:
+    """Return the name of the partition that a row is about."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""The heads of a table's columns, each with the name of what a row has there, or with what makes it of a row."""
+
+
+def table(rows: str, columns: Columns, nothing: str = "", count: str = "") -> Show:
+    """Return what prints a table of the rows that an answer has, and how many more there are, by the answer's count."""
+
+    def show(answer: Answer, args: argparse.Namespace) -> None:
+        print_table(columns, answer[rows], nothing)
+        if count:
+            print_further(answer[count] - len(answer[rows]))
+
+    return show
+
+
+def print_table(columns: Columns, rows: Sequence[Any], nothing: str = "") -> None:
+    """Print columns as wide as their content, without the last ones if they are empty in all rows.
+
+    Args:
+        rows: None among their values is a dash.
+        nothing: printed if there are no rows; "": the heads are.
+    """
+    if nothing and not rows:
+        print(nothing)
+        return
+    cells = [[_cell(row[of] if isinstance(of, str) else of(row)) for of in columns.values()] for row in rows]
+    head = list(columns)
     while len(head) > 1 and all(not row[len(head) - 1] for row in cells):
-        head = head[:-1]
-    table = [list(head), *cells]
+        head.pop()
+    table = [head, *cells]
     widths = [max(len(row[column]) for row in table) for column in range(len(head))]
     for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else printable(str(value))

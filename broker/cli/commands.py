@@ -1,8 +1,8 @@
 """The groups of commands that operate a running cluster.
 
 Most commands are declared by their operation (`purgatorio.broker.operations`). A group's module, such as
-``broker_commands``, has what prints their answers as tables (``SHOWN``, by name), and commands whose words are not
-those of one operation (``add``). A group is filled when it is used: other commands need not wait for its modules.
+``broker_commands``, has what prints their answers as tables (``SHOWN``, by command), and adds commands whose words are
+not those of one operation (``ADDED``, by group). A group is filled when it is used: others do not wait for its module.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ GROUPS: Final = {
     "topics": ("topic", "list partitions with their leaders and replicas, elect leaders, move them"),
     "groups": ("group", "list and describe consumer groups, reset their offsets, delete them"),
     "txn": ("txn", "list, describe, abort and expire transactions, move their coordinators"),
-    "fault": ("fault", "have a running cluster fail, delay, hold or lose requests, by rule"),
-    "clock": ("clock", "move, stop and show the time of a running cluster's brokers"),
-    "network": ("network", "cut the network between the brokers of a running cluster, and heal it"),
-    "parked": ("parked", "list what waits in a running cluster's purgatories, and expire it"),
-    "quotas": ("quota", "list, set and remove the quotas of users, client ids and IP addresses"),
-    "snapshot": ("snapshot", "save what a running cluster has, and make it so again"),
-    "users": ("user", "add, list and delete users that log in by SCRAM"),
-    "acls": ("acl", "add, list and remove access control lists"),
+    "fault": ("request", "have a running cluster fail, delay, hold or lose requests, by rule"),
+    "clock": ("broker", "move, stop and show the time of a running cluster's brokers"),
+    "network": ("broker", "cut the network between the brokers of a running cluster, and heal it"),
+    "parked": ("request", "list what waits in a running cluster's purgatories, and expire it"),
+    "quotas": ("access", "list, set and remove the quotas of users, client ids and IP addresses"),
+    "snapshot": ("broker", "save what a running cluster has, and make it so again"),
+    "users": ("access", "add, list and delete users that log in by SCRAM"),
+    "acls": ("access", "add, list and remove access control lists"),
 }
 """The groups by the first word of their commands: the beginning of the module's name, and what the group is for."""
 
@@ -52,5 +52,5 @@ def _fill(name: str, more: Iterable[type[Operation]], commands: Any) -> None:
 
     module = importlib.import_module(f"purgatorio.broker.cli.{GROUPS[name][0]}_commands")
     add_operations(commands, name, [*OPERATIONS, *more], getattr(module, "SHOWN", {}))
-    if hasattr(module, "add"):
-        module.add(commands)
+    if name in (added := getattr(module, "ADDED", {})):
+        added[name](commands)

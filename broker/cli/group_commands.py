@@ -6,7 +6,17 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import Answer, Show, add_command, or_dash, print_further, print_table
+from purgatorio.broker.cli.command import (
+    Add,
+    Answer,
+    Columns,
+    Show,
+    add_command,
+    partition_of,
+    print_further,
+    print_table,
+    seconds_of,
+)
 from purgatorio.broker.cli.operation_commands import send
 from purgatorio.broker.cli.printable import printable
 from purgatorio.broker.operations.groups import ResetOffsets
@@ -18,7 +28,7 @@ MEMBER_ID_CHARS: Final = 24
 """Characters that a table shows of a member's id, which ends with a random part."""
 
 
-def add(commands: Any) -> None:
+def _add(commands: Any) -> None:
     """Add the command whose target is one word here, and one of three fields in JSON."""
     reset = add_command(commands, "reset-offsets", _reset, _show_reset, ResetOffsets.does())
     reset.add_argument("id", metavar="GROUP", help="the group's id")
@@ -48,20 +58,9 @@ def _target(text: str) -> dict[str, str | int]:
 
 
 def _show_list(listed: Answer, args: argparse.Namespace) -> None:
-    rows = [
-        (
-            printable(row["id"]),
-            row["state"],
-            row["type"],
-            row["member_count"],
-            or_dash(row["lag"]),
-            row["coordinator"],
-            printable(row["waits_for"]),
-        )
-        for row in listed["groups"]
-    ]
-    print_table(("GROUP", "STATE", "PROTOCOL", "MEMBERS", "LAG", "COORDINATOR", "WAITS FOR"), rows)
-    print_further(listed["group_count"] - len(rows))
+    columns = {"GROUP": "id", "STATE": "state", "PROTOCOL": "type", "MEMBERS": "member_count", "LAG": "lag"}
+    print_table({**columns, "COORDINATOR": "coordinator", "WAITS FOR": "waits_for"}, listed["groups"])
+    print_further(listed["group_count"] - len(listed["groups"]))
     if listed["loading_partition_count"]:
         print("some groups are being loaded by their coordinators, and are not listed yet")
 
@@ -82,39 +81,27 @@ def _show_group(group: Answer, args: argparse.Namespace) -> None:
     print_further(group["offset_count"] - len(group["offsets"]), " partitions")
 
 
-def _print_members(members: Sequence[dict[str, Any]], names: Mapping[str, str]) -> None:
-    if not members:
-        print("no members")
-        return
-    rows = [
-        (
-            names[row["member_id"]],
-            printable(row["client"]) or "-",
-            row["host"] or "-",
-            "-" if row["session_left_ms"] is None else f"{row['session_left_ms'] / 1000:.1f} s",
-            "?" if row["owned"] is None else _owned(row["owned"]),
-            printable(row["waits_for"]),
-        )
-        for row in members
-    ]
-    print_table(("MEMBER", "CLIENT", "HOST", "SESSION LEFT", "OWNS", "WAITS FOR"), rows)
+def _print_members(members: Sequence[Answer], names: Mapping[str, str]) -> None:
+    columns: Columns = {
+        "MEMBER": lambda row: names[row["member_id"]],
+        "CLIENT": lambda row: row["client"] or "-",
+        "HOST": lambda row: row["host"] or "-",
+        "SESSION LEFT": lambda row: seconds_of(row["session_left_ms"]),
+        "OWNS": lambda row: "?" if row["owned"] is None else _owned(row["owned"]),
+        "WAITS FOR": "waits_for",
+    }
+    print_table(columns, members, "no members")
 
 
-def _print_offsets(offsets: Sequence[dict[str, Any]], names: Mapping[str, str]) -> None:
-    if not offsets:
-        print("no committed offsets")
-        return
-    rows = [
-        (
-            f"{row['topic']}-{row['partition']}",
-            or_dash(row["offset"]),
-            or_dash(row["end_offset"]),
-            or_dash(row["lag"]),
-            names.get(row["owner"], printable(row["owner"])) or "-",
-        )
-        for row in offsets
-    ]
-    print_table(("PARTITION", "OFFSET", "END", "LAG", "MEMBER"), rows)
+def _print_offsets(offsets: Sequence[Answer], names: Mapping[str, str]) -> None:
+    columns: Columns = {
+        "PARTITION": partition_of,
+        "OFFSET": "offset",
+        "END": "end_offset",
+        "LAG": "lag",
+        "MEMBER": lambda row: names.get(row["owner"], row["owner"]) or "-",
+    }
+    print_table(columns, offsets, "no committed offsets")
 
 
 def _names(members: Iterable[dict[str, Any]]) -> dict[str, str]:
@@ -150,8 +137,8 @@ def _reset(admin: AdminClient, args: argparse.Namespace) -> Answer:
 
 
 def _show_reset(answer: Answer, args: argparse.Namespace) -> None:
-    rows = [(f"{row['topic']}-{row['partition']}", or_dash(row["before"]), row["after"]) for row in answer["offsets"]]
-    print_table(("PARTITION", "BEFORE", "NOW"), rows)
+    print_table({"PARTITION": partition_of, "BEFORE": "before", "NOW": "after"}, answer["offsets"])
 
 
-SHOWN: Final[dict[str, Show]] = {"list": _show_list, "describe": _show_group}
+ADDED: Final[dict[str, Add]] = {"groups": _add}
+SHOWN: Final[dict[str, Show]] = {"groups list": _show_list, "groups describe": _show_group}

@@ -21,12 +21,12 @@ def add_operations(commands: Any, group: str, kinds: Iterable[type[Operation]], 
         commands: what they are added to.
         group: the first word of the commands.
         kinds: the operations of all groups.
-        shown: what prints the answer, by the second word, where the operation has no sentence for it.
+        shown: what prints the answer, by the command, where the operation has no sentence for it.
     """
     for kind in kinds:
         first, _, name = kind.command.partition(" ")
         if first == group:
-            show = says(kind.says) if kind.says else shown.get(name, show_json)
+            show = says(kind.says) if kind.says else shown.get(kind.command, show_json)
             parser = add_command(commands, name, partial(ask, kind), show, kind.does())
             for argument in kind.arguments():
                 _add_argument(parser, argument)
@@ -44,7 +44,7 @@ def _add_argument(parser: Any, argument: Argument) -> None:
     if get_origin(argument.kind) is Literal:
         details["choices"] = get_args(argument.kind)
     elif argument.kind in (int, float):
-        details["type"] = _seconds if argument.kind is float else int
+        details["type"] = seconds if argument.kind is float else int
     if told.positional or (told.positional is None and argument.place == "path"):
         # What is left out is the operation's own default.
         parser.add_argument(argument.name, nargs=None if argument.is_required else "?", **details)
@@ -52,14 +52,19 @@ def _add_argument(parser: Any, argument: Argument) -> None:
         parser.add_argument(option, required=argument.is_required, **details)
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return a time that a user typed.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
     try:
-        seconds = float(text)
+        given = float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
+        given = -1.0
+    if not 0 <= given < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
-    return seconds
+    return given
 
 
 def ask(kind: type[Operation], admin: AdminClient, args: argparse.Namespace) -> Answer:

@@ -6,7 +6,15 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from purgatorio.broker.cli.command import Answer, Refused, Show, print_further, print_table
+from purgatorio.broker.cli.command import (
+    Answer,
+    Columns,
+    Refused,
+    Show,
+    partition_of,
+    print_further,
+    print_table,
+)
 from purgatorio.broker.cli.printable import printable
 
 
@@ -16,19 +24,16 @@ def _show_topics(listed: Answer, args: argparse.Namespace) -> None:
         raise Refused(f"purgatorio: there is no topic {args.topic}", 1)
     hidden = {row["topic"] for row in partitions if row["internal"]} if args.topic is None else set()
     shown = [row for row in partitions if row["topic"] not in hidden or row["offline"]]
-    rows = [
-        (
-            f"{row['topic']}-{row['partition']}",
-            "offline" if row["offline"] else row["leader"],
-            row["leader_epoch"],
-            _ids(row["replicas"]),
-            _ids(row["isr"]),
-            _ids(row["elr"]),
-            _reassignment(row["reassignment"]),
-        )
-        for row in shown
-    ]
-    print_table(("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "ELR", "REASSIGNED"), rows)
+    columns: Columns = {
+        "PARTITION": partition_of,
+        "LEADER": lambda row: "offline" if row["offline"] else row["leader"],
+        "EPOCH": "leader_epoch",
+        "REPLICAS": lambda row: _ids(row["replicas"]),
+        "ISR": lambda row: _ids(row["isr"]),
+        "ELR": lambda row: _ids(row["elr"]),
+        "REASSIGNED": lambda row: _reassignment(row["reassignment"]),
+    }
+    print_table(columns, shown)
     internal = f", those of {' and '.join(sorted(hidden))}" if hidden else ""
     print_further(listed["partition_count"] - len(shown), f"{internal}; --topic lists those of one topic")
     if listed["offline_count"]:
@@ -46,7 +51,7 @@ def _show_elected(answer: Answer, args: argparse.Namespace) -> int:
     results = answer["partitions"]
     refused = 0
     for row in results:
-        name = f"{row['topic']}-{row['partition']}"
+        name = partition_of(row)
         if row["error"] == "NONE":
             print(f"{name}: broker {row['leader']} is the leader in epoch {row['leader_epoch']}")
         else:
@@ -69,4 +74,8 @@ def _partitions(count: int) -> str:
     return "1 partition is" if count == 1 else f"{count} partitions are"
 
 
-SHOWN: Final[dict[str, Show]] = {"list": _show_topics, "elect": _show_elected, "compact": _show_compacted}
+SHOWN: Final[dict[str, Show]] = {
+    "topics list": _show_topics,
+    "topics elect": _show_elected,
+    "topics compact": _show_compacted,
+}

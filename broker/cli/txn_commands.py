@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
-from purgatorio.broker.cli.command import Answer, add_command, print_further, print_table, says
-from purgatorio.broker.cli.operation_commands import send
+from purgatorio.broker.cli.command import (
+    Add,
+    Answer,
+    Columns,
+    add_command,
+    near,
+    partition_of,
+    print_further,
+    print_table,
+    says,
+    seconds_of,
+)
+from purgatorio.broker.cli.operation_commands import seconds, send
 from purgatorio.broker.cli.printable import printable
 from purgatorio.broker.operations import transactions
 from purgatorio.broker.operations.transactions import STATES
@@ -16,12 +27,12 @@ if TYPE_CHECKING:
     from purgatorio.broker.cli.admin_client import AdminClient
 
 
-def add(commands: Any) -> None:
+def _add(commands: Any) -> None:
     """Add the commands that are about one transactional id, or hanging transactions; they name ids that are near."""
     listing = add_command(commands, "list", _list, _show_list, transactions.ListTransactions.does())
     listing.add_argument("--state", metavar="STATE", type=_state, help=f"only those in this state: {', '.join(STATES)}")
     listing.add_argument("--producer-id", metavar="N", type=int, help="only this producer's")
-    listing.add_argument("--longer-than", metavar="SECONDS", type=_seconds, help="only those that are open for so long")
+    listing.add_argument("--longer-than", metavar="SECONDS", type=seconds, help="only those that are open for so long")
     listing.add_argument(
         "--hanging",
         action="store_true",
@@ -53,22 +64,8 @@ def _state(text: str) -> str:
     for state in STATES:
         if state.lower() == text.lower():
             return state
-    import difflib
-
-    near = difflib.get_close_matches(text.title(), STATES, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"the states are {', '.join(STATES)}"
-    raise argparse.ArgumentTypeError(f"{text!r} is not a state; {hint}")
-
-
-def _seconds(text: str) -> int:
-    """Return the time in milliseconds."""
-    try:
-        ms = round(float(text) * 1000)
-    except (ValueError, OverflowError):
-        ms = -1
-    if ms < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
-    return ms
+    hint = near(text.title(), STATES) or f"; the states are {', '.join(STATES)}"
+    raise argparse.ArgumentTypeError(f"{text!r} is not a state{hint}")
 
 
 def _partition(text: str) -> tuple[str, int]:
@@ -79,56 +76,41 @@ def _partition(text: str) -> tuple[str, int]:
 
 
 def _list(admin: AdminClient, args: argparse.Namespace) -> Answer:
-    filters = {"state": args.state, "producer_id": args.producer_id, "open_longer_than_ms": args.longer_than}
+    longer_than_ms = None if args.longer_than is None else round(args.longer_than * 1000)
+    filters = {"state": args.state, "producer_id": args.producer_id, "open_longer_than_ms": longer_than_ms}
     kind = transactions.ListHangingTransactions if args.hanging else transactions.ListTransactions
     return send(kind, admin, {name: value for name, value in filters.items() if value is not None})
 
 
+_LISTED: Final[Columns] = {
+    "ID": "id",
+    "STATE": "state",
+    "PRODUCER": "producer_id",
+    "EPOCH": "producer_epoch",
+    "OPEN": lambda row: seconds_of(row["open_ms"]),
+    "TIMES OUT IN": lambda row: seconds_of(row["timeout_left_ms"]),
+    "PARTITIONS": "partition_count",
+    "COORDINATOR": "coordinator",
+    "WAITS FOR": "waits_for",
+}
+_HANGING: Final[Columns] = {
+    "PARTITION": partition_of,
+    "PRODUCER": "producer_id",
+    "EPOCH": "producer_epoch",
+    "FIRST OFFSET": "start_offset",
+    "OPEN": lambda row: seconds_of(row["open_ms"]),
+    "ID": lambda row: row["id"] or "-",
+}
+
+
 def _show_list(listed: Answer, args: argparse.Namespace) -> None:
-    (_print_hanging if args.hanging else _print_transactions)(listed["transactions"])
+    columns, nothing = (
+        (_HANGING, "no transaction hangs") if args.hanging else (_LISTED, "no transactional id is listed")
+    )
+    print_table(columns, listed["transactions"], nothing)
     print_further(listed["transaction_count"] - len(listed["transactions"]))
     if listed["loading_partition_count"]:
         print("some transactional ids are being loaded by their coordinators, and are not listed yet")
-
-
-def _print_transactions(transactions: Sequence[Mapping[str, Any]]) -> None:
-    if not transactions:
-        print("no transactional id is listed")
-        return
-    rows = [
-        (
-            printable(row["id"]),
-            row["state"],
-            row["producer_id"],
-            row["producer_epoch"],
-            _time(row["open_ms"]),
-            _time(row["timeout_left_ms"]),
-            row["partition_count"],
-            row["coordinator"],
-            printable(row["waits_for"]),
-        )
-        for row in transactions
-    ]
-    head = ("ID", "STATE", "PRODUCER", "EPOCH", "OPEN", "TIMES OUT IN", "PARTITIONS", "COORDINATOR", "WAITS FOR")
-    print_table(head, rows)
-
-
-def _print_hanging(transactions: Sequence[Mapping[str, Any]]) -> None:
-    if not transactions:
-        print("no transaction hangs")
-        return
-    rows = [
-        (
-            f"{row['topic']}-{row['partition']}",
-            row["producer_id"],
-            row["producer_epoch"],
-            row["start_offset"],
-            _time(row["open_ms"]),
-            printable(row["id"]) or "-",
-        )
-        for row in transactions
-    ]
-    print_table(("PARTITION", "PRODUCER", "EPOCH", "FIRST OFFSET", "OPEN", "ID"), rows)
 
 
 def _describe(admin: AdminClient, args: argparse.Namespace) -> Answer:
@@ -137,31 +119,24 @@ def _describe(admin: AdminClient, args: argparse.Namespace) -> Answer:
 
 def _show(found: Answer, args: argparse.Namespace) -> None:
     print(f"transactional id {printable(found['id'])}: {found['state']}, coordinator broker {found['coordinator']}")
-    print(f"producer {found['producer_id']}, epoch {found['producer_epoch']}, timeout {_time(found['timeout_ms'])}")
+    print(
+        f"producer {found['producer_id']}, epoch {found['producer_epoch']}, timeout {seconds_of(found['timeout_ms'])}"
+    )
     if found["open_ms"] is not None:
         left = found["timeout_left_ms"]
-        print(f"open {_time(found['open_ms'])}" + ("" if left is None else f", times out in {_time(left)}"))
+        print(f"open {seconds_of(found['open_ms'])}" + ("" if left is None else f", times out in {seconds_of(left)}"))
     if found["waits_for"]:
         print(printable(found["waits_for"]))
     print()
-    if not found["partitions"]:
-        print("no partitions")
-        return
     ended = found["timeout_left_ms"] is None and found["open_ms"] is not None
-    rows = [
-        (
-            f"{row['topic']}-{row['partition']}",
-            "-" if row["leader"] < 0 else row["leader"],
-            ("missing" if row["marker_missing"] else "written") if ended else "",
-        )
-        for row in found["partitions"]
-    ]
-    print_table(("PARTITION", "LEADER", "MARKER"), rows)
-    print_further(found["partition_count"] - len(rows))
-
-
-def _time(ms: int | None) -> str:
-    return "-" if ms is None else f"{ms / 1000:.1f} s"
+    columns: Columns = {
+        "PARTITION": partition_of,
+        "LEADER": lambda row: "-" if row["leader"] < 0 else row["leader"],
+        "MARKER": lambda row: ("missing" if row["marker_missing"] else "written") if ended else "",
+    }
+    print_table(columns, found["partitions"], "no partitions")
+    if found["partitions"]:
+        print_further(found["partition_count"] - len(found["partitions"]))
 
 
 def _abort(admin: AdminClient, args: argparse.Namespace) -> Answer:
@@ -194,14 +169,12 @@ def _known(admin: AdminClient, transactional_id: str, asked: Callable[[], Answer
     try:
         return asked()
     except AdminError as error:
-        near = _near(admin, transactional_id) if str(error).startswith("there is no transactional id") else ""
-        if not near:
+        is_unknown = str(error).startswith("there is no transactional id")
+        ids = send(transactions.ListTransactions, admin, {})["transactions"] if is_unknown else []
+        hint = near(transactional_id, (row["id"] for row in ids))
+        if not hint:
             raise
-        raise AdminError(f"{error}; did you mean {printable(near)}?") from None
+        raise AdminError(f"{error}{hint}") from None
 
 
-def _near(admin: AdminClient, transactional_id: str) -> str:
-    import difflib
-
-    ids = [row["id"] for row in send(transactions.ListTransactions, admin, {})["transactions"]]
-    return next(iter(difflib.get_close_matches(transactional_id, ids, n=1)), "")
+ADDED: Final[dict[str, Add]] = {"txn": _add}
