@@ -23,6 +23,7 @@ from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
 from purgatorio.broker.operations.control import ClusterControl, OperationRefused
+from purgatorio.broker.operations.control.access import add_acls
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.purgatory import ParkedOperation
@@ -129,7 +130,7 @@ class Controls:
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
         if self._access:
-            await self.asked(self.operator.acls.add(self._access))
+            await self.asked(add_acls(self.operator.cluster, self._access))
 
     async def admin_url(self) -> str:
         """Return the URL of the admin HTTP, which is started if it was not yet.

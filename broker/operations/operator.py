@@ -6,16 +6,13 @@ from typing import Any
 
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.acls import Acls
 from purgatorio.broker.operations.control.clock_control import ClockControl
 from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.control.hanging_transactions import HangingTransactions
 from purgatorio.broker.operations.control.operated import OperatedCluster
-from purgatorio.broker.operations.control.quotas import Quotas
 from purgatorio.broker.operations.control.snapshots import KeptSnapshots
 from purgatorio.broker.operations.control.transaction_control import TransactionControl
-from purgatorio.broker.operations.control.users import Users
 from purgatorio.broker.operations.errors import NotThere, OperationRefused
 from purgatorio.broker.purgatory import Purgatory
 
@@ -24,12 +21,9 @@ class Operator:
     """Has all by which a cluster is operated.
 
     Args:
-        cluster: the cluster.
         control: stops and starts its brokers.
 
     Attributes:
-        cluster, control: as given.
-        groups, transactions, hanging, clock, quotas, users: the parts of the cluster.
         snapshots: those that were taken by operations.
     """
 
@@ -38,21 +32,14 @@ class Operator:
         self.control = control
         self.groups = GroupControl(cluster, lambda: control.image)
         self.transactions = TransactionControl(cluster, lambda: control.image)
-        self.hanging = HangingTransactions(cluster, lambda: control.image, self.transactions)
+        self.hanging = HangingTransactions(self.transactions)
         self.clock = ClockControl(cluster)
-        self.quotas = Quotas(cluster.network)
-        self.users = Users(cluster.network)
         self.snapshots = KeptSnapshots()
 
     @property
     def image(self) -> ClusterImage:
         """The newest metadata that a broker of this process has seen."""
         return self.control.image
-
-    @property
-    def acls(self) -> Acls:
-        """The access control lists."""
-        return Acls(self.cluster.network, has_authorizer=any(each.access is not None for each in self.cluster.brokers))
 
     def known(self, broker_id: int) -> int:
         """Return the id of a broker that exists, running or not.

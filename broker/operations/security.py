@@ -5,6 +5,7 @@ Names may contain anything, so they are in bodies. A password is salted by the c
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from purgatorio.broker.operations.declare import Answer, Base64, Limits, Operation, arg
@@ -12,8 +13,8 @@ from purgatorio.broker.operations.errors import Invalid
 
 if TYPE_CHECKING:
     from purgatorio.broker.metadata.acls import AclBinding
+    from purgatorio.broker.metadata.image import ClusterImage
     from purgatorio.broker.operations.operator import Operator
-    from purgatorio.broker.security.scram_users import ScramEdit
 
 MAX_ENTITIES: Final = 1_000
 """Users, or entities with quotas, that one answer lists."""
@@ -41,12 +42,12 @@ class ListUsers(Operation, http="GET /users", command="users list"):
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.broker.security.scram import NAMES
 
-        listed = operator.users.listed()
+        credentials = _image(operator).scram_credentials
         users = [
-            {"name": each.name, "mechanism": NAMES[each.mechanism], "iterations": each.iterations}
-            for each in listed[:MAX_ENTITIES]
+            {"name": user.name, "mechanism": NAMES[user.mechanism], "iterations": credential.iterations}
+            for user, credential in sorted(credentials.items())[:MAX_ENTITIES]
         ]
-        return {"users": users, "credential_count": len(listed)}
+        return {"users": users, "credential_count": len(credentials)}
 
 
 class SetUser(Operation, http="POST /users/set"):
@@ -61,7 +62,7 @@ class SetUser(Operation, http="POST /users/set"):
     salted_password: Base64 = arg("in base64: PBKDF2 of the password with this salt and these iterations (RFC 5802)")
 
     async def run(self, operator: Operator) -> Answer:
-        await operator.users.edit(_edit(self.name, self.mechanism, self.iterations, self.salt, self.salted_password))
+        await _edit(operator, self.name, self.mechanism, self.iterations, self.salt, self.salted_password)
         return {"name": self.name, "mechanism": self.mechanism}
 
 
@@ -77,7 +78,7 @@ class DeleteUser(
     mechanism: _Mechanism = arg(" or ".join(MECHANISMS), metavar="NAME")
 
     async def run(self, operator: Operator) -> Answer:
-        await operator.users.edit(_edit(self.name, self.mechanism))
+        await _edit(operator, self.name, self.mechanism)
         return {"name": self.name, "mechanism": self.mechanism}
 
 
@@ -85,10 +86,12 @@ class ListQuotas(Operation, http="GET /quotas", command="quotas list"):
     """Client quotas by user, client id and IP address."""
 
     async def run(self, operator: Operator) -> Answer:
-        listed = operator.quotas.listed()
+        from purgatorio.broker.layers.quotas.naming import parts_of
+
+        listed = _image(operator).client_quotas
         quotas = [
-            {**{kind.replace("-", "_"): name for kind, name in each.entity}, "quotas": dict(each.values)}
-            for each in listed[:MAX_ENTITIES]
+            {**{kind.replace("-", "_"): name for kind, name in parts_of(entity)}, "quotas": dict(values)}
+            for entity, values in islice(listed.items(), MAX_ENTITIES)
         ]
         return {"quotas": quotas, "entity_count": len(listed)}
 
@@ -105,8 +108,11 @@ class EditQuotas(Operation, http="POST /quotas/edit"):
 
     async def run(self, operator: Operator) -> Answer:
         """Edit them; connections that are muted stay so."""
+        from purgatorio.broker.operations.control.access import edit_quotas
+
         named = (("user", self.user), ("client-id", self.client_id), ("ip", self.ip))
-        await operator.quotas.edit([(kind, name) for kind, name in named if name != ABSENT], self.quotas)
+        entity = [(kind, name) for kind, name in named if name != ABSENT]
+        await edit_quotas(operator.cluster.network, entity, self.quotas)
         return {"quotas": self.quotas}
 
 
@@ -116,10 +122,12 @@ class ListAcls(Operation, http="GET /acls"):
     limit: Annotated[int, Limits(ge=0, le=MAX_LISTED)] = arg(f"how many, up to {MAX_LISTED}", default=LISTED)
 
     async def run(self, operator: Operator) -> Answer:
-        listed = operator.acls.listed()
+        from purgatorio.broker.operations.control.access import has_authorizer
+
+        listed = _image(operator).acls
         return {
-            "authorizer": operator.acls.has_authorizer,
-            "acls": [_shown(each) for each in listed[: self.limit]],
+            "authorizer": has_authorizer(operator.cluster),
+            "acls": [_shown(each) for each in islice(listed, self.limit)],
             "acl_count": len(listed),
         }
 
@@ -130,8 +138,10 @@ class AddAcls(Operation, http="POST /acls/add"):
     acls: _Texts = arg(_ACLS)
 
     async def run(self, operator: Operator) -> Answer:
+        from purgatorio.broker.operations.control.access import add_acls
+
         acls = _parsed(self.acls)
-        await operator.acls.add(acls)
+        await add_acls(operator.cluster, acls)
         return {"acls": [_shown(each) for each in acls]}
 
 
@@ -141,16 +151,26 @@ class RemoveAcls(Operation, http="POST /acls/remove"):
     acls: _Texts = arg(_ACLS)
 
     async def run(self, operator: Operator) -> Answer:
+        from purgatorio.broker.operations.control.access import remove_acls
+
         acls = _parsed(self.acls)
-        await operator.acls.remove(acls)
+        await remove_acls(operator.cluster, acls)
         return {"acls": [_shown(each) for each in acls]}
 
 
-def _edit(name: str, mechanism: str, *credential: Any) -> ScramEdit:
+def _image(operator: Operator) -> ClusterImage:
+    from purgatorio.broker.operations.control.decisions import newest
+
+    return newest(operator.cluster.network).image
+
+
+async def _edit(operator: Operator, name: str, mechanism: str, *credential: Any) -> None:
+    from purgatorio.broker.operations.control.access import edit_user
     from purgatorio.broker.security.scram import NAMES
     from purgatorio.broker.security.scram_users import ScramEdit
 
-    return ScramEdit(name, next(each for each, known in NAMES.items() if known == mechanism), *credential)
+    kind = next(each for each, known in NAMES.items() if known == mechanism)
+    await edit_user(operator.cluster.network, ScramEdit(name, kind, *credential))
 
 
 def _parsed(texts: Any) -> list[AclBinding]:

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import ClusterUnavailable
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.time.clock import Clock, time_limit
+from purgatorio.protocol.coordinator_partition import coordinator_partition
 
-
-class _Broker(Protocol):
-    @property
-    def broker_id(self) -> int: ...
-
-
-B = TypeVar("B", bound=_Broker)
 S = TypeVar("S", bound=Shard)
 T = TypeVar("T")
 
 
 def led_shards(
-    brokers: Iterable[B], image: ClusterImage, shards_of: Callable[[B], Iterable[S]]
-) -> Iterator[tuple[B, S]]:
+    brokers: Iterable[Broker], image: ClusterImage, shards_of: Callable[[Broker], Iterable[S]]
+) -> Iterator[tuple[Broker, S]]:
     """Yield the shards with their coordinators; loading ones too, but not those of former coordinators."""
     for broker in brokers:
         for shard in shards_of(broker):
@@ -34,7 +32,45 @@ def led_shards(
                 yield broker, shard
 
 
-def running_leader(brokers: Iterable[B], image: ClusterImage, tp: TopicPartition, what: str) -> B:
+def coordinator_of(
+    cluster: OperatedCluster, image: ClusterImage, topic: str, what: str, name: str, shard_of: Callable[[Broker], S]
+) -> tuple[Broker, S] | None:
+    """Return the coordinator of a group or transactional id, and its shard that keeps it; None if there is no topic.
+
+    Args:
+        topic: the topic in which coordinators keep such.
+        what: of which kind it is, for messages.
+
+    Raises:
+        ClusterUnavailable: the coordinator does not run, or loads what it keeps.
+    """
+    known = image.topics.get(topic)
+    if known is None:
+        return None
+    tp = TopicPartition(topic, coordinator_partition(name, len(known.partitions)))
+    broker = _running_leader(cluster, image, tp, f"{tp}, which keeps {what} {name},")
+    try:
+        return broker, shard_of(broker)
+    except CoordinatorError as error:
+        raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {name}: {error}") from error
+
+
+def led(cluster: OperatedCluster, image: ClusterImage, tp: TopicPartition) -> tuple[Broker, Partition]:
+    """Return the leader of a partition, and its replica.
+
+    Raises:
+        ClusterUnavailable: there is none here.
+    """
+    broker = _running_leader(cluster, image, tp, str(tp))
+    try:
+        replica = broker.replicas.lookup.find(tp)
+        replica.check_leader(-1)
+    except PartitionError as error:
+        raise ClusterUnavailable(f"{tp}: {error}") from error
+    return broker, replica
+
+
+def _running_leader(cluster: OperatedCluster, image: ClusterImage, tp: TopicPartition, what: str) -> Broker:
     """Return the broker that leads a partition.
 
     Args:
@@ -45,7 +81,7 @@ def running_leader(brokers: Iterable[B], image: ClusterImage, tp: TopicPartition
     """
     state = image.partition(*tp)
     leader = NO_LEADER if state is None else state.leader
-    for broker in brokers:
+    for broker in cluster.brokers:
         if broker.broker_id == leader:
             return broker
     if leader == NO_LEADER:

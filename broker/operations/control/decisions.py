@@ -1,14 +1,20 @@
-"""Decisions of the metadata store that an operator asks for."""
+"""Decisions of the metadata store that an operator asks for, and waiting until brokers know them."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreError, decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.network import Network
-from purgatorio.broker.operations.control.polling import until
 from purgatorio.broker.operations.errors import ClusterUnavailable
+from purgatorio.broker.time.clock import SystemClock
+
+POLL_MS: Final = 1
+TIME_LIMIT_MS: Final = 10_000
+_MACHINE: Final = SystemClock()
+"""Such waits go by the machine's time: the brokers' may stand still (`MovableClock.freeze`)."""
 
 R = TypeVar("R")
 
@@ -52,3 +58,19 @@ async def decided_for_all(network: Network, decision: Decision[R], not_done: str
     version = broker.image.version
     await until(lambda: all(each.image.version >= version for each in network.brokers), f"all brokers know {what}")
     return result
+
+
+async def until(holds: Callable[[], bool], what: str, time_limit_ms: int = TIME_LIMIT_MS) -> None:
+    """Wait until a condition holds.
+
+    Args:
+        what: the condition, for the message: "all brokers know the new leader".
+
+    Raises:
+        ClusterUnavailable: it did not hold in time.
+    """
+    deadline_ms = _MACHINE.now_ms() + time_limit_ms
+    while not holds():
+        if _MACHINE.now_ms() >= deadline_ms:
+            raise ClusterUnavailable(f"after {time_limit_ms / 1000:g} s it is still not so that {what}")
+        await _MACHINE.sleep(POLL_MS)

@@ -19,11 +19,9 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.coordinators import answer_of, led_shards, running_leader
+from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led, led_shards
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
-from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 
 GROUP_TIME_LIMIT_MS: Final = 10_000
@@ -88,16 +86,17 @@ class GroupControl:
             ClusterUnavailable: the coordinator does not run, or loads its groups.
             NotThere: there are no groups at all.
         """
-        image = self._image()
-        topic = image.topics.get(OFFSETS_TOPIC)
-        if topic is None:
+        found = coordinator_of(
+            self._cluster,
+            self._image(),
+            OFFSETS_TOPIC,
+            "group",
+            group_id,
+            lambda broker: broker.groups.coordinator.shard_of(group_id),
+        )
+        if found is None:
             raise NotThere("there are no groups yet")
-        tp = TopicPartition(OFFSETS_TOPIC, coordinator_partition(group_id, len(topic.partitions)))
-        broker = running_leader(self._cluster.brokers, image, tp, f"{tp}, which keeps group {group_id},")
-        try:
-            return broker, broker.groups.coordinator.shard_of(group_id)
-        except CoordinatorError as error:
-            raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {group_id}: {error}") from error
+        return found
 
     def unknown(self, group_id: str) -> NotThere:
         """Return the refusal for a group that does not exist; it names one that is near."""
@@ -138,7 +137,7 @@ class GroupControl:
 
     def _resolve(self, tp: TopicPartition, target: Target, budget: LookUpBudget) -> int:
         """Return the offset that a target is in a partition."""
-        replica = self._led(tp)
+        _, replica = led(self._cluster, self._image(), tp)
         start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
         match target.kind:
             case "earliest":
@@ -149,15 +148,6 @@ class GroupControl:
                 return min(max(target.value, start), end)
         at = replica.log.offset_for_timestamp(target.value, end, budget)
         return end if at is None else at[0]
-
-    def _led(self, tp: TopicPartition) -> Partition:
-        broker = running_leader(self._cluster.brokers, self._image(), tp, str(tp))
-        try:
-            replica = broker.replicas.lookup.find(tp)
-            replica.check_leader(-1)
-        except PartitionError as error:
-            raise ClusterUnavailable(f"{tp}: {error}") from error
-        return replica
 
     async def _commit(self, broker: Broker, group_id: str, topic: Topic, resets: Sequence[Reset]) -> None:
         now_ms = self._cluster.clock.wall_ms()

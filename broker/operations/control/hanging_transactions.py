@@ -13,11 +13,9 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.log.producer_state import ProducerState
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.coordinators import answer_of, running_leader
-from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.control.coordinators import answer_of, led
 from purgatorio.broker.operations.control.transaction_control import (
     TRANSACTION_TIME_LIMIT_MS,
     TransactionControl,
@@ -58,16 +56,12 @@ class HangingTransactions:
     """Finds hanging transactions, and ends them.
 
     Args:
-        cluster: the brokers.
-        image: the newest metadata.
         control: finds the coordinators.
     """
 
-    def __init__(
-        self, cluster: OperatedCluster, image: Callable[[], ClusterImage], control: TransactionControl
-    ) -> None:
-        self._cluster = cluster
-        self._image = image
+    def __init__(self, control: TransactionControl) -> None:
+        self._cluster = control.cluster
+        self._image = control.image
         self._control = control
 
     async def find(self) -> list[Hanging]:
@@ -132,13 +126,7 @@ class HangingTransactions:
         image = self._image()
         if image.partition(*tp) is None:
             raise NotThere(f"there is no partition {tp}")
-        broker = running_leader(self._cluster.brokers, image, tp, str(tp))
-        try:
-            replica = broker.replicas.lookup.find(tp)
-            replica.check_leader(-1)
-        except PartitionError as error:
-            raise ClusterUnavailable(f"{tp}: {error}") from error
-        return broker, replica
+        return led(self._cluster, image, tp)
 
     def _open_transaction(self, tp: TopicPartition, producer_id: int) -> Hanging:
         _, replica = self._led(tp)

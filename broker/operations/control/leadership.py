@@ -11,9 +11,8 @@ from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.metadata.controller.elections import with_epochs
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from purgatorio.broker.operations.control.decisions import decided, newest
+from purgatorio.broker.operations.control.decisions import decided, newest, until
 from purgatorio.broker.operations.control.network import Network
-from purgatorio.broker.operations.control.polling import until
 from purgatorio.broker.operations.errors import NAMES_COMPARED, NotThere, OperationRefused
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 
@@ -94,7 +93,7 @@ class Leadership:
 
         known = newest(self._network).image.topics
         if topic not in known:
-            raise _no_topic(topic, known)
+            raise no_topic(topic, known)
         return self._all_know(are_in_sync)
 
     async def _change(
@@ -106,7 +105,7 @@ class Leadership:
             state = image.partition(topic, partition)
             if state is None:
                 if topic not in image.topics:
-                    raise _no_topic(topic, image.topics)
+                    raise no_topic(topic, image.topics)
                 raise NotThere(f"there is no partition {topic}-{partition}")
             after = with_epochs(state, change(image, state))
             return (image if after is state else image.with_partitions({(topic, partition): after})), after
@@ -128,5 +127,6 @@ def _epoch(image: ClusterImage, topic: str, partition: int) -> int:
     return 1 << 62 if state is None else state.partition_epoch
 
 
-def _no_topic(topic: str, known: Iterable[str]) -> NotThere:
+def no_topic(topic: str, known: Iterable[str]) -> NotThere:
+    """Return the refusal for a topic that does not exist; it names one that is near."""
     return NotThere(f"there is no topic {topic!r}{nearest(topic, islice(known, NAMES_COMPARED))}")

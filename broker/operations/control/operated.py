@@ -19,82 +19,48 @@ if TYPE_CHECKING:
 
 
 class OperatedCluster(Protocol):
-    """The brokers of one process: each can be stopped, killed and started."""
+    """The brokers of one process: each can be stopped, killed and started.
 
-    @property
-    def cluster_id(self) -> str:
-        """The id of the cluster, as clients are told it."""
-        ...
+    Attributes:
+        cluster_id: the id of the cluster, as clients are told it.
+        clock: that of all brokers.
+        loop_lag: how late this process's event loop is.
+        lease_clock, session_clock, member_clock: the clocks of leases, of open transactions and of groups' members.
+        network: lets brokers stand still, and cuts them off from each other.
+    """
 
-    @property
-    def clock(self) -> Clock:
-        """The clock of all brokers."""
-        ...
-
-    @property
-    def loop_lag(self) -> LoopLag:
-        """How late this process's event loop is."""
-        ...
-
-    @property
-    def lease_clock(self) -> RunningClock:
-        """The clock of leases."""
-        ...
-
-    @property
-    def session_clock(self) -> RunningClock:
-        """The clock of open transactions."""
-        ...
-
-    @property
-    def member_clock(self) -> MemberClock:
-        """The clock of groups' members."""
-        ...
-
-    @property
-    def faults(self) -> Faults:
-        """The fault rules."""
-        ...
-
-    @property
-    def network(self) -> Network:
-        """Lets brokers stand still, and cuts them off from each other."""
-        ...
-
-    @property
-    def leadership(self) -> Leadership:
-        """Moves leaders and coordinators."""
-        ...
+    cluster_id: str
+    clock: Clock
+    loop_lag: LoopLag
+    lease_clock: RunningClock
+    session_clock: RunningClock
+    member_clock: MemberClock
+    faults: Faults
+    network: Network
+    leadership: Leadership
 
     @property
     def broker_ids(self) -> Sequence[int]:
         """The ids of all brokers, running or not."""
-        ...
 
     @property
     def brokers(self) -> Sequence[Broker]:
         """The running brokers."""
-        ...
 
     def store_link(self, broker_id: int) -> DirectLink:
         """The link between a running broker and the metadata store."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """What the cluster has now."""
-        ...
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Make the cluster as it was at a snapshot."""
-        ...
 
     async def stop_broker(self, broker_id: int) -> None:
         """Stop a running broker in good order."""
-        ...
 
     async def kill_broker(self, broker_id: int) -> None:
         """End a running broker as a crash would."""
-        ...
 
     async def start_broker(self, broker_id: int) -> None:
         """Start a broker that is not running.
@@ -102,7 +68,6 @@ class OperatedCluster(Protocol):
         Raises:
             OSError: its port is taken.
         """
-        ...
 
     async def add_broker(self, rack: str | None) -> int:
         """Start one more broker; return its id.
@@ -111,4 +76,3 @@ class OperatedCluster(Protocol):
             OperationRefused: a broker is being stopped or started, or there are as many as there may be.
             OSError: its port is taken.
         """
-        ...

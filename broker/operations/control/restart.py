@@ -25,25 +25,20 @@ class Restartable(Protocol):
     @property
     def clock(self) -> Clock:
         """The clock of all brokers."""
-        ...
 
     @property
     def broker_ids(self) -> Sequence[int]:
         """The ids of all brokers."""
-        ...
 
     @property
     def image(self) -> ClusterImage:
         """The newest metadata; a broker that has just started is registered in it."""
-        ...
 
     def stop_broker(self, broker_id: int) -> Awaitable[None]:
         """Stop a broker in good order."""
-        ...
 
     def start_broker(self, broker_id: int) -> Awaitable[None]:
         """Start a broker; it is registered when this returns."""
-        ...
 
 
 def partitions_of(image: ClusterImage) -> Iterable[tuple[TopicPartition, PartitionState]]:

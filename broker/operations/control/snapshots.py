@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionS
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.polling import until
+from purgatorio.broker.operations.control.decisions import until
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
 
 MAX_SNAPSHOTS: Final = 10

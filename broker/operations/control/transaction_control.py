@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.coordinators import answer_of, led_shards, running_leader
+from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led_shards
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
-from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
 
@@ -33,17 +30,12 @@ class TransactionControl:
     """
 
     def __init__(self, cluster: OperatedCluster, image: Callable[[], ClusterImage]) -> None:
-        self._cluster = cluster
-        self._image = image
-
-    @property
-    def brokers(self) -> Sequence[Broker]:
-        """The running brokers."""
-        return self._cluster.brokers
+        self.cluster = cluster
+        self.image = image
 
     def shards(self) -> Iterator[tuple[Broker, TransactionShard]]:
         """Return the partitions of transactional ids with their coordinators; loading ones too, but not former ones."""
-        return led_shards(self._cluster.brokers, self._image(), lambda broker: broker.transactions.coordinator.shards)
+        return led_shards(self.cluster.brokers, self.image(), lambda broker: broker.transactions.coordinator.shards)
 
     def find(self, transactional_id: str) -> tuple[Broker, Transaction]:
         """Return a transactional id with its coordinator.
@@ -52,22 +44,18 @@ class TransactionControl:
             ClusterUnavailable: the coordinator does not run, or loads its ids.
             NotThere: there is no such transactional id.
         """
-        image = self._image()
-        topic = image.topics.get(TRANSACTION_STATE_TOPIC)
-        if topic is None:
-            raise _unknown(transactional_id)
-        tp = TopicPartition(TRANSACTION_STATE_TOPIC, coordinator_partition(transactional_id, len(topic.partitions)))
-        what = f"{tp}, which keeps transactional id {transactional_id},"
-        broker = running_leader(self._cluster.brokers, image, tp, what)
-        try:
-            shard = broker.transactions.coordinator.shard_of(transactional_id)
-        except CoordinatorError as error:
-            message = f"broker {broker.broker_id}, the coordinator of {transactional_id}: {error}"
-            raise ClusterUnavailable(message) from error
-        transaction = shard.transactions.get(transactional_id)
-        if transaction is None:
-            raise _unknown(transactional_id)
-        return broker, transaction
+        found = coordinator_of(
+            self.cluster,
+            self.image(),
+            TRANSACTION_STATE_TOPIC,
+            "transactional id",
+            transactional_id,
+            lambda broker: broker.transactions.coordinator.shard_of(transactional_id),
+        )
+        transaction = None if found is None else found[1].transactions.get(transactional_id)
+        if found is None or transaction is None:
+            raise NotThere(f"there is no transactional id {transactional_id}")
+        return found[0], transaction
 
     # --- abort through the coordinator ---
 
@@ -106,7 +94,7 @@ class TransactionControl:
             )
 
         what = f"the coordinator of {transactional_id}"
-        error_code, producer = await answer_of(init, self._cluster.clock, TRANSACTION_TIME_LIMIT_MS, what)
+        error_code, producer = await answer_of(init, self.cluster.clock, TRANSACTION_TIME_LIMIT_MS, what)
         if error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
             waits_for = in_words([broker.transactions.completion.cause(transaction)])
             raise ClusterUnavailable(f"{transactional_id} is not aborted yet, but will be: {waits_for}")
@@ -125,7 +113,3 @@ class TransactionControl:
         _, transaction = self.find(transactional_id)
         if transaction.timeout is None or not transaction.timeout.expire():
             raise OperationRefused(f"{transactional_id} has no open transaction")
-
-
-def _unknown(transactional_id: str) -> NotThere:
-    return NotThere(f"there is no transactional id {transactional_id}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
-from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.operations.control.decisions import until
+from purgatorio.broker.operations.control.leadership import no_topic
 from purgatorio.broker.operations.control.operated import OperatedCluster
-from purgatorio.broker.operations.control.polling import until
-from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.operations.errors import ClusterUnavailable, OperationRefused
 from purgatorio.broker.replica.partition import Partition
 
 COMMIT_PATIENCE_MS: Final = 100
@@ -52,7 +51,7 @@ def _check(cluster: OperatedCluster, topic: str) -> None:
     images = [broker.image for broker in cluster.brokers]
     known = max(images, key=lambda image: image.version).topics if images else {}
     if topic not in known:
-        raise NotThere(f"there is no topic {topic!r}{nearest(topic, islice(known, NAMES_COMPARED))}")
+        raise no_topic(topic, known)
     tp = TopicPartition(topic, 0)
     replicas = [found for broker in cluster.brokers if (found := broker.replicas.partitions.get(tp)) is not None]
     if any(not replica.log.config.compact for replica in replicas):

@@ -104,12 +104,12 @@ def read_transactions_for_page(
     for broker, transaction in chosen:
         view = overview(broker.transactions, transaction)
         rows.append({**_read(broker, view), "partitions": [str(tp) for tp in islice(view.partitions, PARTITIONS)]})
-    return rows, _counts(control.brokers)
+    return rows, _counts(control.cluster.brokers)
 
 
 def _longest_open(control: TransactionControl) -> Iterator[Found]:
     """Yield the transactions of each coordinator that wait for their deadline longest."""
-    for broker in control.brokers:
+    for broker in control.cluster.brokers:
         for parked in broker.transactions.timeout_purgatory.operations(TRANSACTIONS):
             (key,) = parked.keys
             assert isinstance(key, TransactionKey)

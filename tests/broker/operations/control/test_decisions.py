@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.operations.control import ClusterUnavailable
-from purgatorio.broker.operations.control.polling import until
+from purgatorio.broker.operations.control.decisions import until
 
 
 async def test_it_ends_when_the_condition_holds() -> None:
