@@ -29,10 +29,11 @@ from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.machine import fitted
 from purgatorio.broker.node.member import Member
-from purgatorio.broker.operations.control import OperationRefused, snapshots
+from purgatorio.broker.operations.control import snapshots
 from purgatorio.broker.operations.control.leadership import Leadership
 from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.control.snapshots import Snapshot
+from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.time.clock import Alarm, Clock, RunningClock, SystemClock

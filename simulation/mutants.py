@@ -34,7 +34,7 @@ from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
-from purgatorio.broker.operations.control import Restartable
+from purgatorio.broker.operations.control.restart import Restartable
 from purgatorio.broker.replica import roles
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch

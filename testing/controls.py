@@ -22,9 +22,10 @@ from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
-from purgatorio.broker.operations.control import ClusterControl, OperationRefused
 from purgatorio.broker.operations.control.access import add_acls
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.declare import Operation
+from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition

@@ -62,11 +62,7 @@ def configure_logging(
 
 
 class EventBudgets(logging.Filter):
-    """Bounds the lines of each event; the first line that is written again tells how many were left out.
-
-    Args:
-        clock: times the periods.
-    """
+    """Bounds the lines of each event; the first line that is written again tells how many were left out."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

@@ -18,9 +18,6 @@ def add_operations(commands: Any, group: str, kinds: Iterable[type[Operation]], 
     """Add the commands of a group that operations declare.
 
     Args:
-        commands: what they are added to.
-        group: the first word of the commands.
-        kinds: the operations of all groups.
         shown: what prints the answer, by the command, where the operation has no sentence for it.
     """
     for kind in kinds:

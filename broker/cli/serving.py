@@ -39,8 +39,6 @@ def run(config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: Ce
     """Run the cluster until a signal stops it.
 
     Args:
-        config: its configuration.
-        faults: fault rules that it starts with.
         certificates: throw-away ones, of which clients have to know.
 
     Returns:

@@ -59,11 +59,7 @@ def other(default: object, doc: str, kind: ConfigType, **constraints: Any) -> An
 
 
 def topic_default(name: str) -> Any:
-    """Declare the setting that is the default of a topic config, as the table of topic configs has it.
-
-    Args:
-        name: the topic config's dotted name.
-    """
+    """Declare the setting that is the default of a topic config, as the table of topic configs has it."""
     key = TOPIC_CONFIGS[name]
     default = config_text(key.default) if key.type is ConfigType.LIST else key.default
     return other(default, key.doc, key.type, ge=key.low, le=key.high)

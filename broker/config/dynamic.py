@@ -61,11 +61,7 @@ def _key(field_name: str) -> ConfigKey:
 class DynamicBrokerConfig:
     """A broker's settings in effect: its dynamic configs, over those of all brokers, over those of its start.
 
-    Args:
-        static: the settings with which the broker started.
-
     Attributes:
-        current: the settings in effect.
         replication_rates: the bytes per second that may be replicated as a leader, and as a follower; None: any number.
     """
 

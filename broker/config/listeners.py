@@ -43,7 +43,6 @@ class ListenerConfig:
     """One listener of a broker.
 
     Attributes:
-        host: the address to listen on.
         port: 0 takes any free one.
         advertised: the host and port that clients are told to connect to, port 0 if it is the one that is taken; None
             if they are not told.

@@ -78,7 +78,6 @@ def load_cluster_config(
         settings: settings as text, by any of their spellings, that a program gives; they win over all other sources.
         flags: settings that have a flag of their own, by name, as text; None: not given. They win over all sources.
         assignments: ``key=value`` as given to ``--set``; the last one for a key wins.
-        environ: the process environment.
         file: a TOML file; not given: the one that ``PURGATORIO_CONFIG`` names, if any.
 
     Raises:

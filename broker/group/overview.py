@@ -39,7 +39,7 @@ class GroupOverview(NamedTuple):
     """One group.
 
     Attributes:
-        group_id: the group's name.
+        id: the group's name.
         type: its protocol: classic or consumer.
         state: the state, as ListGroups names it.
         protocol_type: ``consumer``, ``connect``, …; empty for a group that has only offsets.
@@ -49,7 +49,7 @@ class GroupOverview(NamedTuple):
         waits_for: whom a rebalance waits for, in a sentence; empty if there is none.
     """
 
-    group_id: str
+    id: str
     type: str
     state: str
     protocol_type: str = ""

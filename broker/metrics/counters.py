@@ -71,11 +71,7 @@ class TopicStats:
 class BrokerMetrics:
     """The counters of one broker. It is the observer of the broker's listener and of its replicas.
 
-    Args:
-        broker_id: the broker that they belong to.
-
     Attributes:
-        requests: requests by API key and version.
         produce_expirations: produce requests that timed out while they waited for a partition, by partition.
     """
 

@@ -297,11 +297,7 @@ _READERS: Final = (
 
 
 class LoopLagCollector(Collector):
-    """Reads the lag of a process's event loop at each scrape.
-
-    Args:
-        lag: the measure.
-    """
+    """Reads the lag of a process's event loop at each scrape."""
 
     def __init__(self, lag: LoopLag) -> None:
         self._lag = lag
@@ -322,11 +318,7 @@ class LoopLagCollector(Collector):
 
 
 class FaultsCollector(Collector):
-    """Reads the counts of the fault rules at each scrape; a rule that is removed has none.
-
-    Args:
-        faults: the cluster's.
-    """
+    """Reads the counts of the fault rules at each scrape; a rule that is removed has none."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults

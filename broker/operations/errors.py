@@ -40,11 +40,7 @@ class ClusterUnavailable(OperationRefused):
 
 
 class NotInSync(OperationRefused):
-    """Replicas were not in sync within the time limit.
-
-    Attributes:
-        partitions: the partitions whose ISR lacks a replica.
-    """
+    """Replicas were not in sync within the time limit."""
 
     def __init__(self, partitions: Sequence[TopicPartition], time_limit_ms: float) -> None:
         super().__init__(f"not fully in sync after {time_limit_ms / 1000:g} s: {named(partitions)}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
+from purgatorio.broker.causes.words import as_document, in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
@@ -14,33 +14,8 @@ from purgatorio.broker.txn.transactions import Transactions
 
 LATE_MS: Final = 5 * 60_000
 """From the longest timeout of a transaction to when it counts as late; as in Kafka (KIP-664)."""
-
-
-class TransactionOverview(NamedTuple):
-    """One transactional id, with the transaction that it has or had last.
-
-    Attributes:
-        state: the state, as ListTransactions names it.
-        producer_id, producer_epoch: those of its producer; while the transaction ends, those of its markers.
-        open_ms: how long the transaction has been open; None if none is open or being ended.
-        time_left_ms: the time until it is aborted; None if it is not open, or is being ended already.
-        idle_ms: the time since the state changed last.
-        partitions: those of the transaction.
-        unmarked: those that lack their marker; None if no markers are being written.
-        cause: what its transition waits for; None if there is none.
-    """
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    open_ms: int | None
-    time_left_ms: int | None
-    idle_ms: int
-    partitions: Mapping[TopicPartition, None]
-    unmarked: Collection[TopicPartition] | None
-    cause: StateNotCommitted | MarkersMissing | None
+TEXT_CHARS: Final = 500
+"""The length to which texts of causes are cut."""
 
 
 class TransactionNumbers(NamedTuple):
@@ -87,23 +62,36 @@ def numbers(transactions: Transactions, sender: MarkerSender, verifier: Partitio
     )
 
 
-def overview(transactions: Transactions, transaction: Transaction) -> TransactionOverview:
-    """Return a transactional id of this coordinator."""
+def overview(transactions: Transactions, transaction: Transaction) -> dict[str, Any]:
+    """Return a transactional id of this coordinator, with the transaction that it has or had last, as JSON has it.
+
+    `state`: as ListTransactions names it. `producer_id`, `producer_epoch`: those of its producer; while the transaction
+    ends, those of its markers. `open_ms` is None if no transaction is open or being ended, `timeout_left_ms` if its end
+    is decided too. `idle_ms`: the time since the state changed last. `missing_markers`: the partitions that lack their
+    end marker. `waits_for`: what its transition waits for, in a sentence; `causes`: the same as data.
+    """
     value = transaction.value
     now_ms = transactions.clock.wall_ms()
-    return TransactionOverview(
-        transaction.transactional_id,
-        value.state.state_name,
-        value.producer_id,
-        value.producer_epoch,
-        value.timeout_ms,
-        None if value.is_idle else max(0, now_ms - value.started_ms),
-        time_left_ms(transactions, transaction),
-        max(0, now_ms - value.updated_ms),
-        value.partitions,
-        transaction.unmarked if value.is_decided else None,
-        transactions.completion.cause(transaction) if transaction.is_busy else None,
-    )
+    causes = [transactions.completion.cause(transaction)] if transaction.is_busy else []
+    return {
+        "id": transaction.transactional_id,
+        "state": value.state.state_name,
+        "producer_id": value.producer_id,
+        "producer_epoch": value.producer_epoch,
+        "open_ms": None if value.is_idle else max(0, now_ms - value.started_ms),
+        "timeout_ms": value.timeout_ms,
+        "timeout_left_ms": time_left_ms(transactions, transaction),
+        "idle_ms": max(0, now_ms - value.updated_ms),
+        "partition_count": len(value.partitions),
+        "missing_markers": len(unmarked(transaction)),
+        "waits_for": in_words(causes),
+        "causes": [as_document(cause, TEXT_CHARS) for cause in causes],
+    }
+
+
+def unmarked(transaction: Transaction) -> Collection[TopicPartition]:
+    """Return the partitions that lack their end marker; none before markers are written."""
+    return (transaction.unmarked or ()) if transaction.value.is_decided else ()
 
 
 def time_left_ms(transactions: Transactions, transaction: Transaction) -> int | None:

@@ -20,7 +20,9 @@ from purgatorio.broker.metrics.prometheus import (
     Snapshot,
     process_registry,
 )
-from purgatorio.broker.operations.control import ClusterControl, OperatedCluster, OperationRefused
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
@@ -41,8 +43,6 @@ def create_app(
     """Return the application that shows a cluster, without `guarded`.
 
     Args:
-        cluster: the cluster that is shown.
-        control: stops and starts its brokers.
         allowed_host: the configured host; requests that change something must be addressed to it, to localhost, or to
             an IP address.
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
@@ -77,7 +77,6 @@ def guarded(app: ASGIApp, allowed_host: str, tokens: AdminTokens | None) -> ASGI
     """Return the application behind its guards.
 
     Args:
-        allowed_host: the configured host.
         tokens: what requests need; None: whoever reaches the address may do everything.
     """
     return SecurityHeaders(HostGuard(app if tokens is None else TokenGuard(app, tokens), allowed_host))

@@ -61,12 +61,7 @@ class SecurityHeaders:
 
 
 class HostGuard:
-    """Refuses requests that are addressed to a name which another site may have.
-
-    Args:
-        app: the application.
-        allowed_host: the configured host.
-    """
+    """Refuses requests that are addressed to a name which another site may have."""
 
     def __init__(self, app: ASGIApp, allowed_host: str) -> None:
         self._app = app
@@ -94,7 +89,6 @@ def check_may_change(headers: Headers, allowed_host: str) -> None:
     """Check a request that changes something.
 
     Args:
-        headers: the headers of the request.
         allowed_host: the configured host, allowed beside addresses and localhost.
 
     Raises:
@@ -130,9 +124,6 @@ def _is_address(host: str) -> bool:
 
 async def read_body(request: Request, clock: Clock) -> bytes:
     """Return the body of a request.
-
-    Args:
-        clock: measures how long the body takes.
 
     Raises:
         HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time, 400 when the

@@ -147,7 +147,6 @@ class HttpServer(uvicorn.Server):
     """Serves an application on sockets that were opened for it.
 
     Args:
-        app: the application.
         clock: measures how long the head of a request takes, and requests while the server stops.
 
     Attributes:

@@ -33,7 +33,6 @@ async def read_change(request: Request, model: type[B], allowed_host: str, clock
 
     Args:
         allowed_host: the configured host (see `check_may_change`).
-        clock: measures how long the body takes.
 
     Raises:
         HTTPException: the request must not change anything, or its body is invalid.

@@ -37,7 +37,6 @@ def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Oper
     """Return the routes of the API.
 
     Args:
-        operator: does what is asked for.
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
     return [

@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from purgatorio.broker.operations.control import ClusterControl, OperatedCluster
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.server.listening import open_sockets
 from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger

@@ -24,7 +24,8 @@ from purgatorio.broker.metadata.controller import (
     reassign_partitions,
 )
 from purgatorio.broker.metadata.store import Decision, decide
-from purgatorio.broker.operations.control import NotInSync, rolling_restart, wait_until_in_sync
+from purgatorio.broker.operations.control.restart import rolling_restart, wait_until_in_sync
+from purgatorio.broker.operations.errors import NotInSync
 from purgatorio.simulation.history.history import Fault, History
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
 from purgatorio.simulation.world.transport import Link

@@ -10,7 +10,8 @@ import pytest
 
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.operations.control import ClusterUnavailable, snapshots
+from purgatorio.broker.operations.control import snapshots
+from purgatorio.broker.operations.errors import ClusterUnavailable
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api import ApiKey

@@ -18,7 +18,7 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.operations import brokers
-from purgatorio.broker.operations.control import Member
+from purgatorio.broker.operations.control.cluster_control import Member
 from purgatorio.broker.operations.declare import Answer, Operation
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.reading.members import read_member

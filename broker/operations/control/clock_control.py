@@ -31,11 +31,7 @@ class EndedOperation(NamedTuple):
 
 
 class ClockControl:
-    """Moves the clock of a cluster.
-
-    Args:
-        cluster: the brokers.
-    """
+    """Moves the clock of a cluster."""
 
     def __init__(self, cluster: OperatedCluster) -> None:
         self._cluster = cluster
@@ -66,7 +62,6 @@ class ClockControl:
         the lease clock takes it for a time in which the process stood still.
 
         Args:
-            seconds: how far.
             sessions: whether the time counts for members of groups, who cannot send heartbeats at that pace.
 
         Raises:

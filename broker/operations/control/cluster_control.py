@@ -59,11 +59,7 @@ class _Change:
 
 
 class ClusterControl:
-    """Stops, kills and starts the brokers of a cluster, and elects leaders.
-
-    Args:
-        cluster: the brokers.
-    """
+    """Stops, kills and starts the brokers of a cluster, and elects leaders."""
 
     def __init__(self, cluster: OperatedCluster) -> None:
         self._cluster = cluster
@@ -119,7 +115,6 @@ class ClusterControl:
         """Stop a broker in good order; its logs are lost.
 
         Args:
-            broker_id: the broker.
             force: stop it even if partitions go offline and lose their records.
 
         Raises:

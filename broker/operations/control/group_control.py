@@ -64,12 +64,7 @@ class Reset(NamedTuple):
 
 
 class GroupControl:
-    """Finds groups by their coordinator, resets their offsets and deletes them.
-
-    Args:
-        cluster: the brokers.
-        image: the newest metadata.
-    """
+    """Finds groups by their coordinator, resets their offsets and deletes them."""
 
     def __init__(self, cluster: OperatedCluster, image: Callable[[], ClusterImage]) -> None:
         self._cluster = cluster
@@ -110,7 +105,6 @@ class GroupControl:
 
         Args:
             partition: this partition only; None: all partitions of the topic.
-            target: where to.
 
         Raises:
             NotThere: there is no such topic or partition.

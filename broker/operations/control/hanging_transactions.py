@@ -37,9 +37,7 @@ class Hanging(NamedTuple):
     """A transaction that is open in a log and that no coordinator has as open: no marker will ever end it.
 
     Attributes:
-        tp: the partition.
         producer_id, producer_epoch: those of its records.
-        start_offset: its first offset.
         started_ms: wall time of the append of that offset.
         transactional_id: "" if the leader does not know it.
     """
@@ -53,11 +51,7 @@ class Hanging(NamedTuple):
 
 
 class HangingTransactions:
-    """Finds hanging transactions, and ends them.
-
-    Args:
-        control: finds the coordinators.
-    """
+    """Finds hanging transactions, and ends them."""
 
     def __init__(self, control: TransactionControl) -> None:
         self._cluster = control.cluster

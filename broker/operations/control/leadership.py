@@ -18,11 +18,7 @@ from purgatorio.protocol.coordinator_partition import coordinator_partition
 
 
 class Leadership:
-    """Moves leaders and coordinators of a running cluster.
-
-    Args:
-        network: tells the brokers that take part in decisions.
-    """
+    """Moves leaders and coordinators of a running cluster."""
 
     def __init__(self, network: Network) -> None:
         self._network = network

@@ -15,11 +15,7 @@ from purgatorio.broker.server.listener import Listener
 
 
 class Network:
-    """Decides which brokers of a cluster reach each other, their clients and the metadata store.
-
-    Args:
-        cluster: the cluster.
-    """
+    """Decides which brokers of a cluster reach each other, their clients and the metadata store."""
 
     def __init__(self, cluster: OperatedCluster) -> None:
         self._cluster = cluster

@@ -88,8 +88,6 @@ async def rolling_restart(
     """Stop and start the brokers one after the other; before each and at the end, wait until all replicas are in sync.
 
     Args:
-        cluster: the brokers.
-        time_limit_ms: the time limit of each wait.
         wait: waits until all replicas are in sync; the simulation replaces it to show why the wait is needed.
 
     Raises:

@@ -22,8 +22,6 @@ def expire_member(cluster: OperatedCluster, group: str, member: str | None) -> s
     """End the session of a group's member now, as if its heartbeats had stayed away; return its member id.
 
     Args:
-        cluster: the brokers.
-        group: the group.
         member: its member id or its client id; None: the only member.
 
     Raises:

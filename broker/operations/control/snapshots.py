@@ -44,8 +44,6 @@ class Snapshot:
 
     Attributes:
         topics: the topics by name, those for groups and transactions too.
-        logs: their partitions.
-        broker_configs: the dynamic configs of brokers.
         next_producer_id: the first producer id that was not allocated.
         security: the metadata that is no topic's and no broker's: quotas, ACLs and credentials, by their names in
             `ClusterImage`.

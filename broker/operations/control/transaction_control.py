@@ -22,12 +22,7 @@ TRANSACTION_TIME_LIMIT_MS: Final = 10_000
 
 
 class TransactionControl:
-    """Finds transactions by their coordinator, and aborts them.
-
-    Args:
-        cluster: the brokers.
-        image: the newest metadata.
-    """
+    """Finds transactions by their coordinator, and aborts them."""
 
     def __init__(self, cluster: OperatedCluster, image: Callable[[], ClusterImage]) -> None:
         self.cluster = cluster

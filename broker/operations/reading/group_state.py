@@ -14,7 +14,7 @@ from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control import GroupControl
+from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.declare import Answer
 
 GROUPS: Final = 20
@@ -53,8 +53,6 @@ class Ends:
     """Finds the high watermarks of partitions: as the leader knows them or, if it does not run here, another replica.
 
     Args:
-        brokers: the running brokers.
-        image: tells the leaders.
         budget: the most offsets whose lags `lag_of` adds up.
     """
 
@@ -144,20 +142,12 @@ def _found(broker: Broker, shard: GroupShard, group_id: str) -> Found | None:
 
 def _read_group(found: Found, ends: Ends) -> Answer:
     """Return a group; its `lag` is of the `offset_count` partitions with committed offsets (None: unknown)."""
-    view = found.view
-    offsets = found.shard.offsets.groups.get(view.group_id, {})
+    offsets = found.shard.offsets.groups.get(found.view.id, {})
     return {
-        "id": view.group_id,
-        "type": view.type,
-        "state": view.state,
-        "protocol_type": view.protocol_type,
-        "assignor": view.assignor,
-        "epoch": view.epoch,
+        **found.view._asdict(),
         "coordinator": found.broker.broker_id,
-        "member_count": view.member_count,
         "offset_count": sum(map(len, offsets.values())),
         "lag": ends.lag_of(offsets),
-        "waits_for": view.waits_for,
     }
 
 
@@ -183,7 +173,7 @@ def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) ->
 
 def read_members(found: Found, now_ms: int, limit: int, partitions: int) -> list[Answer]:
     """Return up to `limit` members, each with up to `partitions` partitions of a topic."""
-    group = found.shard.groups.get(found.view.group_id)
+    group = found.shard.groups.get(found.view.id)
     return [_member(each, now_ms, partitions) for each in members(group, found.broker.groups.image, limit)]
 
 
@@ -215,7 +205,7 @@ def _offsets(found: Found, ends: Ends) -> Iterator[Answer]:
     `end_offset`: the high watermark (None: no replica runs here). `owner`: the id of the member that consumes it now
     ("": none).
     """
-    group = found.shard.groups.get(found.view.group_id)
+    group = found.shard.groups.get(found.view.id)
     owned = (
         ((topic, number), member.member_id)
         for member in members(group, found.broker.groups.image, MAX_MEMBERS)
@@ -223,7 +213,7 @@ def _offsets(found: Found, ends: Ends) -> Iterator[Answer]:
         for number in numbers
     )
     owners = dict(islice(owned, OFFSETS_LOOKED_AT))
-    offsets = found.shard.offsets.groups.get(found.view.group_id, {})
+    offsets = found.shard.offsets.groups.get(found.view.id, {})
     known = (((topic, number), each) for topic, of_topic in offsets.items() for number, each in of_topic.items())
     committed = dict(islice(known, OFFSETS_LOOKED_AT))
     for topic, number in heapq.nsmallest(MAX_OFFSETS, dict.fromkeys((*committed, *owners))):

@@ -9,7 +9,7 @@ from purgatorio.broker.metadata.controller import ElectionResult
 from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control import ClusterControl, Member
+from purgatorio.broker.operations.control.cluster_control import ClusterControl, Member
 from purgatorio.broker.operations.declare import Answer
 
 
@@ -38,13 +38,6 @@ def read_member(
     `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
     `broker_epoch` (-1: none), `fenced` (its lease ran out) and the lease's id are from the metadata; the lease is
     `held` if it lasts by the broker's own reckoning. A supervisor adds `process`: its id, and what is wrong with it.
-
-    Args:
-        member: the broker's place in the cluster.
-        broker: the broker itself if it runs.
-        image: the newest metadata.
-        paused: whether it stands still.
-        cut_off_from: the brokers that it does not reach.
     """
     host, port = member.address or ("", 0)
     registration = image.brokers.get(member.broker_id)

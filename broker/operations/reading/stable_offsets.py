@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.operations.control import ClusterUnavailable, NotThere, TransactionControl
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.declare import Answer
+from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.txn.overview import time_left_ms
 
@@ -56,9 +57,6 @@ def read_holding(partition: Partition, control: TransactionControl, wall_ms: int
 
     `transactional_id` is "" and `timeout_left_ms` None if no coordinator of it runs here. `open_ms` is None for a
     transaction that has ended, but whose end marker is not committed yet. `says` tells all this in a sentence.
-
-    Args:
-        wall_ms: the wall time now.
     """
     producers = partition.log.producers
     oldest = producers.oldest_unstable()

@@ -18,8 +18,10 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control import ClusterControl, GroupControl, TransactionControl
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.declare import Answer
 from purgatorio.broker.operations.purgatories import OPERATIONS_PER_PURGATORY
 from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_groups_for_page
@@ -209,10 +211,6 @@ def read_partitions(
 
     Args:
         brokers: the running brokers, whose replicas have the logs.
-        image: has the partitions and their leaders.
-        transactions: finds the transactions that consumers wait for.
-        wall_ms: the wall time now.
-        limit: the most partitions.
     """
     running = {broker.broker_id: broker for broker in brokers}
     shown = sorted(_most_telling(running, image, limit), key=_internal_last)

@@ -9,13 +9,14 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from purgatorio.broker.causes.words import as_document, in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control import Hanging, OperationRefused, TransactionControl
+from purgatorio.broker.operations.control.hanging_transactions import Hanging
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.declare import Answer
-from purgatorio.broker.txn.overview import TransactionOverview, overview
+from purgatorio.broker.operations.errors import OperationRefused
+from purgatorio.broker.txn.overview import overview, unmarked
 from purgatorio.broker.txn.transaction import Transaction, TransactionKey, TransactionShard
 
 TRANSACTIONS: Final = 20
@@ -28,8 +29,6 @@ ROWS_PER_STEP: Final = 250
 """Transactions that it describes between two turns: two milliseconds."""
 PARTITIONS: Final = 10
 """Partitions of each transaction on the page."""
-TEXT_CHARS: Final = 500
-"""The length to which texts of causes are cut."""
 MAX_PARTITIONS: Final = 2_000
 """Partitions that the description of one transaction lists."""
 
@@ -78,7 +77,7 @@ async def read_transactions(control: TransactionControl, limit: int, passes: Fil
             await asyncio.sleep(0)
     rows = []
     for nth, (broker, transaction) in enumerate(chosen, 1):
-        rows.append(_read(broker, overview(broker.transactions, transaction)))
+        rows.append(_read(broker, transaction))
         if nth % ROWS_PER_STEP == 0:
             await asyncio.sleep(0)
     return rows, count, loading
@@ -102,8 +101,8 @@ def read_transactions_for_page(
     chosen = heapq.nsmallest(TRANSACTIONS, known.values(), key=_rank)
     rows: list[Answer] = []
     for broker, transaction in chosen:
-        view = overview(broker.transactions, transaction)
-        rows.append({**_read(broker, view), "partitions": [str(tp) for tp in islice(view.partitions, PARTITIONS)]})
+        partitions = [str(tp) for tp in islice(transaction.value.partitions, PARTITIONS)]
+        rows.append({**_read(broker, transaction), "partitions": partitions})
     return rows, _counts(control.cluster.brokers)
 
 
@@ -141,28 +140,8 @@ def _active(control: TransactionControl) -> tuple[list[tuple[Broker, Transaction
     return active, len(shards) - len(active)
 
 
-def _read(broker: Broker, view: TransactionOverview) -> Answer:
-    """Return a transactional id with its transaction, as `TransactionOverview` tells it.
-
-    `missing_markers`: the partitions that lack their end marker. `waits_for`: what its transition waits for, in a
-    sentence; `causes`: the same as data.
-    """
-    causes = [] if view.cause is None else [view.cause]
-    return {
-        "id": view.transactional_id,
-        "state": view.state,
-        "producer_id": view.producer_id,
-        "producer_epoch": view.producer_epoch,
-        "coordinator": broker.broker_id,
-        "open_ms": view.open_ms,
-        "timeout_ms": view.timeout_ms,
-        "timeout_left_ms": view.time_left_ms,
-        "idle_ms": view.idle_ms,
-        "partition_count": len(view.partitions),
-        "missing_markers": len(view.unmarked or ()),
-        "waits_for": in_words(causes),
-        "causes": [as_document(cause, TEXT_CHARS) for cause in causes],
-    }
+def _read(broker: Broker, transaction: Transaction) -> Answer:
+    return {**overview(broker.transactions, transaction), "coordinator": broker.broker_id}
 
 
 def read_transaction(control: TransactionControl, image: ClusterImage, transactional_id: str) -> Answer:
@@ -172,19 +151,18 @@ def read_transaction(control: TransactionControl, image: ClusterImage, transacti
         OperationRefused: there is no such id, or its coordinator does not run, or loads its ids.
     """
     broker, transaction = control.find(transactional_id)
-    view = overview(broker.transactions, transaction)
-    unmarked = view.unmarked or ()
-    rows = [_partition(tp, image, unmarked) for tp in heapq.nsmallest(MAX_PARTITIONS, view.partitions)]
-    return {**_read(broker, view), "partitions": rows}
+    missing = unmarked(transaction)
+    rows = [_partition(tp, image, missing) for tp in heapq.nsmallest(MAX_PARTITIONS, transaction.value.partitions)]
+    return {**_read(broker, transaction), "partitions": rows}
 
 
-def _partition(tp: TopicPartition, image: ClusterImage, unmarked: Collection[TopicPartition]) -> Answer:
+def _partition(tp: TopicPartition, image: ClusterImage, missing: Collection[TopicPartition]) -> Answer:
     state = image.partition(*tp)
     return {
         "topic": tp.topic,
         "partition": tp.partition,
         "leader": NO_LEADER if state is None else state.leader,
-        "marker_missing": tp in unmarked,
+        "marker_missing": tp in missing,
     }
 
 

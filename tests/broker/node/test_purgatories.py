@@ -12,7 +12,7 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
-from purgatorio.broker.operations.control import TransactionControl
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.reading.state import read_purgatory
 from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.time.clock import ManualClock, RunningClock

@@ -6,24 +6,25 @@ from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
-from purgatorio.broker.txn.overview import LATE_MS, TransactionNumbers, numbers, overview
+from purgatorio.broker.causes.words import as_document
+from purgatorio.broker.txn.overview import LATE_MS, TransactionNumbers, numbers, overview, unmarked
 from tests.broker.txn.harness import ID, TIMEOUT_MS, A, B, TransactionHarness
 
 
-def seen(harness: TransactionHarness) -> Any:
-    return overview(harness.transactions, harness.transaction())
+def told(harness: TransactionHarness, *names: str) -> list[Any]:
+    view = overview(harness.transactions, harness.transaction())
+    return [view[name] for name in names]
 
 
 def test_an_open_transaction_has_the_time_that_is_left() -> None:
     harness = TransactionHarness()
     producer = harness.init().producer
-    assert (seen(harness).state, seen(harness).open_ms, seen(harness).time_left_ms) == ("Empty", None, None)
+    assert told(harness, "state", "open_ms", "timeout_left_ms") == ["Empty", None, None]
     harness.add(producer, A, B)
     harness.advance_ms(100)
-    view = seen(harness)
-    assert (view.transactional_id, view.producer_id, view.producer_epoch) == (ID, *producer)
-    assert (view.state, view.open_ms, view.time_left_ms) == ("Ongoing", 100, TIMEOUT_MS - 100)
-    assert (list(view.partitions), view.unmarked, view.cause) == ([A, B], None, None)
+    assert told(harness, "id", "producer_id", "producer_epoch") == [ID, *producer]
+    assert told(harness, "state", "open_ms", "timeout_left_ms") == ["Ongoing", 100, TIMEOUT_MS - 100]
+    assert told(harness, "partition_count", "missing_markers", "causes") == [2, 0, []]
 
 
 def test_a_transaction_that_is_ended_tells_which_markers_are_missing() -> None:
@@ -32,19 +33,18 @@ def test_a_transaction_that_is_ended_tells_which_markers_are_missing() -> None:
     harness.add(producer, A, B)
     harness.end(producer)
     harness.ends.write(A)
-    view = seen(harness)
-    assert (view.state, view.time_left_ms, list(view.unmarked)) == ("PrepareCommit", None, [B])
-    assert view.cause == MarkersMissing(ID, (), 0)
+    assert told(harness, "state", "timeout_left_ms", "missing_markers") == ["PrepareCommit", None, 1]
+    assert list(unmarked(harness.transaction())) == [B]
+    assert told(harness, "causes") == [[as_document(MarkersMissing(ID, (), 0), 100)]]
     harness.ends.write(B)
     harness.advance_ms(7)
-    view = seen(harness)
-    assert (view.state, view.open_ms, view.idle_ms, view.cause) == ("CompleteCommit", None, 7, None)
+    assert told(harness, "state", "open_ms", "idle_ms", "causes") == ["CompleteCommit", None, 7, []]
 
 
 def test_a_transition_tells_that_it_waits_for_replicas() -> None:
     harness = TransactionHarness(replicas=(1, 2))
     harness.init()
-    assert seen(harness).cause == StateNotCommitted(ID, "Empty")
+    assert told(harness, "causes") == [[as_document(StateNotCommitted(ID, "Empty"), 100)]]
 
 
 def test_transactions_are_counted() -> None:

@@ -24,10 +24,12 @@ from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.operations.control import ClusterControl, GroupControl, TransactionControl
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.control.leadership import Leadership
 from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.control.snapshots import Snapshot
+from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache

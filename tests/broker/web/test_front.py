@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.operations.control import ClusterControl
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.table import OPERATIONS

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from purgatorio.broker.operations.control import ClusterUnavailable
 from purgatorio.broker.operations.control.snapshots import MAX_SNAPSHOTS
+from purgatorio.broker.operations.errors import ClusterUnavailable
 
 
 async def test_snapshots_are_taken_listed_restored_and_removed(client: httpx.AsyncClient, cluster: Any) -> None:

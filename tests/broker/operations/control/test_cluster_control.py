@@ -12,12 +12,9 @@ import pytest
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.operations.control import (
-    ClusterControl,
-    NotThere,
-    OperationRefused,
-    not_in_sync,
-)
+from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.restart import not_in_sync
+from purgatorio.broker.operations.errors import NotThere, OperationRefused
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.operations.control import ClusterUnavailable
 from purgatorio.broker.operations.control.decisions import until
+from purgatorio.broker.operations.errors import ClusterUnavailable
 
 
 async def test_it_ends_when_the_condition_holds() -> None:

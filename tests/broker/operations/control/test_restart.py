@@ -9,8 +9,13 @@ import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
-from purgatorio.broker.operations.control import NotInSync, not_in_sync, rolling_restart, wait_until_in_sync
-from purgatorio.broker.operations.control.restart import IN_SYNC_POLL_MS
+from purgatorio.broker.operations.control.restart import (
+    IN_SYNC_POLL_MS,
+    not_in_sync,
+    rolling_restart,
+    wait_until_in_sync,
+)
+from purgatorio.broker.operations.errors import NotInSync
 from purgatorio.broker.time.clock import ManualClock
 from tests.endpoints import plaintext
 
