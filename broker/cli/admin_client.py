@@ -66,9 +66,14 @@ class AdminClient:
         return self._ask(urllib.request.Request(f"{self.url}/api/v1/{path}"), TIMEOUT_SECONDS)
 
     def post(
-        self, path: str, body: dict[str, Any] | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        method: str = "POST",
     ) -> dict[str, Any]:
-        """The answer to POST at a path below ``/api/v1/``, which changes something.
+        """The answer to POST, or DELETE, at a path below ``/api/v1/``, which changes something.
 
         Raises:
             AdminError: the cluster refused, or did not answer; in the latter case it may have made the change.
@@ -77,20 +82,9 @@ class AdminClient:
             f"{self.url}/api/v1/{path}",
             data=json.dumps(body or {}).encode(),
             headers={"Content-Type": "application/json"},
-            method="POST",
+            method=method,
         )
         return self._ask(request, timeout_seconds)
-
-    def delete(self, path: str) -> dict[str, Any]:
-        """The answer to DELETE at a path below ``/api/v1/``, which removes something.
-
-        Raises:
-            AdminError: the cluster refused, or did not answer; in the latter case it may have made the change.
-        """
-        request = urllib.request.Request(
-            f"{self.url}/api/v1/{path}", data=b"{}", headers={"Content-Type": "application/json"}, method="DELETE"
-        )
-        return self._ask(request, TIMEOUT_SECONDS)
 
     def _ask(self, request: urllib.request.Request, timeout_seconds: float) -> dict[str, Any]:
         try:

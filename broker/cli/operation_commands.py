@@ -92,6 +92,6 @@ def send(kind: type[Operation], admin: AdminClient, given: Mapping[str, Any]) ->
     if kind.method == "GET":
         return admin.get(f"{path}?{urlencode(left)}" if left else path)
     if kind.method == "DELETE":
-        return admin.delete(path)
+        return admin.post(path, method="DELETE")
     patience: dict[str, Any] = {} if kind.patience_seconds == 15 else {"timeout_seconds": kind.patience_seconds}
     return admin.post(path, left, **patience) if left else admin.post(path, **patience)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -24,30 +24,23 @@ _PREFIX: Final = "group."
 """A group config's default is the broker's setting of its name behind this prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Number:
-    """A group config that is a whole number, with Kafka's default and bounds."""
-
-    name: str
-    default: int
-    low: int
-    high: int
-    doc: str
+def _number(name: str, default: int, low: int, high: int, doc: str) -> ConfigKey:
+    return replace(number_key(name, default, doc, low=low, high=high), broker_name=_PREFIX + name)
 
 
 _NUMBERS: Final = (
-    _Number("consumer.assignment.interval.ms", 1_000, 0, 15_000, _AT_ONCE),
-    _Number("share.session.timeout.ms", 45_000, 45_000, 60_000, _NO_SHARE),
-    _Number("share.heartbeat.interval.ms", 5_000, 5_000, 15_000, _NO_SHARE),
-    _Number("share.record.lock.duration.ms", 30_000, 15_000, 60_000, _NO_SHARE),
-    _Number("share.delivery.count.limit", 5, 2, 10, _NO_SHARE),
-    _Number("share.partition.max.record.locks", 2_000, 100, 4_000, _NO_SHARE),
-    _Number("share.assignment.interval.ms", 1_000, 0, 15_000, _NO_SHARE),
-    _Number("streams.session.timeout.ms", 45_000, 45_000, 60_000, _NO_STREAMS),
-    _Number("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000, _NO_STREAMS),
-    _Number("streams.num.standby.replicas", 0, 0, 2, _NO_STREAMS),
-    _Number("streams.initial.rebalance.delay.ms", 3_000, 0, MAX_INT, _NO_STREAMS),
-    _Number("streams.assignment.interval.ms", 1_000, 0, 15_000, _NO_STREAMS),
+    _number("consumer.assignment.interval.ms", 1_000, 0, 15_000, _AT_ONCE),
+    _number("share.session.timeout.ms", 45_000, 45_000, 60_000, _NO_SHARE),
+    _number("share.heartbeat.interval.ms", 5_000, 5_000, 15_000, _NO_SHARE),
+    _number("share.record.lock.duration.ms", 30_000, 15_000, 60_000, _NO_SHARE),
+    _number("share.delivery.count.limit", 5, 2, 10, _NO_SHARE),
+    _number("share.partition.max.record.locks", 2_000, 100, 4_000, _NO_SHARE),
+    _number("share.assignment.interval.ms", 1_000, 0, 15_000, _NO_SHARE),
+    _number("streams.session.timeout.ms", 45_000, 45_000, 60_000, _NO_STREAMS),
+    _number("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000, _NO_STREAMS),
+    _number("streams.num.standby.replicas", 0, 0, 2, _NO_STREAMS),
+    _number("streams.initial.rebalance.delay.ms", 3_000, 0, MAX_INT, _NO_STREAMS),
+    _number("streams.assignment.interval.ms", 1_000, 0, 15_000, _NO_STREAMS),
 )
 _OFFSET_RESET: Final = re.compile(
     r"earliest|latest|by_duration:P(?=[\dT])(\d{1,9}D)?(T(?=\d)(\d{1,9}H)?(\d{1,9}M)?(\d{1,9}(\.\d{1,9})?S)?)?"
@@ -94,17 +87,13 @@ def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
 
     The broker's own value is always allowed: Kafka refuses to start if its bounds exclude it, here they give way.
     """
-    rows = [_consumer_row(config, name) for name in (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL)]
-    keys = [
-        replace(number_key(row.name, row.default, row.doc, low=row.low, high=row.high), broker_name=_PREFIX + row.name)
-        for row in (*rows, *_NUMBERS)
-    ]
-    return MappingProxyType({key.name: key for key in sorted((*keys, *_TEXTS), key=lambda key: key.name)})
+    own = [_of_broker(config, name) for name in (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL)]
+    return MappingProxyType({key.name: key for key in sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)})
 
 
-def _consumer_row(config: BrokerConfig, name: str) -> _Number:
-    """Return the row of a config whose default and bounds are settings of the broker."""
+def _of_broker(config: BrokerConfig, name: str) -> ConfigKey:
+    """Return a config whose default and bounds are settings of the broker."""
     kind, _, rest = name.replace(".", "_").partition("_")
     field = f"group_{kind}_{rest}"
     value, low, high = (getattr(config, f"group_{kind}_{bound}{rest}") for bound in ("", "min_", "max_"))
-    return _Number(name, value, min(low, value), max(high, value), BrokerConfig.model_fields[field].description or "")
+    return _number(name, value, min(low, value), max(high, value), BrokerConfig.model_fields[field].description or "")

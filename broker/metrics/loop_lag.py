@@ -42,18 +42,6 @@ class LoopLag:
         longest_ms: the longest lag since the start: the longest hold, less the interval at most.
     """
 
-    __slots__ = (
-        "_alarm",
-        "_clock",
-        "_cpu_seconds",
-        "_due_seconds",
-        "_interval_ms",
-        "_used_seconds",
-        "buckets",
-        "longest_ms",
-        "total_ms",
-    )
-
     def __init__(self, clock: Clock, cpu_seconds: Callable[[], float] = thread_cpu_seconds) -> None:
         self._clock = clock
         self._cpu_seconds = cpu_seconds

@@ -22,7 +22,7 @@ class ListBrokers(Operation, http="GET /brokers", command="broker list", answere
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.broker.operations.reading.members import read_members
 
-        return {"brokers": read_members(operator.cluster.brokers, operator.control)}
+        return {"brokers": read_members(operator.cluster, operator.control)}
 
 
 class ListConnections(Operation, http="GET /connections", command="broker connections", answered_by="all brokers"):

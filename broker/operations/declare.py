@@ -81,16 +81,9 @@ class Told(NamedTuple):
     whole: Callable[[], Mapping[str, str]] | None = None
 
 
-def arg(
-    words: str,
-    *,
-    default: Any = MISSING,
-    metavar: str | None = None,
-    positional: bool | None = None,
-    whole: Callable[[], Mapping[str, str]] | None = None,
-) -> Any:
-    """Declare an attribute of an operation. See `Told`."""
-    return field(default=default, metadata={"told": Told(words, metavar, positional, whole)})
+def arg(words: str, *, default: Any = MISSING, **told: Any) -> Any:
+    """Declare an attribute of an operation, by the names of `Told`."""
+    return field(default=default, metadata={"told": Told(words, **told)})
 
 
 class Argument(NamedTuple):

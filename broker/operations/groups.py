@@ -8,7 +8,6 @@ from purgatorio.broker.operations.declare import Answer, Int32, Int64, Limits, O
 from purgatorio.broker.operations.topics import TO
 
 if TYPE_CHECKING:
-    from purgatorio.broker.operations.control.group_control import Target
     from purgatorio.broker.operations.operator import Operator
 
 MAX_GROUPS: Final = 1_000
@@ -58,20 +57,10 @@ class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answe
         if sum(each is not None for each in (self.to, self.offset, self.timestamp_ms)) != 1:
             raise ValueError("give one of to, offset, timestamp_ms")
 
-    @property
-    def target(self) -> Target:
-        """Where to."""
-        from purgatorio.broker.operations.control.group_control import Target
-
-        if self.to is not None:
-            return Target(self.to)
-        if self.offset is not None:
-            return Target("offset", self.offset)
-        assert self.timestamp_ms is not None
-        return Target("timestamp", self.timestamp_ms)
-
     async def run(self, operator: Operator) -> Answer:
-        resets = await operator.groups.reset_offsets(self.id, self.topic, self.partition, self.target)
+        resets = await operator.groups.reset_offsets(
+            self.id, self.topic, self.partition, to=self.to, offset=self.offset, timestamp_ms=self.timestamp_ms
+        )
         return {"group": self.id, "offsets": [each._asdict() for each in resets]}
 
 

@@ -25,8 +25,8 @@ from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.web import pages
+from purgatorio.broker.web.bodies import json_response
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
-from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.router import near_path, refused, routes
 from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
 

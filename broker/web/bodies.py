@@ -1,13 +1,23 @@
-"""The bodies of requests: models of pydantic, made from the declarations of operations."""
+"""The bodies of requests, models of pydantic made from the declarations of operations, and those of answers."""
 
 from __future__ import annotations
 
+import json
 import types
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, create_model
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError, create_model
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
+from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.operations.declare import Limits, Operation
+from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.web.guard import check_may_change, read_body
+
+MAX_FIELD_CHARS: Final = 100
+"""A longer name is near no field."""
 
 
 class Body(BaseModel):
@@ -73,3 +83,38 @@ def typed(hint: Any) -> Any:
     if origin in (list, dict):
         return origin[tuple(map(typed, inner))]
     return hint
+
+
+async def read_change(request: Request, model: type[Body], allowed_host: str, clock: Clock) -> Body:
+    """Check a request that changes something, and return its body.
+
+    Args:
+        allowed_host: the configured host (see `check_may_change`).
+
+    Raises:
+        HTTPException: the request must not change anything, or its body is invalid.
+    """
+    check_may_change(request.headers, allowed_host)
+    body = await read_body(request, clock)
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise HTTPException(400, _in_words(error, model)) from None
+
+
+def _in_words(error: ValidationError, model: type[Body]) -> str:
+    """Describe the mistakes in a body, one clause each; of an unknown field, name the one that is near."""
+    clauses = []
+    for mistake in error.errors(include_url=False, include_context=False, include_input=False):
+        where = ".".join(str(step) for step in mistake["loc"])
+        what = mistake["msg"].removeprefix("Value error, ")
+        if mistake["type"] == "extra_forbidden" and len(where) <= MAX_FIELD_CHARS:
+            what = f"there is no such field{nearest(where, model.model_fields)}"
+        clauses.append(f"{where}: {what}" if where else what)
+    return "; ".join(clauses[:5])
+
+
+def json_response(content: object, status_code: int = 200) -> Response:
+    """Return compact JSON in ASCII: names that clients chose may contain any character."""
+    body = json.dumps(content, separators=(",", ":"))
+    return Response(body, status_code, media_type="application/json", headers={"Cache-Control": "no-store"})

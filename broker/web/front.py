@@ -26,10 +26,10 @@ from purgatorio.broker.operations.table import OPERATIONS
 from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.web.app import application, guarded
 from purgatorio.broker.web.asking import Asked, Told, Unreachable
+from purgatorio.broker.web.bodies import json_response
 from purgatorio.broker.web.guard import check_may_change, read_body
 from purgatorio.broker.web.merging import merged
 from purgatorio.broker.web.metrics_text import joined_metrics
-from purgatorio.broker.web.requests import json_response
 from purgatorio.broker.web.router import listing_routes
 from purgatorio.broker.web.server import HttpService
 from purgatorio.broker.web.tokens import AdminTokens
@@ -46,17 +46,14 @@ class BrokerProcesses(Protocol):
     @property
     def clock(self) -> Clock:
         """The supervisor's clock."""
-        ...
 
     @property
     def broker_ids(self) -> Sequence[int]:
         """The ids of all brokers, ascending."""
-        ...
 
     @property
     def targets(self) -> dict[int, str]:
         """The host and port of each running process's own admin HTTP."""
-        ...
 
     async def ask(self, broker_id: int, asked: Asked) -> Told:
         """Return a process's answer to a request.
@@ -64,11 +61,9 @@ class BrokerProcesses(Protocol):
         Raises:
             Unreachable: it has ended, stands still, or does not answer in time.
         """
-        ...
 
     def row(self, broker_id: int, known: Answer | None) -> Answer:
         """Return the row of a broker in the list of brokers; `known`: what its process says of it, None if nothing."""
-        ...
 
     async def control(self, operation: type[Operation], broker_id: int | None) -> Answer:
         """Do what an operation does to the process of a broker, or to all of them.
@@ -76,7 +71,6 @@ class BrokerProcesses(Protocol):
         Raises:
             OperationRefused: it cannot be done to the process as it is.
         """
-        ...
 
 
 class Front(HttpService):

@@ -22,9 +22,8 @@ from purgatorio.broker.operations.declare import Argument, Operation, limits_of
 from purgatorio.broker.operations.errors import ClusterUnavailable, Invalid, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.operations.table import OPERATIONS
-from purgatorio.broker.web.bodies import body_of
+from purgatorio.broker.web.bodies import body_of, json_response, read_change
 from purgatorio.broker.web.openapi import openapi
-from purgatorio.broker.web.requests import int_param, json_response, read_change, whole_number
 
 MAX_PATH_COMPARED: Final = 200
 """Characters of a path for which the nearest one is looked for."""
@@ -87,14 +86,26 @@ def _in_path(argument: Argument, request: Request) -> object:
     text = request.path_params[argument.name]
     if argument.kind is not int:
         return text
-    number = whole_number(text, most=_most(argument))
+    number = _whole_number(text, _most(argument))
     return -1 if number is None else number
 
 
 def _in_query(argument: Argument, request: Request) -> object:
+    text, most = request.query_params[argument.name], _most(argument)
     if argument.kind is not int:
-        return request.query_params[argument.name]
-    return int_param(request, argument.name, 0, most=_most(argument))
+        return text
+    number = _whole_number(text, most)
+    if number is None:
+        raise HTTPException(400, f"{argument.name} must be a whole number from 0 to {most}")
+    return number
+
+
+def _whole_number(text: str, most: int) -> int | None:
+    """Return the number that `text` is; None if it is not a number, or above `most`. Long texts are not parsed."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(most))):
+        return None
+    number = int(text)
+    return number if number <= most else None
 
 
 def _most(argument: Argument) -> int:

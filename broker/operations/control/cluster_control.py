@@ -20,7 +20,6 @@ from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, 
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.decisions import decided
-from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.restart import partitions_of, rolling_restart
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused, named
@@ -74,11 +73,6 @@ class ClusterControl:
     def clock(self) -> Clock:
         """The clock of all brokers."""
         return self._cluster.clock
-
-    @property
-    def network(self) -> Network:
-        """Tells which brokers stand still or are cut off."""
-        return self._cluster.network
 
     @property
     def broker_ids(self) -> Sequence[int]:

@@ -22,6 +22,7 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led, led_shards
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.errors import ErrorCode
 
 GROUP_TIME_LIMIT_MS: Final = 10_000
@@ -39,19 +40,6 @@ _TRY_LATER: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-
-
-class Target(NamedTuple):
-    """Where offsets are reset to.
-
-    Attributes:
-        kind: the log's start, its high watermark, an offset (the nearest one that the log has), or the first record
-            with this timestamp or a later one (the high watermark if there is none).
-        value: the offset, or the timestamp in milliseconds.
-    """
-
-    kind: Literal["earliest", "latest", "offset", "timestamp"]
-    value: int = 0
 
 
 class Reset(NamedTuple):
@@ -100,11 +88,23 @@ class GroupControl:
 
     # --- changes ---
 
-    async def reset_offsets(self, group_id: str, topic: str, partition: int | None, target: Target) -> list[Reset]:
+    async def reset_offsets(
+        self,
+        group_id: str,
+        topic: str,
+        partition: int | None,
+        *,
+        to: Literal["earliest", "latest"] | None = None,
+        offset: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> list[Reset]:
         """Commit offsets of a topic for a group without members; a group that does not exist comes to be by it.
 
         Args:
             partition: this partition only; None: all partitions of the topic.
+            to: the log's start or its high watermark, or
+            offset: an offset, the nearest one that the log has, or
+            timestamp_ms: the first record with this timestamp or a later one; the high watermark if there is none.
 
         Raises:
             NotThere: there is no such topic or partition.
@@ -123,25 +123,12 @@ class GroupControl:
         resets = []
         for index in wanted:
             before = shard.offsets.get(group_id, topic, index)
-            after = self._resolve(TopicPartition(topic, index), target, budget)
+            _, replica = led(self._cluster, self._image(), TopicPartition(topic, index))
+            after = _resolve(replica, budget, to, offset, timestamp_ms)
             resets.append(Reset(topic, index, None if before is None else before.offset, after))
         for start in range(0, len(resets), OFFSETS_PER_COMMIT):
             await self._commit(broker, group_id, found, resets[start : start + OFFSETS_PER_COMMIT])
         return resets
-
-    def _resolve(self, tp: TopicPartition, target: Target, budget: LookUpBudget) -> int:
-        """Return the offset that a target is in a partition."""
-        _, replica = led(self._cluster, self._image(), tp)
-        start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
-        match target.kind:
-            case "earliest":
-                return start
-            case "latest":
-                return end
-            case "offset":
-                return min(max(target.value, start), end)
-        at = replica.log.offset_for_timestamp(target.value, end, budget)
-        return end if at is None else at[0]
 
     async def _commit(self, broker: Broker, group_id: str, topic: Topic, resets: Sequence[Reset]) -> None:
         now_ms = self._cluster.clock.wall_ms()
@@ -182,3 +169,17 @@ class GroupControl:
         if error_code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
             return OperationRefused(f"group {group_id} has members; stop its consumers first")
         return (ClusterUnavailable if error_code in _TRY_LATER else OperationRefused)(message)
+
+
+def _resolve(
+    replica: Partition, budget: LookUpBudget, to: str | None, offset: int | None, timestamp_ms: int | None
+) -> int:
+    """Return the offset that offsets are reset to in a partition."""
+    start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
+    if to is not None:
+        return start if to == "earliest" else end
+    if offset is not None:
+        return min(max(offset, start), end)
+    assert timestamp_ms is not None
+    at = replica.log.offset_for_timestamp(timestamp_ms, end, budget)
+    return end if at is None else at[0]

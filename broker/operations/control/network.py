@@ -23,11 +23,6 @@ class Network:
         self._groups: list[frozenset[int]] = []
 
     @property
-    def broker_ids(self) -> Sequence[int]:
-        """The ids of all brokers, running or not."""
-        return self._cluster.broker_ids
-
-    @property
     def paused(self) -> list[int]:
         """The ids of the brokers that stand still."""
         return sorted(self._paused)

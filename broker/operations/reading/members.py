@@ -10,13 +10,14 @@ from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, 
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.cluster_control import ClusterControl, Member
+from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.declare import Answer
 
 
-def read_members(brokers: Sequence[Broker], control: ClusterControl) -> list[Answer]:
+def read_members(cluster: OperatedCluster, control: ClusterControl) -> list[Answer]:
     """Return all brokers, running or not."""
-    network = control.network
-    running = {broker.broker_id: broker for broker in brokers}
+    network = cluster.network
+    running = {broker.broker_id: broker for broker in cluster.brokers}
     image = control.image
     return [
         read_member(

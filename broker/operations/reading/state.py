@@ -80,7 +80,7 @@ def read_state(
         "wall_ms": cluster.clock.wall_ms(),
         "brokers": [
             _broker(shown, running.get(shown["id"]), transactions, now_ms, operations)
-            for shown in read_members(cluster.brokers, control)
+            for shown in read_members(cluster, control)
         ],
         "partitions": partitions,
         "partition_count": partition_count,

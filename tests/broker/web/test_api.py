@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from purgatorio.broker.operations.table import OPERATIONS
 from purgatorio.broker.time.clock import Clock
-from purgatorio.broker.web import guard, requests
+from purgatorio.broker.web import bodies, guard
 from purgatorio.broker.web.router import ENDPOINTS
 
 FOLLOWER = "/api/v1/brokers/2/follower"
@@ -178,7 +178,7 @@ async def test_a_request_is_checked_before_its_body_is_read(
     async def fail(request: Request, clock: Clock) -> bytes:
         raise AssertionError("the body was read")
 
-    monkeypatch.setattr(requests, "read_body", fail)
+    monkeypatch.setattr(bodies, "read_body", fail)
     response = await client.post(FOLLOWER, json={}, headers={"origin": "http://evil.example"})
     assert response.status_code == 403
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.web import http_server
-from purgatorio.broker.web.requests import json_response
+from purgatorio.broker.web.bodies import json_response
 from purgatorio.broker.web.server import AdminServer
 from purgatorio.logger import LINES_PER_PERIOD
 
