@@ -20,10 +20,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from purgatorio.testing.access_controls import Quota
     from purgatorio.testing.clock import KafkaClock
     from purgatorio.testing.faults import Fault
     from purgatorio.testing.kafka import Kafka, cluster
-    from purgatorio.testing.quotas import Quota
     from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record, Request
 
 _PLACES = {
@@ -34,7 +34,7 @@ _PLACES = {
     "Kafka": "kafka",
     "KafkaClock": "clock",
     "Parked": "values",
-    "Quota": "quotas",
+    "Quota": "access_controls",
     "Record": "values",
     "Request": "values",
     "cluster": "kafka",

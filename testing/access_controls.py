@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
-from purgatorio.testing.fault_controls import FaultControls
-from purgatorio.testing.quotas import Quota, entity_of, told
+from collections.abc import Callable
+
+from purgatorio.testing.faults import FaultControls
+
+
+class Quota:
+    """Quotas of one entity, which `told` names; a context manager, which removes them at its end."""
+
+    def __init__(self, told: str, remove: Callable[[], None]) -> None:
+        self._told = told
+        self._remove = remove
+
+    def __repr__(self) -> str:
+        return f"<Quota {self._told}>"
+
+    def remove(self) -> None:
+        """Remove the quotas; connections that are muted stay so until their time is over."""
+        self._remove()
+
+    def __enter__(self) -> Quota:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
 
 
 class AccessControls(FaultControls):
@@ -76,4 +98,7 @@ class AccessControls(FaultControls):
             self.do(EditQuotas(values, **entity))
 
         edit(dict(quotas))
-        return Quota(told(entity_of(**names), quotas), lambda: edit(dict.fromkeys(quotas)))
+        parts = [(kind.replace("_", "-"), name) for kind, name in names.items() if name is not None]
+        told = ", ".join(f"{kind} {name}" if name else f"default {kind}" for kind, name in parts)
+        values = ", ".join(f"{key}={value:g}" for key, value in quotas.items())
+        return Quota(f"{told}: {values}", lambda: edit(dict.fromkeys(quotas)))

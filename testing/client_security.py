@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import base64
+import importlib
+import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
 from purgatorio.testing import certificates
-from purgatorio.testing.faststream_security import faststream_settings
-from purgatorio.testing.tokens import token_settings
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FIRST_USERS: Final = "alice=alice-secret,bob=bob-secret"
 """The users of a cluster with SASL whose test names none, in the form of the setting `sasl.users`."""
 USERS_SETTING: Final = "sasl_users"
+TOKEN_SECONDS: Final = 10 * 365 * 24 * 3600
+"""Tests move the brokers' time; a token should not end by that."""
+
+_PROVIDERS: Final = {"aiokafka": ("aiokafka.abc", "async"), "kafka-python": ("kafka.net.sasl.oauth", "sync")}
+"""The module with the base class of token providers, and of which kind its method is."""
+_FASTSTREAM_CLASSES: Final = {
+    None: "BaseSecurity",
+    "PLAIN": "SASLPlaintext",
+    "SCRAM-SHA-256": "SASLScram256",
+    "SCRAM-SHA-512": "SASLScram512",
+    "OAUTHBEARER": "SASLOAuthBearer",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +81,7 @@ class ClientSecurity:
             return {}
         if library == "faststream":
             login = self._login(user) if self.mechanism else ("", "")
-            return faststream_settings(self.tls, self.mechanism, login, None if self.mechanism else user)
+            return _faststream_settings(self.tls, self.mechanism, login, None if self.mechanism else user)
         found = {_named("security_protocol", library): self.protocol}
         if self.tls:
             found |= certificates.client_settings(library, user if self.mechanism is None else None)
@@ -135,3 +149,46 @@ def _quoted(text: str) -> str:
     """Return text as a value in a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _faststream_settings(tls: bool, mechanism: str | None, login: tuple[str, str], user: str | None) -> dict[str, Any]:
+    """Return the keywords of `faststream.kafka.KafkaBroker` for a cluster with TLS, SASL or both.
+
+    Its security is an object: FastStream is imported for it. With TLS alone `user` is the name in the certificate.
+
+    Raises:
+        ModuleNotFoundError: FastStream is not installed.
+    """
+    security = getattr(importlib.import_module("faststream.security"), _FASTSTREAM_CLASSES[mechanism])
+    context = certificates.client_context(user) if tls else None
+    if mechanism is None or mechanism == "OAUTHBEARER":
+        made = {"security": security(ssl_context=context, use_ssl=tls)}
+        return made | (token_settings("aiokafka", login[0]) if mechanism else {})
+    return {"security": security(*login, ssl_context=context, use_ssl=tls)}
+
+
+def unsecured_token(name: str) -> str:
+    """Return a token of this name."""
+    claims = {"sub": name, "exp": int(time.time()) + TOKEN_SECONDS}
+    parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode() for each in ({"alg": "none"}, claims))
+    return ".".join(part.rstrip("=") for part in parts) + "."
+
+
+def token_settings(library: str, name: str) -> dict[str, Any]:
+    """Return what gives a client its tokens, in the words of its library."""
+    token = unsecured_token(name)
+    if library == "confluent":
+        return {"oauth_cb": lambda _: (token, time.time() + TOKEN_SECONDS)}
+    return {"sasl_oauth_token_provider": _provider(library, token)}
+
+
+def _provider(library: str, token: str) -> Any:
+    """Return a token provider, which must be of a class of the library."""
+
+    async def awaited(provider: object) -> str:
+        return token
+
+    module, method = _PROVIDERS[library]
+    base = importlib.import_module(module).AbstractTokenProvider
+    own = type("TokenProvider", (base,), {"token": awaited if method == "async" else lambda provider: token})
+    return own()

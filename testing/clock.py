@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from purgatorio.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from purgatorio.testing.time_controls import TimeControls
+    from purgatorio.testing.controls import Controls
     from purgatorio.testing.values import Advanced
 
 ADVANCE_TIMEOUT_SECONDS: Final = 60.0
@@ -23,13 +23,9 @@ class KafkaClock:
     `request_timeout_ms` and `retry_backoff_ms`, in librdkafka `message.timeout.ms` and `socket.timeout.ms`, in Java
     `delivery.timeout.ms` and `request.timeout.ms`. So a producer whose request has timed out on the broker sends it
     again, and its `send` stays open until the producer's own timeout.
-
-    Args:
-        thread: the cluster's thread.
-        controls: its time.
     """
 
-    def __init__(self, thread: LoopThread, controls: TimeControls) -> None:
+    def __init__(self, thread: LoopThread, controls: Controls) -> None:
         self._thread = thread
         self._controls = controls
 

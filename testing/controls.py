@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -23,6 +24,7 @@ from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
 from purgatorio.broker.operations.control.access import add_acls
+from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.errors import OperationRefused
@@ -34,12 +36,10 @@ from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import Record as WireRecord
 from purgatorio.protocol.records import build_batch
-from purgatorio.testing.client_ids import is_broker
 from purgatorio.testing.group_controls import GroupControls, watches
 from purgatorio.testing.records import check_isolation_level, ends_transactions, read_records
-from purgatorio.testing.time_controls import TimeControls
 from purgatorio.testing.timeline import Timeline
-from purgatorio.testing.values import IsolationLevel, Parked, Record
+from purgatorio.testing.values import Advanced, Ended, IsolationLevel, Parked, Record
 
 T = TypeVar("T")
 
@@ -51,13 +51,12 @@ COMMIT_PATIENCE_SECONDS: Final = 0.1
 MARKER_PATIENCE_SECONDS: Final = 1.0
 """The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
 
-
 MADE_LATE: Final = ("Fault", "Throttled")
 """Purgatories that brokers make when the first operation needs them."""
 
 
 class Controls:
-    """Controls of a running cluster. All methods run in its event loop.
+    """Controls of a running cluster. All methods run in its event loop; what `Kafka` promises of each holds here.
 
     Args:
         cluster: the cluster, on a clock that can be moved.
@@ -67,7 +66,6 @@ class Controls:
 
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
-        time: moves the brokers' clock.
         groups: reads groups.
         operator: does what is declared in `purgatorio.broker.operations`.
         faults_at_start: the rules with which the cluster began, as they are at work now.
@@ -90,7 +88,7 @@ class Controls:
         self.operator = Operator(cluster, ClusterControl(cluster))
         self.faults_at_start: list[AnyLive] = []
         cluster.when_renewed = self._begin
-        self.time = TimeControls(cluster, clock, self.timeline)
+        self.clock = clock
         self.groups = GroupControls(cluster)
         self._starting_admin = asyncio.Lock()
         self._has_admin = False
@@ -103,12 +101,7 @@ class Controls:
         rules: Sequence[AnyFault] = (),
         access: Sequence[AclBinding] = (),
     ) -> Controls:
-        """Start a cluster with these fault rules, create topics with their numbers of partitions, return its controls.
-
-        Raises:
-            OSError: a broker cannot listen.
-            ValueError: a topic or an ACL is refused.
-        """
+        """Start a cluster, and make what it begins with; an OSError if a broker cannot listen."""
         clock = MovableClock()
         controls = cls(Cluster(config, clock, admin=False), clock, topics, rules, access)
         controls.cluster.faults.record_requests()
@@ -145,34 +138,29 @@ class Controls:
         return self.cluster.admin_url
 
     async def until_in_sync(self, topic: str) -> None:
-        """Wait until all replicas of a topic are in sync.
-
-        Raises:
-            ValueError: there is no such topic.
-        """
+        """Wait until all replicas of a topic are in sync; a ValueError if there is no such topic."""
         with _refused_as_value_error():
             await self.until(lambda: self.cluster.leadership.all_in_sync(topic))
 
     async def reset(self) -> None:
         """Make the cluster as it was after `start`."""
-        self.time.clock.set_wall()
+        self.clock.set_wall()
         await self.cluster.reset()
         await self._fill()
 
-    async def do(self, operation: Operation) -> dict[str, Any]:
-        """Do an operation, and return its answer.
+    async def advance(self, seconds: float, *, sessions: bool) -> Advanced:
+        """Move the clock; return what ended by it. See `KafkaClock.advance`, which says what is a ValueError."""
+        known = self.timeline.total
+        ended = await ClockControl(self.cluster).advance(seconds, sessions=sessions)
+        changes = tuple(f"{each.partition}: {each.what}" for each in self.timeline.since(known))
+        return Advanced(seconds, tuple(map(_ended, ended)), changes)
 
-        Raises:
-            ValueError: the cluster refuses it, with its sentence.
-        """
+    async def do(self, operation: Operation) -> dict[str, Any]:
+        """Do an operation, and return its answer."""
         return await self.asked(operation.run(self.operator))
 
     async def change_broker(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker) -> None:
-        """Do an operation on a broker.
-
-        Raises:
-            BrokerStateError: there is none of that id, or the cluster refuses it.
-        """
+        """Do an operation on a broker; a BrokerStateError if there is none of that id, or the cluster refuses it."""
         if operation.id not in self.cluster.broker_ids:
             self.cluster.broker(operation.id)
         try:
@@ -183,11 +171,7 @@ class Controls:
             raise BrokerStateError(str(error)) from None
 
     async def asked(self, change: Awaitable[T]) -> T:
-        """Return what a change of the cluster returns.
-
-        Raises:
-            ValueError: the cluster refuses it, with its sentence.
-        """
+        """Return what a change of the cluster returns; a ValueError with the cluster's sentence if it is refused."""
         with _refused_as_value_error():
             return await change
 
@@ -200,11 +184,7 @@ class Controls:
     # --- topics and records ---
 
     async def topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
-        """Create a topic; return when each partition has a leader that all running brokers know.
-
-        Raises:
-            ValueError: the broker refuses it; the message is the broker's.
-        """
+        """Create a topic; return when each partition has a leader that all running brokers know."""
         for config in configs:
             if config not in TOPIC_CONFIGS:
                 hint = nearest(config, (*TOPIC_CONFIGS, "partitions", "replicas"))
@@ -228,12 +208,7 @@ class Controls:
         headers: Mapping[str, bytes],
         timestamp_ms: int | None,
     ) -> int:
-        """Append records to a partition with acks=all; return the offset of the first.
-
-        Raises:
-            ValueError: the partition does not exist, or the broker refuses the records.
-            TimeoutError: the in-sync replicas do not have them in time.
-        """
+        """Append records to a partition with acks=all; return the offset of the first."""
         leader = self.leader(topic, partition)
         at_ms = self.cluster.clock.wall_ms() if timestamp_ms is None else timestamp_ms
         pairs = tuple(headers.items())
@@ -260,9 +235,6 @@ class Controls:
         Records that were acknowledged before followers have them (acks=1) are committed a moment later, and so are
         transactions whose end was acknowledged before its markers are written: it waits so long, unless a follower is
         held, and at most `COMMIT_PATIENCE_SECONDS` and `MARKER_PATIENCE_SECONDS`.
-
-        Raises:
-            ValueError: the topic or partition does not exist, or has no leader now; or the isolation level is none.
         """
         check_isolation_level(isolation_level)
         partitions = range(self._partition_count(topic)) if partition is None else (partition,)
@@ -301,11 +273,7 @@ class Controls:
         client: str | None = None,
         group: str | None = None,
     ) -> list[Parked]:
-        """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for.
-
-        Raises:
-            ValueError: there is no such purgatory.
-        """
+        """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for."""
         if api is not None:
             self._check_purgatory(api)
         found = []
@@ -356,11 +324,7 @@ class Controls:
         await self.until(lambda: all(broker_id in each.image.brokers for each in self.cluster.network.brokers))
 
     def leader(self, topic: str, partition: int) -> Broker:
-        """Return the broker that leads a partition.
-
-        Raises:
-            ValueError: the topic or partition does not exist, or has no leader now.
-        """
+        """Return the broker that leads a partition."""
         if not 0 <= partition < self._partition_count(topic):
             raise ValueError(f"topic {topic!r} has no partition {partition}")
         state = self._any_broker().image.partition(topic, partition)
@@ -409,6 +373,11 @@ def _names_topic(topic: str, keys: Sequence[Hashable]) -> bool:
     return any(topic in (str(key), getattr(key, "topic", None)) for key in keys)
 
 
+def is_broker(client: str) -> bool:
+    """Return whether a client id is that of a connection between brokers (see `Broker`)."""
+    return re.fullmatch(r"broker-\d+-[a-z]+", client) is not None
+
+
 def _shown(broker: Broker, operation: ParkedOperation, now_ms: int) -> Parked:
     return Parked(
         broker.broker_id,
@@ -420,4 +389,17 @@ def _shown(broker: Broker, operation: ParkedOperation, now_ms: int) -> Parked:
         tuple(operation.causes),
         now_ms - operation.parked_ms,
         operation.deadline_ms - now_ms,
+    )
+
+
+def _ended(ended: EndedOperation) -> Ended:
+    operation = ended.operation
+    return Ended(
+        ended.broker_id,
+        operation.purgatory,
+        operation.client,
+        tuple(map(str, operation.keys)),
+        in_words(operation.causes),
+        tuple(operation.causes),
+        operation.done_ms - operation.parked_ms,
     )

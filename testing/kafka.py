@@ -62,7 +62,7 @@ class Kafka(AccessControls):
         self.bootstrap: str = self._cluster.bootstrap
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
         self._opened = open_clusters.opened(self.close, ports)
-        self.clock = KafkaClock(self._thread, self._controls.time)
+        self.clock = KafkaClock(self._thread, self._controls)
 
     def __repr__(self) -> str:
         return f"<Kafka {self.bootstrap}>"

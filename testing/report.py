@@ -7,8 +7,7 @@ from typing import Final
 
 from purgatorio.broker.layers.faults import ToxicRule
 from purgatorio.broker.node.broker import Broker
-from purgatorio.testing.client_ids import is_broker
-from purgatorio.testing.controls import Controls
+from purgatorio.testing.controls import Controls, is_broker
 
 MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240

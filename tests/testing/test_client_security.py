@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.testing.client_security import ClientSecurity, client_security
-from purgatorio.testing.tokens import unsecured_token
+from purgatorio.testing.client_security import ClientSecurity, client_security, unsecured_token
 
 
 @pytest.mark.parametrize(

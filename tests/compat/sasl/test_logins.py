@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from purgatorio.testing import Kafka, certificates, cluster
-from purgatorio.testing.tokens import token_settings, unsecured_token
+from purgatorio.testing.client_security import token_settings, unsecured_token
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, Programs
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
