@@ -6,6 +6,7 @@ import argparse
 import base64
 import secrets
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -104,10 +105,13 @@ _ENTITY = (("user", "user"), ("client_id", "client"), ("ip", "ip"))
 def _add_to_quotas(commands: Any) -> None:
     """Add the commands that edit the quotas of an entity."""
     setting = _add_edit(
-        commands, "set", _set_quotas, "set quotas: purgatorio quotas set --client billing producer_byte_rate=1e6"
+        commands,
+        "set",
+        partial(_edit, dict),
+        "set quotas: purgatorio quotas set --client billing producer_byte_rate=1e6",
     )
     setting.add_argument("quotas", metavar="NAME=VALUE", nargs="+", type=_assignment, help="a quota by Kafka's name")
-    removing = _add_edit(commands, "remove", _remove_quotas, "remove quotas of an entity")
+    removing = _add_edit(commands, "remove", partial(_edit, dict.fromkeys), "remove quotas of an entity")
     removing.add_argument("quotas", metavar="NAME", nargs="+", help="a quota by Kafka's name")
 
 
@@ -141,19 +145,11 @@ def _entity(args: argparse.Namespace) -> dict[str, str | None]:
     return given
 
 
-def _edit(admin: AdminClient, args: argparse.Namespace, quotas: dict[str, float | None]) -> Answer:
+def _edit(values_of: Callable[[Any], Answer], admin: AdminClient, args: argparse.Namespace) -> Answer:
     entity = _entity(args)
     if not entity:
         raise Refused("error: for whom? --user, --client or --ip, or the default of one of them", 2)
-    return {**entity, **send(EditQuotas, admin, {**entity, "quotas": quotas})}
-
-
-def _set_quotas(admin: AdminClient, args: argparse.Namespace) -> Answer:
-    return _edit(admin, args, dict(args.quotas))
-
-
-def _remove_quotas(admin: AdminClient, args: argparse.Namespace) -> Answer:
-    return _edit(admin, args, dict.fromkeys(args.quotas))
+    return {**entity, **send(EditQuotas, admin, {**entity, "quotas": values_of(args.quotas)})}
 
 
 def _show_edited(edited: Answer, args: argparse.Namespace) -> None:

@@ -87,27 +87,28 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def add_group(commands: Any, name: str, summary: str, fill: Callable[[Any], None]) -> None:
     """Add a group of commands to the subcommands of a `Parser`; `fill` adds them when the group is used."""
-    parser = _add_parser(commands, name, summary)
+    parser = add_parser(commands, name, summary, _EPILOG)
     parser.fill = lambda: fill(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
 
 
 def add_command(commands: Any, name: str, ask: Ask, show: Show, summary: str) -> Any:
     """Add a command that asks the cluster; returns its parser."""
-    parser = _add_parser(commands, name, summary)
+    parser = add_parser(commands, name, summary, _EPILOG)
     parser.set_defaults(run=lambda args: _run(ask, show, args))
     parser.add_argument("--admin", metavar="URL", help=f"the URL of the cluster's admin HTTP ({DEFAULT_ADMIN_URL})")
     parser.add_argument("--json", action="store_true", help="print the cluster's answer as JSON")
     return parser
 
 
-def _add_parser(commands: Any, name: str, summary: str) -> Any:
+def add_parser(commands: Any, name: str, summary: str, epilog: str) -> Any:
+    """Add a parser to the subcommands of another one; the epilog has its own line breaks."""
     summary = summary.replace("%", "%%")
     return commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_EPILOG,
+        epilog=epilog,
         allow_abbrev=False,
     )
 

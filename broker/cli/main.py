@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import purgatorio
-from purgatorio.broker.cli.command import Parser
+from purgatorio.broker.cli.command import Parser, add_parser
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 
 if TYPE_CHECKING:
@@ -95,14 +95,7 @@ def _add_simulate(commands: Any) -> None:
 
 def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> Any:
     """Add a command with the options that all commands have."""
-    parser = commands.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_EPILOG,
-        allow_abbrev=False,
-    )
+    parser = add_parser(commands, name, summary, _EPILOG)
     parser.set_defaults(run=run)
     parser.add_argument("--config", metavar="FILE", help="read settings from this TOML file")
     parser.add_argument(

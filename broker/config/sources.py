@@ -93,7 +93,7 @@ def load_cluster_config(
         _from_kafka_environment(environ, problems),
         _from_environment(environ),
         _from_assignments(assignments, problems),
-        _from_flags(flags or {}),
+        (Given("", f"--{name.replace('_', '-')}", text) for name, text in (flags or {}).items() if text is not None),
         (Given("", name, value) for name, value in (settings or {}).items()),
     ):
         for given in source:
@@ -147,12 +147,6 @@ def _from_assignments(assignments: Iterable[str], problems: list[str]) -> Iterat
             yield Given("--set ", key.strip(), value.strip())
         else:
             problems.append(f"--set {assignment}: must look like key=value")
-
-
-def _from_flags(flags: Mapping[str, str | None]) -> Iterator[Given]:
-    for name, value in flags.items():
-        if value is not None:
-            yield Given("", "--" + name.replace("_", "-"), value)
 
 
 def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, Any], problems: list[str]) -> None:

@@ -75,26 +75,6 @@ class BrokerMetrics:
         produce_expirations: produce requests that timed out while they waited for a partition, by partition.
     """
 
-    __slots__ = (
-        "_topics",
-        "broker_id",
-        "connections_closed",
-        "connections_opened",
-        "consumer_fetch_expirations",
-        "delays_dropped",
-        "delays_recorded",
-        "follower_fetch_expirations",
-        "isr_expands",
-        "isr_shrinks",
-        "produce_expirations",
-        "refusals",
-        "replication_bytes_in",
-        "replication_bytes_out",
-        "requests",
-        "socket_bytes_in",
-        "socket_bytes_out",
-    )
-
     def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
         self.connections_opened = 0

@@ -95,7 +95,7 @@ class ExpireMember(
     )
 
     async def run(self, operator: Operator) -> Answer:
-        from purgatorio.broker.operations.control.sessions import expire_member
+        from purgatorio.broker.operations.control.group_control import expire_member
 
         return {"group": self.id, "member": expire_member(operator.cluster, self.id, self.member)}
 

@@ -185,13 +185,5 @@ def _parsed(texts: Any) -> list[AclBinding]:
 def _shown(acl: AclBinding) -> dict[str, str]:
     from purgatorio.broker.security.acl_text import acl_text
 
-    return {
-        "text": acl_text(acl),
-        "permission": acl.permission.name,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation.name,
-        "resource_type": acl.resource_type.name,
-        "resource_name": acl.resource_name,
-        "pattern_type": acl.pattern_type.name,
-    }
+    fields = {name: value if isinstance(value, str) else value.name for name, value in acl._asdict().items()}
+    return {"text": acl_text(acl), **fields}

@@ -48,22 +48,13 @@ class Member:
     address: tuple[str, int] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A stop, kill or start that is under way; its task runs to completion even if the caller is cancelled."""
-
-    state: State
-    doing: str
-    task: asyncio.Task[None]
-
-
 class ClusterControl:
     """Stops, kills and starts the brokers of a cluster, and elects leaders."""
 
     def __init__(self, cluster: OperatedCluster) -> None:
         self._cluster = cluster
-        self._changes: dict[int, _Change] = {}
-        self._whole: set[asyncio.Task[None]] = set()
+        self._changes: dict[int, tuple[State, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._addresses: dict[int, tuple[str, int]] = {}
         self._image = ClusterImage(version=-1, cluster_id=cluster.cluster_id)
         self._restarting = False
@@ -90,7 +81,7 @@ class ClusterControl:
         """All brokers by ascending id."""
         self._look()
         states: dict[int, State] = {broker.broker_id: "running" for broker in self._cluster.brokers}
-        states |= {broker_id: change.state for broker_id, change in self._changes.items()}
+        states |= {broker_id: state for broker_id, (state, _) in self._changes.items()}
         return [Member(id_, states.get(id_, "stopped"), self._addresses.get(id_)) for id_ in self.broker_ids]
 
     def _look(self) -> None:
@@ -175,9 +166,8 @@ class ClusterControl:
         """Raise OperationRefused unless the broker exists and no operation on it is under way."""
         if broker_id not in self.broker_ids:
             raise NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, self.broker_ids))}")
-        change = self._changes.get(broker_id)
-        if change is not None:
-            raise OperationRefused(f"broker {broker_id} is {change.doing}")
+        if broker_id in self._changes:
+            raise OperationRefused(f"broker {broker_id} is {self._changes[broker_id][1]}")
 
     def _running(self, broker_id: int) -> Broker:
         self._known(broker_id)
@@ -189,7 +179,7 @@ class ClusterControl:
     def _last_in_sync(self, broker: Broker) -> list[TopicPartition]:
         """The partitions that no broker could lead after this broker and those that are stopping have left."""
         before = after = self.image
-        leaving = [broker_id for broker_id, change in self._changes.items() if change.state == "stopping"]
+        leaving = [broker_id for broker_id, (state, _) in self._changes.items() if state == "stopping"]
         settings = topic_settings(broker.config)
         for broker_id in (*leaving, broker.broker_id):
             registration = after.brokers.get(broker_id)
@@ -197,21 +187,13 @@ class ClusterControl:
                 after, _ = unregister_broker(after, broker_id, registration.broker_epoch, settings=settings)
         return [tp for tp, state in partitions_of(before) if _is_lost(state, after.partition(*tp))]
 
-    async def _change(
-        self,
-        broker: Broker,
-        state: State,
-        doing: str,
-        change: Callable[[int], Awaitable[None]],
-    ) -> None:
+    async def _change(self, broker: Broker, state: State, doing: str, change: Callable[[int], Awaitable[None]]) -> None:
         try:
             await self._run(broker.broker_id, state, doing, change(broker.broker_id))
         finally:
             self._see(broker.store.image)
 
     async def _run(self, broker_id: int, state: State, doing: str, change: Awaitable[None]) -> None:
-        """Run the operation to completion even if the caller is cancelled; a half-stopped broker would be of no use."""
-
         async def run() -> None:
             try:
                 await change
@@ -219,15 +201,14 @@ class ClusterControl:
                 del self._changes[broker_id]
 
         self._look()
-        task = asyncio.create_task(run(), name=f"broker {broker_id} {doing}")
-        self._changes[broker_id] = _Change(state, doing, task)
-        await asyncio.shield(task)
+        self._changes[broker_id] = (state, doing)
+        await self.complete(run())
 
     async def complete(self, change: Coroutine[Any, Any, None]) -> None:
-        """Run a change of the whole cluster to completion even if the caller is cancelled."""
+        """Run a change to completion even if the caller is cancelled; a half-stopped broker would be of no use."""
         task = asyncio.create_task(change, name="change of the cluster")
-        self._whole.add(task)
-        task.add_done_callback(self._whole.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -235,9 +216,8 @@ class ClusterControl:
             raise
 
     async def close(self) -> None:
-        """Wait until all operations that are under way have ended."""
-        under_way = [*(change.task for change in self._changes.values()), *self._whole]
-        await asyncio.gather(*under_way, return_exceptions=True)
+        """Wait until all changes that are under way have ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # --- all of them ---
 

@@ -1,16 +1,17 @@
-"""What an operator does to a consumer group: reset its offsets, or delete it, while it has no members.
+"""What an operator does to a consumer group: reset its offsets or delete it, while it has no members; end a session.
 
-Both go through the group's coordinator, as the requests of Kafka's tools do: it must run in this process.
+A group's coordinator does it, as for the requests of Kafka's tools: it must run in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.delayed_heartbeat import MemberKey
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.layers.faults.names import nearest
@@ -22,6 +23,7 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led, led_shards
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.errors import ErrorCode
 
@@ -32,6 +34,10 @@ OFFSETS_PER_COMMIT: Final = 500
 """Offsets that one batch resets: some milliseconds of the loop."""
 OFFSET_COMMIT_VERSION: Final = 9
 """As which version of OffsetCommit the coordinator treats a reset."""
+HEARTBEAT: Final = "Heartbeat"
+"""The purgatory in which each member has an operation that expires with its session."""
+MEMBERS_NAMED: Final = 10
+"""Members that a message names at most."""
 _TRY_LATER: Final = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -183,3 +189,56 @@ def _resolve(
     assert timestamp_ms is not None
     at = replica.log.offset_for_timestamp(timestamp_ms, end, budget)
     return end if at is None else at[0]
+
+
+# --- sessions of members ---
+
+
+def expire_member(cluster: OperatedCluster, group: str, member: str | None) -> str:
+    """End the session of a group's member now, as if its heartbeats had stayed away; return its member id.
+
+    Args:
+        member: its member id or its client id; None: the only member.
+
+    Raises:
+        NotThere: there is no such group with members, or no such member.
+        OperationRefused: there is more than one such member; or the member waits for the coordinator's answer, which
+            keeps it alive.
+    """
+    sessions: dict[str, DelayedOperation] = {}
+    others: dict[str, None] = {}
+    for key, operation in _sessions(cluster):
+        if key.group_id == group:
+            sessions[key.member_id] = operation
+        else:
+            others[key.group_id] = None
+    if not sessions:
+        raise NotThere(f"group {group!r} has no members{nearest(group, islice(others, NAMES_COMPARED))}")
+    chosen = _chosen(sessions, group, member)
+    if not sessions[chosen].expire():
+        raise OperationRefused(f"member {chosen} of {group} waits for its coordinator's answer, which keeps it alive")
+    return chosen
+
+
+def _sessions(cluster: OperatedCluster) -> Iterator[tuple[MemberKey, DelayedOperation]]:
+    for broker in cluster.brokers:
+        for purgatory in broker.purgatories:
+            if purgatory.name != HEARTBEAT:
+                continue
+            for parked in purgatory.operations(limit=purgatory.num_delayed):
+                key, operation = parked.keys[0], purgatory.find(parked.id)
+                if isinstance(key, MemberKey) and operation is not None:
+                    yield key, operation
+
+
+def _chosen(sessions: Mapping[str, DelayedOperation], group: str, member: str | None) -> str:
+    """Return the member id that is meant: by itself, by its client id, or as the only one."""
+    named = [each for each, session in sessions.items() if member in (None, each, session.client)]
+    if len(named) == 1:
+        return named[0]
+    known = ", ".join(f"{each} (client {sessions[each].client})" for each in islice(sessions, MEMBERS_NAMED))
+    further = len(sessions) - MEMBERS_NAMED
+    told = f"; its members: {known}{f' and {further} more' if further > 0 else ''}"
+    if not named:
+        raise NotThere(f"group {group!r} has no member {member!r}{told}")
+    raise OperationRefused(f"group {group!r} has {len(named)} such members{told}")
