@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import confluent_kafka
@@ -114,7 +116,11 @@ class ConfluentMember(Member):
 
 
 class KafkaPythonMember(Member):
-    """kafka-python's consumer."""
+    """kafka-python's consumer.
+
+    A poll that runs out while a member joins loses the answer for good (kafka-python 3.0.12): so each has a thread of
+    its own to poll in, and time.
+    """
 
     def __init__(self, cluster: RunningCluster, topic: str) -> None:
         super().__init__()
@@ -127,17 +133,26 @@ class KafkaPythonMember(Member):
             session_timeout_ms=SESSION_MS,
             enable_auto_commit=False,
         )
+        self._thread = ThreadPoolExecutor(1)
+        self._polled = self._thread.submit(self._poll)
 
     @property
     def partitions(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
-    def poll(self) -> None:
-        for messages in self.consumer.poll(20).values():
+    def _poll(self) -> None:
+        for messages in self.consumer.poll(SESSION_MS // 2).values():
             self.read += [(message.partition, message.offset) for message in messages]
             self.consumer.commit()
 
+    def poll(self) -> None:
+        done, _ = futures.wait([self._polled], 0.02)
+        if done:
+            self._polled.result()
+            self._polled = self._thread.submit(self._poll)
+
     def close(self) -> None:
+        self._thread.shutdown()
         close_kafka_python(self.consumer)
 
 
