@@ -21,7 +21,7 @@ from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.coordinator import shards
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.coordinator.shards import Replay
+from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.shard_offsets import ShardOffsets
@@ -46,9 +46,9 @@ from purgatorio.broker.replica.producing import transaction_guard
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.clock import Alarm, RunningClock
 from purgatorio.broker.txn import partitions, producers
+from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.transaction import TransactionShard
-from purgatorio.broker.txn.transitions import Transitions
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.records import NO_PRODUCER_ID, iter_batches
@@ -347,8 +347,8 @@ def _whole_loads() -> Patches:
 
     load_steps = shards.load_steps
 
-    def load_less(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
-        return load_steps(tp, cast("Log", _WithoutLastBatch(log)), replay)
+    def load_less(tp: TopicPartition, log: Log, shard: Shard) -> Iterator[None]:
+        return load_steps(tp, cast("Log", _WithoutLastBatch(log)), shard)
 
     yield replaced(shards, "load_steps", load_less)
 
@@ -414,7 +414,7 @@ def _replicated_decisions() -> Patches:
     """24. A result takes effect once it is replicated. Without: as soon as it is in the coordinator's own log."""
 
     def append_and_apply(
-        transitions: Transitions,
+        completion: Completion,
         shard: TransactionShard,
         records: Mapping[str, NewRecord],
         state: TransactionState,
@@ -426,11 +426,11 @@ def _replicated_decisions() -> Patches:
         for transaction in transactions:
             transaction.pending = state
         refused: list[ErrorCode] = []
-        is_appended = transitions._services.log.append(shard.tp, list(records.values()), refused.append, client=client)
+        is_appended = completion._services.log.append(shard.tp, list(records.values()), refused.append, client=client)
         error_code = ErrorCode.NONE if is_appended else refused[0]
-        transitions._end(shard, transactions, apply, done, error_code)
+        completion._end(shard, transactions, apply, done, error_code)
 
-    yield replaced(Transitions, "_append", append_and_apply)
+    yield replaced(Completion, "_append", append_and_apply)
 
 
 @_rule("truncated-index", {"lost-transaction", "committed-skip", "unequal-replicas"})

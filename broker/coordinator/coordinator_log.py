@@ -23,6 +23,11 @@ from purgatorio.protocol.records import Record, build_batch
 Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""
 
+
+def tell_nobody(error_code: ErrorCode) -> None:
+    """Be a `Committed` for records that no client waits for."""
+
+
 RETRY_MS: Final = 100
 """From a failed wait for the replicas to the next."""
 

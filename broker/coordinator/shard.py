@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.protocol.records import BatchHeader
 
 
 class ShardState(Enum):
@@ -35,6 +37,18 @@ class Shard:
         self.state = ShardState.LOADING
         self.unsure: list[Callable[[], None]] = []
         self.is_awaited = False
+
+    def replay(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
+        """Apply a record of this batch, in the log's order; returns its work, in the unit of `WORK_PER_STEP`.
+
+        Raises:
+            DecodeError: the record is malformed; it is logged and skipped.
+        """
+        raise NotImplementedError
+
+    def replay_end(self, batch: BatchHeader, marker: EndMarker) -> None:
+        """Apply the marker that ends the transaction of the batch's producer."""
+        raise NotImplementedError
 
     @property
     def is_active(self) -> bool:

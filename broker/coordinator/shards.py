@@ -5,9 +5,10 @@ The coordinator of a group, or of a transactional id, is the leader of the parti
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -19,7 +20,7 @@ from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.logger import get_logger
 from purgatorio.protocol.coordinator_partition import coordinator_partition
-from purgatorio.protocol.end_marker import EndMarker, read_end_marker
+from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import CorruptRecordError, DecodeError, ErrorCode
 from purgatorio.protocol.record_decoding import read_key_and_value
 from purgatorio.protocol.records import BatchHeader, iter_batches, unpack_records
@@ -38,47 +39,10 @@ BATCH_WORK: Final = 1
 """The work of a batch beside its records."""
 
 
-class Replay(Protocol):
-    """Applies the records of a log to one shard, in the log's order."""
-
-    def record(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
-        """Apply a record of this batch; returns its work, in the unit of `WORK_PER_STEP`.
-
-        Raises:
-            DecodeError: the record is malformed; it is logged and skipped.
-        """
-        ...
-
-    def ended(self, batch: BatchHeader, marker: EndMarker) -> None:
-        """Apply the marker that ends the transaction of the batch's producer."""
-        ...
-
-
-class ShardKeeper(Protocol[S]):
-    """What a coordinator does with its shards; one for the groups, one for the transactions of a broker."""
-
-    def new_shard(self, tp: TopicPartition, leader_epoch: int) -> S:
-        """Return an empty shard."""
-        ...
-
-    def replay(self, shard: S) -> Replay:
-        """Return what applies the records of the log to the shard."""
-        ...
-
-    def start_steps(self, shard: S) -> Iterator[None]:
-        """Start the timers of a loaded shard, in steps; after the last one it answers requests."""
-        ...
-
-    def unload_steps(self, shard: S) -> Iterator[None]:
-        """Refuse the shard's parked requests with NOT_COORDINATOR, and stop its timers, in steps."""
-        ...
-
-
-class Shards(Generic[S]):
+class Shards(ABC, Generic[S]):
     """The shards of one broker, by partition of the coordinator's topic.
 
     Args:
-        keeper: makes, loads and unloads the shards.
         log: waits until what was loaded is committed.
         wake: called when there is something to do; then `steps` is to be run.
     """
@@ -86,7 +50,6 @@ class Shards(Generic[S]):
     def __init__(
         self,
         topic: str,
-        keeper: ShardKeeper[S],
         *,
         log: CoordinatorLog,
         replicas: ReplicaManager,
@@ -94,7 +57,6 @@ class Shards(Generic[S]):
         wake: Callable[[], None],
     ) -> None:
         self._topic = topic
-        self._keeper = keeper
         self._log = log
         self._replicas = replicas
         self._image = image
@@ -132,13 +94,24 @@ class Shards(Generic[S]):
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{tp} is being loaded")
         return shard
 
-    def get(self, tp: TopicPartition) -> S | None:
-        """Return the shard of a partition that this broker leads, in any state; None if it does not lead it."""
-        return self._shards.get(tp)
-
-    def __iter__(self) -> Iterator[S]:
+    @property
+    def shards(self) -> Iterable[S]:
         """The shards of the partitions that this broker leads, in any state."""
-        return iter(self._shards.values())
+        return self._shards.values()
+
+    # --- what differs between coordinators ---
+
+    @abstractmethod
+    def new_shard(self, tp: TopicPartition, leader_epoch: int) -> S:
+        """Return an empty shard."""
+
+    @abstractmethod
+    def start_steps(self, shard: S) -> Iterator[None]:
+        """Start the timers of a loaded shard, in steps; after the last one it answers requests."""
+
+    @abstractmethod
+    def unload_steps(self, shard: S) -> Iterator[None]:
+        """Refuse the shard's parked requests with NOT_COORDINATOR, and stop its timers, in steps."""
 
     # --- leadership (see `LeadershipListener`) ---
 
@@ -147,7 +120,7 @@ class Shards(Generic[S]):
         if tp.topic != self._topic:
             return
         self.resigned(tp)
-        shard = self._shards[tp] = self._keeper.new_shard(tp, leader_epoch)
+        shard = self._shards[tp] = self.new_shard(tp, leader_epoch)
         partition = self._replicas.lookup.known(tp)
         if partition is not None and partition.log.log_end_offset == 0:
             shard.state = ShardState.ACTIVE  # a new topic: the first request need not wait for a turn of the loop
@@ -159,7 +132,7 @@ class Shards(Generic[S]):
         shard = self._shards.pop(tp, None)
         if shard is not None:
             shard.state = ShardState.UNLOADED
-            self._later(self._keeper.unload_steps(shard))
+            self._later(self.unload_steps(shard))
 
     # --- loading and unloading ---
 
@@ -177,7 +150,7 @@ class Shards(Generic[S]):
         partition = self._replicas.lookup.known(shard.tp)
         if partition is None:
             return
-        for _ in load_steps(shard.tp, partition.log, self._keeper.replay(shard)):
+        for _ in load_steps(shard.tp, partition.log, shard):
             if shard.state is ShardState.UNLOADED:
                 return
             yield
@@ -194,7 +167,7 @@ class Shards(Generic[S]):
 
     def _start(self, shard: S) -> Iterator[None]:
         """Start the timers, then answer requests."""
-        for _ in self._keeper.start_steps(shard):
+        for _ in self.start_steps(shard):
             if shard.state is not ShardState.LOADING:
                 return
             yield
@@ -203,7 +176,7 @@ class Shards(Generic[S]):
             logger.info("coordinator loaded", partition=str(shard.tp))
 
 
-def load_steps(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
+def load_steps(tp: TopicPartition, log: Log, shard: Shard) -> Iterator[None]:
     """Replay the log of a partition, in steps. What cannot be read is skipped and logged."""
     offset = log.log_start_offset
     work = 0
@@ -214,7 +187,7 @@ def load_steps(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
         for header, batch in iter_batches(b"".join(read.parts)):
             work += BATCH_WORK
             offset = header.last_offset + 1
-            for cost in _replay_batch(tp, header, batch, replay):
+            for cost in _replay_batch(tp, header, batch, shard):
                 work += cost
                 if work >= WORK_PER_STEP:
                     work = 0
@@ -223,20 +196,20 @@ def load_steps(tp: TopicPartition, log: Log, replay: Replay) -> Iterator[None]:
         offset = max(offset, log.log_start_offset)
 
 
-def _replay_batch(tp: TopicPartition, header: BatchHeader, batch: memoryview, replay: Replay) -> Iterator[int]:
+def _replay_batch(tp: TopicPartition, header: BatchHeader, batch: memoryview, shard: Shard) -> Iterator[int]:
     """Replay the records of one batch; yields the work of each."""
     try:
         if header.is_control:
             marker = read_end_marker(batch)
             if marker is not None:
-                replay.ended(header, marker)
+                shard.replay_end(header, marker)
             return
         data = unpack_records(header, batch)
         position = 0
         for _ in range(header.record_count):
             key, value, position = read_key_and_value(data, position)
             try:
-                cost = replay.record(header, key, value)
+                cost = shard.replay(header, key, value)
             except DecodeError as error:
                 logger.warning("a coordinator's record was skipped", partition=str(tp), why=str(error))
                 cost = 1

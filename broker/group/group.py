@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
 from purgatorio.broker.group.memory import GROUP_BYTES, GroupMemory, text_bytes
+from purgatorio.protocol.consumer_offsets import Key
 
 GroupType = Literal["classic", "consumer"]
 """The protocol of a group: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848)."""
@@ -46,6 +47,10 @@ class Group(ABC):
     @abstractmethod
     def is_empty(self) -> bool:
         """Whether the group has no members."""
+
+    @abstractmethod
+    def record_keys(self) -> list[Key]:
+        """Return the keys of the records of the group without members, but for its offsets."""
 
     @abstractmethod
     def subscribes_to(self, topic: str) -> bool:

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from purgatorio.broker.coordinator.coordinator_log import Committed, NewRecord
+from purgatorio.broker.coordinator.coordinator_log import Committed, tell_nobody
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.offset_manager import OffsetManager
@@ -24,12 +23,6 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_offsets import (
     NO_EXPIRY,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    GroupMetadataKey,
-    Key,
-    encode_key,
 )
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
@@ -90,7 +83,7 @@ class GroupCleaner:
         group = shard.groups.get(group_id)
         if group is not None:
             group.check_delete()
-            if not self.discard(shard, group):
+            if not self._coordinator.discard(shard, group):
                 raise CoordinatorError(
                     ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no tombstone of {group_id!r} could be written"
                 )
@@ -233,7 +226,7 @@ class GroupCleaner:
                 yield len(chunk)
         group = shard.groups.get(group_id)
         if shard.is_active and group is not None and group.is_empty and not shard.offsets.knows(group_id):
-            self._deleted_groups += self.discard(shard, group)
+            self._deleted_groups += self._coordinator.discard(shard, group)
         yield 1
 
     def _is_expired(self, group: Group | None, topic: str, committed: CommittedOffset) -> bool:
@@ -253,36 +246,7 @@ class GroupCleaner:
 
     def _delete(self, shard: GroupShard, changes: Sequence[OffsetChange]) -> bool:
         """Write tombstones of offsets; returns whether they are in the log."""
-        return shard.is_active and self._offsets.write(shard, changes, _ignore)
-
-    def discard(self, shard: GroupShard, group: Group) -> bool:
-        """Write the tombstones of an empty group, and forget it, but for its offsets.
-
-        Returns:
-            Whether the tombstones are in the log.
-        """
-        records = [NewRecord(encode_key(key), None) for key in _keys_of_empty(group)]
-        is_appended = self._services.log.append(shard.tp, records, _ignore)
-        if is_appended:
-            self._coordinator.remove(shard, group)
-        return is_appended
-
-
-def _keys_of_empty(group: Group) -> list[Key]:
-    """Return the keys of all records of a group without members, but for its offsets."""
-    if group.type == "classic":
-        return [GroupMetadataKey(group_id=group.group_id)]
-    keys: list[Key] = []
-    if isinstance(group, ConsumerGroup):
-        keys += (
-            ConsumerGroupRegularExpressionKey(group_id=group.group_id, regular_expression=each)
-            for each in group.expressions
-        )
-    keys += (
-        ConsumerGroupTargetAssignmentMetadataKey(group_id=group.group_id),
-        ConsumerGroupMetadataKey(group_id=group.group_id),
-    )
-    return keys
+        return shard.is_active and self._offsets.write(shard, changes, tell_nobody)
 
 
 def _deletions(
@@ -304,7 +268,3 @@ def _deletions(
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _ignore(error_code: ErrorCode) -> None:
-    """What is not committed is found again by the next expiry."""

@@ -13,11 +13,10 @@ from purgatorio.broker.group.consumer.classic_members import ClassicMembers
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
 from purgatorio.broker.group.consumer.records import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
-from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter
 from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.group.shard import GroupShard, ReplayRecord
+from purgatorio.broker.group.shard import ReplayRecord
 from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -51,15 +50,10 @@ class Groups:
         self._has_matching = asyncio.Event()
         self.listings = Listings(self._has_listing.set)
         replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
-        self.consumer = ConsumerGroups(services, self._shard_of, self._discard, self._has_matching.set)
-        self.classic = ClassicMembers(services, self._shard_of, self._discard, self.consumer.heartbeats)
-        self.coordinator = GroupCoordinator(
-            services,
-            replicas,
-            replays=replays,
-            lifecycles={"classic": self.classic, "consumer": self.consumer},
-            wake=self._has_work.set,
-        )
+        self.coordinator = GroupCoordinator(services, replicas, replays=replays, wake=self._has_work.set)
+        self.consumer = ConsumerGroups(services, self.coordinator, self._has_matching.set)
+        self.classic = ClassicMembers(services, self.coordinator, self.consumer.heartbeats)
+        self.coordinator.lifecycles = {"classic": self.classic, "consumer": self.consumer}
         writer = OffsetWriter(services.log)
         self.offsets = OffsetManager(services, self.coordinator, writer)
         self.txn_offsets = TxnOffsetManager(services, self.coordinator, self.offsets, writer, replicas.guard)
@@ -118,12 +112,6 @@ class Groups:
                     yield group_id, TopicPartition(topic, partition), committed.offset
 
     # --- work ---
-
-    def _shard_of(self, group_id: str) -> GroupShard:
-        return self.coordinator.shard_of(group_id)
-
-    def _discard(self, shard: GroupShard, group: Group) -> bool:
-        return self.cleaner.discard(shard, group)
 
     async def run(self) -> None:
         """Load, unload, clean and list groups, and match their expressions, in turns of the loop."""

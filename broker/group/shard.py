@@ -26,12 +26,19 @@ OTHER_RECORD_WORK: Final = 5
 """The work of a record that takes the codecs; that of a committed offset is 1."""
 
 
+ReplayRecord = Callable[["GroupShard", Any, Any], None]
+"""Applies one record to a shard: its key, and its value or None for a tombstone."""
+
+
 class GroupShard(Shard):
     """The groups of one partition.
 
     The state is that of the log's end: records change it when they are appended, and answers leave when they are
     committed. Committed offsets are different: a client must never see one that could be lost, so they are applied when
     they are committed.
+
+    Args:
+        replays: by type of key, what applies a record; committed offsets need none.
 
     Attributes:
         groups: the groups by id; `put` and `remove` change them.
@@ -40,10 +47,11 @@ class GroupShard(Shard):
         deleting: the groups whose offsets are being deleted, which takes several steps.
     """
 
-    __slots__ = ("_groups", "deleting", "groups", "memory", "offsets")
+    __slots__ = ("_groups", "_replays", "deleting", "groups", "memory", "offsets")
 
-    def __init__(self, tp: TopicPartition, leader_epoch: int) -> None:
+    def __init__(self, tp: TopicPartition, leader_epoch: int, replays: Mapping[type, ReplayRecord]) -> None:
         super().__init__(tp, leader_epoch)
+        self._replays = replays
         self._groups: dict[str, Group] = {}
         self.groups: Mapping[str, Group] = self._groups
         self.memory = GroupMemory()
@@ -71,28 +79,10 @@ class GroupShard(Shard):
         only_open = [each for each in offsets.transactional if each not in groups and each not in offsets.groups]
         return [*groups, *only_offsets, *only_open]
 
+    # --- loading ---
 
-ReplayRecord = Callable[[GroupShard, Any, Any], None]
-"""Applies one record to a shard: its key, and its value or None for a tombstone."""
-
-
-class GroupReplay:
-    """Applies records to one shard. Those of unknown types are skipped (KIP-915).
-
-    Args:
-        replays: by type of key, what applies a record.
-    """
-
-    def __init__(self, shard: GroupShard, replays: Mapping[type, ReplayRecord]) -> None:
-        self._shard = shard
-        self._replays = replays
-
-    def record(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
-        """Apply one record; returns its work.
-
-        Raises:
-            DecodeError: the record is malformed.
-        """
+    def replay(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
+        """Apply a record; one of an unknown type is skipped (KIP-915)."""
         if key is None:
             return 1
         offset_key = read_offset_key(key)
@@ -100,10 +90,10 @@ class GroupReplay:
             decoded = decode_key(key)
             replay = self._replays.get(type(decoded))
             if replay is not None and decoded is not None:
-                replay(self._shard, decoded, decode_value(decoded, value))
+                replay(self, decoded, decode_value(decoded, value))
             return OTHER_RECORD_WORK
         if value is None:
-            self._shard.offsets.remove(*offset_key)
+            self.offsets.remove(*offset_key)
             return 1
         read = read_offset_value(value)
         if read is None:
@@ -111,23 +101,23 @@ class GroupReplay:
             return OTHER_RECORD_WORK
         offset, leader_epoch, metadata, commit_ms, topic_id = read
         committed = CommittedOffset(offset, leader_epoch, metadata, commit_ms, NO_EXPIRY, topic_id)
-        if batch.is_transactional or self._shard.offsets.transactional.count:
+        if batch.is_transactional or self.offsets.transactional.count:
             self._put(batch, offset_key, committed)
         else:
-            self._shard.offsets.put(*offset_key, committed)  # nearly always, so without a call of its own
+            self.offsets.put(*offset_key, committed)  # nearly always, so without a call of its own
         return 1
 
     def _put(self, batch: BatchHeader, key: OffsetKey, committed: CommittedOffset) -> None:
-        offsets = self._shard.offsets
+        offsets = self.offsets
         if batch.is_transactional:
             offsets.transactional.put(batch.producer_id, *key, committed)
         else:
             offsets.transactional.superseded(*key)
             offsets.put(*key, committed)
 
-    def ended(self, batch: BatchHeader, marker: EndMarker) -> None:
+    def replay_end(self, batch: BatchHeader, marker: EndMarker) -> None:
         """Make the offsets of the transaction visible, or drop them."""
-        self._shard.offsets.end(batch.producer_id, commits=marker.committed)
+        self.offsets.end(batch.producer_id, commits=marker.committed)
 
 
 def _of_other_version(value: bytes) -> CommittedOffset:

@@ -1,18 +1,20 @@
-"""How transactions end: at their deadline, or as decided; and how requests learn that a transition has ended."""
+"""How a transactional id gets its next value: a record is appended, and takes effect when it is committed; and what
+follows: transactions end, at their deadline or as decided, and requests learn that a transition has ended.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.causes.words import shortened
-from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed, Fate, NewRecord, tell_nobody
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.marker_sender import TransactionEnd
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import DelayedTimeout, Transaction, TransactionKey, TransactionShard
-from purgatorio.broker.txn.transitions import Transitions
-from purgatorio.broker.txn.values import BUMPING_VERSION
+from purgatorio.broker.txn.values import BUMPING_VERSION, TRANSITIONS, TransactionValue, encode_record
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
@@ -21,7 +23,7 @@ logger = get_logger(__name__)
 
 
 class Completion:
-    """Ends the transactions of one broker's shards.
+    """Writes the values of one broker's transactional ids, and ends their transactions.
 
     Attributes:
         committed_count, aborted_count: the transactions that got all their markers since the broker started.
@@ -30,12 +32,100 @@ class Completion:
 
     def __init__(self, services: TransactionServices) -> None:
         self._services = services
-        self.transitions = Transitions(services, self._settled)
         self.committed_count = 0
         self.aborted_count = 0
         self.timed_out_count = 0
 
-    # --- events ---
+    # --- transitions ---
+
+    def start(
+        self,
+        shard: TransactionShard,
+        transaction: Transaction,
+        value: TransactionValue,
+        done: Committed,
+        *,
+        client: str = "",
+    ) -> None:
+        """Give a transactional id its next value.
+
+        If the replicas do not confirm the record in time, `done` gets the error, but the transition stays pending: the
+        record may be committed yet. It ends when it is, or when this broker is the coordinator no more.
+
+        Args:
+            done: called once, when the value is committed and in effect, or with the error for the client; perhaps
+                before this returns.
+        """
+        assert transaction.pending is None, f"{transaction.transactional_id}: {transaction.pending!r} is pending"
+        old = transaction.value.state
+        assert value.state in TRANSITIONS[old], f"{transaction.transactional_id}: from {old!r} to {value.state!r}"
+
+        def apply() -> None:
+            transaction.value = value
+
+        record = encode_record(transaction.transactional_id, value)
+        self._append(shard, {transaction.transactional_id: record}, value.state, apply, done, client)
+
+    def remove(self, shard: TransactionShard, transactional_ids: Mapping[str, NewRecord], done: Committed) -> None:
+        """Delete transactional ids that have no open transaction.
+
+        Args:
+            transactional_ids: each with its tombstone.
+            done: as in `start`.
+        """
+
+        def apply() -> None:
+            for each in transactional_ids:
+                del shard.transactions[each]
+
+        self._append(shard, transactional_ids, TransactionState.DEAD, apply, done, "")
+
+    def _append(
+        self,
+        shard: TransactionShard,
+        records: Mapping[str, NewRecord],
+        state: TransactionState,
+        apply: Callable[[], None],
+        done: Committed,
+        client: str,
+    ) -> None:
+        """Append the records of some ids, and apply them once they are committed."""
+        transactions = [shard.transactions[each] for each in records]
+        now_ms = self._services.purgatory.now_ms()
+        for transaction in transactions:
+            if not transaction.is_busy:
+                transaction.busy_since_ms = now_ms
+            transaction.pending = state
+
+        def fated(fate: Fate, error_code: ErrorCode) -> None:
+            if not shard.is_kept:
+                done(ErrorCode.NOT_COORDINATOR)
+            elif fate is Fate.UNKNOWN:
+                done(error_code)  # no other result is allowed until this one's fate is known
+            else:
+                answer = tell_nobody if fate is Fate.COMMITTED_LATE else done
+                self._end(shard, transactions, apply, answer, error_code)
+
+        self._services.log.write(shard, list(records.values()), fated, client=client)
+
+    def _end(
+        self,
+        shard: TransactionShard,
+        transactions: Sequence[Transaction],
+        apply: Callable[[], None],
+        done: Committed,
+        error_code: ErrorCode,
+    ) -> None:
+        """End the transitions whose record is committed, or was refused."""
+        for transaction in transactions:
+            transaction.pending = None
+        if not error_code:
+            apply()
+        done(error_code)
+        for transaction in transactions:
+            self._settled(shard, transaction)
+
+    # --- what follows ---
 
     def _settled(self, shard: TransactionShard, transaction: Transaction) -> None:
         """Do what follows from a transactional id's value, and judge the requests that wait for it."""
@@ -96,7 +186,7 @@ class Completion:
 
     def _abort_overdue(self, shard: TransactionShard, transaction: Transaction) -> None:
         if transaction.pending is None:  # otherwise `_settled` comes again
-            self.fence(shard, transaction, _follows)
+            self.fence(shard, transaction, tell_nobody)
 
     def _timed_out(self, transaction: Transaction) -> None:
         self.timed_out_count += 1
@@ -124,7 +214,7 @@ class Completion:
         """
         keeps_last = keeps_last or self._services.config.version >= BUMPING_VERSION
         value = transaction.value.fenced(self._services.clock.wall_ms(), keeps_last=keeps_last)
-        self.transitions.start(shard, transaction, value, done, client=client)
+        self.start(shard, transaction, value, done, client=client)
 
     # --- markers ---
 
@@ -167,7 +257,7 @@ class Completion:
         if not shard.is_kept:
             return
         value = transaction.value.completed(self._services.clock.wall_ms())
-        self.transitions.start(shard, transaction, value, _follows)
+        self.start(shard, transaction, value, tell_nobody)
 
     def _completed(self, transaction: Transaction) -> None:
         transaction.unmarked = None
@@ -200,7 +290,3 @@ class Completion:
         if transaction.pending is not None:
             return StateNotCommitted(transaction.transactional_id, transaction.pending.state_name)
         return self._services.ends.waits_for(transaction.transactional_id)
-
-
-def _follows(error_code: ErrorCode) -> None:
-    """Answer nobody; what follows is done when the transition has ended, with or without success."""

@@ -55,7 +55,7 @@ def numbers(transactions: Transactions, sender: MarkerSender, verifier: Partitio
         committed=completion.committed_count,
         aborted=completion.aborted_count,
         timed_out=completion.timed_out_count,
-        expired=transactions.expiration_count,
+        expired=transactions.coordinator.expiration_count,
         verifications=verifier.verification_count,
         failed_verifications=verifier.failure_count,
         late_before_ms=transactions.clock.wall_ms() - transactions.config.max_timeout_ms - LATE_MS,

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
 from purgatorio.broker.txn.services import TransactionServices
-from purgatorio.broker.txn.transitions import Transitions
 from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
@@ -22,9 +22,9 @@ Verified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 class TransactionPartitions:
     """Adds partitions to the transactions of one broker's shards, and tells which ones are in."""
 
-    def __init__(self, services: TransactionServices, transitions: Transitions, requests: TransactionRequests) -> None:
+    def __init__(self, services: TransactionServices, completion: Completion, requests: TransactionRequests) -> None:
         self._services = services
-        self._transitions = transitions
+        self._completion = completion
         self._requests = requests
 
     def add(
@@ -60,7 +60,7 @@ class TransactionPartitions:
             if len(value.partitions) > self._services.config.max_partitions:
                 message = "the transaction has the most partitions that it may have"
                 raise CoordinatorError(ErrorCode.POLICY_VIOLATION, message)
-            self._transitions.start(shard, transaction, value, done, client=client)
+            self._completion.start(shard, transaction, value, done, client=client)
 
         self._requests.run(Request(transactional_id, judge, done, client, by_leader))
 

@@ -164,9 +164,7 @@ class Producers:
     def _start(
         self, shard: TransactionShard, transaction: Transaction, value: TransactionValue, attempt: _Attempt
     ) -> None:
-        self._completion.transitions.start(
-            shard, transaction, value, attempt.when_committed(value), client=attempt.client
-        )
+        self._completion.start(shard, transaction, value, attempt.when_committed(value), client=attempt.client)
 
     # --- EndTxn ---
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from purgatorio.broker.causes.cause import TransactionNotEnded
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation, TimerEntry
-from purgatorio.broker.txn.values import TransactionValue
-from purgatorio.protocol.transaction_state import TransactionState
+from purgatorio.broker.txn.values import TransactionValue, read_value
+from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.protocol.records import BatchHeader
+from purgatorio.protocol.transaction_state import TransactionState, decode_key, decode_value
+
+RECORD_WORK: Final = 5
+"""The work of a record, in the unit of `WORK_PER_STEP`, beside its partitions."""
+PARTITIONS_PER_WORK: Final = 5
+"""The partitions of a record that count as 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class Transaction:
 
 
 class TransactionShard(Shard):
-    """The transactional ids of one partition.
+    """The transactional ids of one partition; the last record of each counts.
 
     The state is that of committed records: other coordinators' markers and clients must never see a result that could
     be lost.
@@ -72,6 +80,21 @@ class TransactionShard(Shard):
     def __init__(self, tp: TopicPartition, leader_epoch: int) -> None:
         super().__init__(tp, leader_epoch)
         self.transactions: dict[str, Transaction] = {}
+
+    def replay(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
+        transactional_id = None if key is None else decode_key(key)
+        if transactional_id is None:
+            return 1
+        logged = decode_value(value)
+        if logged is None:
+            self.transactions.pop(transactional_id, None)
+            return 1
+        read = read_value(logged)
+        self.transactions[transactional_id] = Transaction(transactional_id, read)
+        return RECORD_WORK + len(read.partitions) // PARTITIONS_PER_WORK
+
+    def replay_end(self, batch: BatchHeader, marker: EndMarker) -> None:
+        """Skip a marker: no client writes to this topic in a transaction."""
 
 
 class DelayedTimeout(DelayedOperation):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 from purgatorio.broker.coordinator.listings import Listings, in_turns
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.coordinator import TransactionCoordinator, TransactionExpiry
+from purgatorio.broker.txn.coordinator import TransactionCoordinator
 from purgatorio.broker.txn.partitions import TransactionPartitions
 from purgatorio.broker.txn.producers import Producers
 from purgatorio.broker.txn.requests import TransactionRequests
@@ -42,8 +41,7 @@ class Transactions:
         self.coordinator = TransactionCoordinator(services, replicas, self.completion, wake=self._has_work.set)
         requests = TransactionRequests(services, self.completion, self.coordinator.shard_of)
         self.producers = Producers(services, self.completion, requests)
-        self.partitions = TransactionPartitions(services, self.completion.transitions, requests)
-        self._expiry = TransactionExpiry(services, replicas, self.coordinator, self.completion.transitions)
+        self.partitions = TransactionPartitions(services, self.completion, requests)
 
     @property
     def image(self) -> ClusterImage:
@@ -62,15 +60,6 @@ class Transactions:
         """The open transactions, without those that are being ended."""
         return self.timeout_purgatory.num_delayed
 
-    @property
-    def expiration_count(self) -> int:
-        """The transactional ids that expired since the broker started."""
-        return self._expiry.expiration_count
-
-    def expiry_steps(self) -> Iterator[None]:
-        """Delete the transactional ids that were not used for long, in steps."""
-        return self._expiry.steps()
-
     async def run(self) -> None:
         """Load, unload, expire and list transactional ids in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
@@ -81,5 +70,5 @@ class Transactions:
     async def _expire(self) -> None:
         while True:
             await self.clock.sleep(self.config.expiration_check_interval_ms)
-            for _ in self.expiry_steps():
+            for _ in self.coordinator.expiry_steps():
                 await asyncio.sleep(0)

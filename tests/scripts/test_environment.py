@@ -197,6 +197,6 @@ def test_the_coverage_of_all_processes_is_reported_and_its_bar_is_a_check(machin
     machine.put_python("python3")
     done = machine.call("test", "--ci", "--coverage", "tests/x.py", fail="pytest")
     said = [line for line in done.stdout.splitlines() if line.startswith("coverage ")]
-    run = "coverage run -m pytest -n auto --dist loadfile tests/x.py"
+    run = "coverage run -m pytest -n auto --dist loadfile --timeout 240 tests/x.py"
     assert said == ["coverage erase", run, "coverage combine --quiet", "coverage report"]
     assert machine.call("test", "--coverage", fail="coverage").returncode == 1

@@ -13,6 +13,7 @@ from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey, Key
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE, SUBSCRIPTION
 from purgatorio.protocol.errors import DecodeError, ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupResponseMember
@@ -98,6 +99,9 @@ class ClassicGroup(Group):
     def is_empty(self) -> bool:
         """Whether it has no members."""
         return self.state is GroupState.EMPTY
+
+    def record_keys(self) -> list[Key]:
+        return [GroupMetadataKey(group_id=self.group_id)]
 
     @property
     def is_alive(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from purgatorio.broker.causes.words import shortened
@@ -13,6 +13,7 @@ from purgatorio.broker.group.classic.joins import Join, Joins, join_of
 from purgatorio.broker.group.classic.member import GroupState, JoinReply, SyncReply
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
 from purgatorio.broker.group.classic.records import group_record
+from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -34,28 +35,16 @@ MAX_REASONS: Final = 3
 """The most members of a request whose reasons are logged."""
 
 
-ShardOf = Callable[[str], GroupShard]
-"""Returns the shard of a group that this broker coordinates; raises as `GroupCoordinator.shard_of`."""
-
-
-Discard = Callable[[GroupShard, Group], bool]
-"""Deletes an empty group, but for its offsets, and returns whether that could be written."""
-
-
 class ClassicGroups:
     """Handles the requests of classic groups' members.
-
-    Args:
-        discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
 
     Attributes:
         rebalances: adds and removes members.
     """
 
-    def __init__(self, services: GroupServices, shard_of: ShardOf, discard: Discard) -> None:
+    def __init__(self, services: GroupServices, coordinator: GroupCoordinator) -> None:
         self._services = services
-        self._shard_of = shard_of
-        self._discard = discard
+        self._coordinator = coordinator
         self.rebalances = Rebalances(services)
         self._joins = Joins(services, self.rebalances)
         self._syncs = Syncs(services, self.rebalances)
@@ -72,7 +61,7 @@ class ClassicGroups:
         group = shard.groups.get(request.group_id)
         if group is not None and not isinstance(group, ClassicGroup) and group.is_empty and not request.member_id:
             # An empty group takes the protocol of the member that comes.
-            group = None if self._discard(shard, group) else group
+            group = None if self._coordinator.discard(shard, group) else group
         if group is None:
             config = self._services.config
             if len(shard.groups) >= config.max_groups:
@@ -142,7 +131,7 @@ class ClassicGroups:
     def _shard_for_member(self, group_id: str) -> GroupShard:
         if not group_id:
             raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        return self._shard_of(group_id)
+        return self._coordinator.shard_of(group_id)
 
     def _known_group(self, group_id: str) -> ClassicGroup:
         return self._classic(self._shard_for_member(group_id).groups.get(group_id), group_id)

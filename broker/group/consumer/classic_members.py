@@ -11,9 +11,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 
+from purgatorio.broker.coordinator.coordinator_log import tell_nobody
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.classic_groups import ClassicGroups, Discard, ShardOf
+from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join
 from purgatorio.broker.group.classic.member import JoinReply, SyncReply
 from purgatorio.broker.group.classic.member import Member as ClassicMember
@@ -35,6 +36,7 @@ from purgatorio.broker.group.consumer.identification import Sender, static_membe
 from purgatorio.broker.group.consumer.member import NOTHING_YET, CurrentAssignment, Member, MemberState
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -53,16 +55,10 @@ Found = tuple[GroupShard, ConsumerGroup]
 
 
 class ClassicMembers(ClassicGroups):
-    """Handles the requests of the classic protocol, in classic groups and in consumer groups.
+    """Handles the requests of the classic protocol, in classic groups and in consumer groups."""
 
-    Args:
-        discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
-    """
-
-    def __init__(
-        self, services: GroupServices, shard_of: ShardOf, discard: Discard, consumers: ConsumerHeartbeats
-    ) -> None:
-        super().__init__(services, shard_of, discard)
+    def __init__(self, services: GroupServices, coordinator: GroupCoordinator, consumers: ConsumerHeartbeats) -> None:
+        super().__init__(services, coordinator)
         self._consumers = consumers
         consumers.upgrade = self.upgrade
         consumers.writer.only_classic_left = self.downgrade
@@ -176,7 +172,7 @@ class ClassicMembers(ClassicGroups):
         if members:
             update = GroupUpdate(group, self._services.image())
             self._consumers.subscribing.remove(update, members.values())
-            if not self._consumers.writer.write(shard, update, _ignore):
+            if not self._consumers.writer.write(shard, update, tell_nobody):
                 raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change could not be written")
         return results
 
@@ -200,7 +196,7 @@ class ClassicMembers(ClassicGroups):
             for member in update.group.members.values():
                 self._consumers.timers.renew_session(shard, update.group, member)
 
-        if not self._consumers.writer.write(shard, update, _ignore, applied=applied):
+        if not self._consumers.writer.write(shard, update, tell_nobody, applied=applied):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
         logger.info("group upgraded to the consumer protocol", group=group.group_id, members=len(group.members))
         return update.group
@@ -220,7 +216,7 @@ class ClassicMembers(ClassicGroups):
 
         # If it cannot be written, this broker is no leader, or will be asked to remove the next member.
         if self._services.log.append(
-            shard.tp, [*records, group_record(classic, assignments)], _ignore, applied=applied
+            shard.tp, [*records, group_record(classic, assignments)], tell_nobody, applied=applied
         ):
             logger.info("group downgraded to the classic protocol", group=group.group_id, members=len(members))
             self.rebalances.prepare(classic, "its last member of the consumer protocol has gone")
@@ -337,7 +333,3 @@ def _has_to_join(group: ConsumerGroup, member: Member) -> bool:
         return False
     missing = minus(group.target.get(member.member_id, NO_PARTITIONS), current.assigned)
     return group.owners.free(missing, member.member_id) == missing
-
-
-def _ignore(error_code: ErrorCode) -> None:
-    """No client waits for this."""

@@ -18,7 +18,13 @@ from purgatorio.broker.group.consumer.member import (
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, text_bytes
-from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
+from purgatorio.protocol.consumer_offsets import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    Key,
+)
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
 
@@ -164,6 +170,17 @@ class ConsumerGroup(Group):
     def is_empty(self) -> bool:
         """Whether the group has no members."""
         return not self.members
+
+    def record_keys(self) -> list[Key]:
+        group_id = self.group_id
+        return [
+            *(
+                ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=each)
+                for each in self.expressions
+            ),
+            ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+            ConsumerGroupMetadataKey(group_id=group_id),
+        ]
 
     def subscribes_to(self, topic: str) -> bool:
         """Return whether a member consumes the topic."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.expressions import Expressions, TopicIndex
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
+from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -18,24 +19,17 @@ class ConsumerGroups:
     """Starts and stops the groups of the consumer protocol, and handles their members' requests.
 
     Args:
-        discard: deletes an empty group of the other protocol, but for its offsets; returns whether it could.
         wake: called when there is something to do; then the steps of `expressions` are to be run.
 
     Attributes:
         expressions: the regular expressions that these groups subscribe by.
     """
 
-    def __init__(
-        self,
-        services: GroupServices,
-        shard_of: Callable[[str], GroupShard],
-        discard: Callable[[GroupShard, Group], bool],
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, services: GroupServices, coordinator: GroupCoordinator, wake: Callable[[], None]) -> None:
         self.expressions = Expressions(services, wake)
         self._index = TopicIndex(self.expressions)
         self._seen: ClusterImage | None = None
-        self.heartbeats = ConsumerHeartbeats(services, shard_of, discard, self._index, self.expressions)
+        self.heartbeats = ConsumerHeartbeats(services, coordinator, self._index, self.expressions)
 
     def loaded(self, shard: GroupShard, group: Group) -> None:
         """Start the timers of a group: this broker coordinates it from now on."""

@@ -184,6 +184,4 @@ def removal_of(group: ConsumerGroup, image: ClusterImage) -> list[Change]:
     update = GroupUpdate(group, image)
     for member_id in group.members:
         update.remove_member(member_id)
-    update.drop_unused_expressions()
-    update.remove_group()
-    return update.changes
+    return [*update.changes, *(Change(key, None) for key in group.record_keys())]

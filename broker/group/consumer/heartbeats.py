@@ -11,7 +11,7 @@ import base64
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from purgatorio.broker.coordinator.coordinator_log import Committed
+from purgatorio.broker.coordinator.coordinator_log import Committed, tell_nobody
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.expressions import Expressions, TopicIndex
@@ -29,6 +29,7 @@ from purgatorio.broker.group.consumer.records import GroupWriter
 from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.subscribing import Subscribing, subscription_of
 from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -60,9 +61,6 @@ class Client(NamedTuple):
 class ConsumerHeartbeats:
     """Handles the heartbeats of one broker's consumer groups.
 
-    Args:
-        discard: deletes an empty group of the classic protocol, but for its offsets; returns whether it could.
-
     Attributes:
         upgrade: makes a classic group with members a consumer group, or raises CoordinatorError.
     """
@@ -70,14 +68,12 @@ class ConsumerHeartbeats:
     def __init__(
         self,
         services: GroupServices,
-        shard_of: Callable[[str], GroupShard],
-        discard: Callable[[GroupShard, Group], bool],
+        coordinator: GroupCoordinator,
         index: TopicIndex,
         expressions: Expressions,
     ) -> None:
         self._services = services
-        self._shard_of = shard_of
-        self._discard = discard
+        self._coordinator = coordinator
         self._index = index
         self.subscribing = Subscribing(services, expressions)
         self.timers = MemberTimers(services, self.fence)
@@ -96,7 +92,7 @@ class ConsumerHeartbeats:
             CoordinatorError: the heartbeat is refused; nothing has changed.
         """
         check_request(request, client.version)
-        shard = self._shard_of(request.group_id)
+        shard = self._coordinator.shard_of(request.group_id)
         if request.member_epoch < 0:
             self._leave(shard, request, client, answer)
             return None
@@ -122,7 +118,7 @@ class ConsumerHeartbeats:
         logger.info("member fenced", group=group.group_id, member=member.member_id, why=why)
         update = GroupUpdate(group, self._services.image())
         self.subscribing.remove(update, [member])
-        return self.writer.write(shard, update, _ignore)
+        return self.writer.write(shard, update, tell_nobody)
 
     def end(self, group: ConsumerGroup, members: Iterable[Member]) -> None:
         """Stop the timers of a group that this broker no longer coordinates, or that is none any more."""
@@ -156,7 +152,7 @@ class ConsumerHeartbeats:
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
         if group is not None and not group.is_empty:
             return self.upgrade(shard, group)
-        if group is not None and not self._discard(shard, group):
+        if group is not None and not self._coordinator.discard(shard, group):
             message = f"group {request.group_id} uses the classic protocol"
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
         if len(shard.groups) >= self._services.config.max_groups:
@@ -254,7 +250,9 @@ class ConsumerHeartbeats:
                 steps = update.assign_in_steps(self._services.clock.wall_ms())
                 for _ in steps if update.epoch > update.target_epoch else ():
                     yield
-                    is_same = self._shard_of(group_id).groups.get(group_id) is group and group.appended == nth
+                    is_same = (
+                        self._coordinator.shard_of(group_id).groups.get(group_id) is group and group.appended == nth
+                    )
                     if not is_same:
                         break
                 if is_same:
@@ -274,7 +272,7 @@ class ConsumerHeartbeats:
         Raises:
             CoordinatorError: one of them is gone, or the group has another coordinator.
         """
-        shard = self._shard_of(group_id)
+        shard = self._coordinator.shard_of(group_id)
         group = shard.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")
@@ -292,10 +290,6 @@ def _stay_classic(shard: GroupShard, group: Group) -> ConsumerGroup:
     """Refuse to convert a group."""
     message = f"group {group.group_id} has members of the classic protocol"
     raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-
-
-def _ignore(error_code: ErrorCode) -> None:
-    """No client waits for this."""
 
 
 def _when_committed(response: ConsumerGroupHeartbeatResponse, answer: Answer) -> Committed:

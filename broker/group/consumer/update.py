@@ -223,13 +223,6 @@ class GroupUpdate:
         value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp_ms=wall_ms)
         self.changes.append(Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=self._group_id), value))
 
-    def remove_group(self) -> None:
-        """Remove the group, whose members leave it."""
-        self.changes += (
-            Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=self._group_id), None),
-            Change(ConsumerGroupMetadataKey(group_id=self._group_id), None),
-        )
-
     def _assigned_members(
         self, subscriptions: dict[str, ConsumerGroupMemberMetadataValue]
     ) -> Generator[None, None, tuple[list[AssignedMember], dict[bytes, int]]]:

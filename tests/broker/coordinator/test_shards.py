@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.coordinator import shards
+from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.coordinator.shards import load_steps
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
@@ -15,18 +16,19 @@ VALUE = b"v" * 1_000
 BATCHES = 1_000
 
 
-class Replayed:
+class Replayed(Shard):
     """Keeps the offsets of the batches that were replayed, and the results of transactions."""
 
     def __init__(self) -> None:
+        super().__init__(TP, 0)
         self.offsets: list[int] = []
         self.ends: list[tuple[int, bool]] = []
 
-    def record(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
+    def replay(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
         self.offsets.append(batch.base_offset)
         return 1
 
-    def ended(self, batch: BatchHeader, marker: EndMarker) -> None:
+    def replay_end(self, batch: BatchHeader, marker: EndMarker) -> None:
         self.ends.append((batch.producer_id, marker.committed))
 
 

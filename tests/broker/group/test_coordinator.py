@@ -66,9 +66,9 @@ class Coordinated:
             broker.groups.coordinator.services,
             broker.replicas,
             replays={GroupMetadataKey: self.lifecycle.replay},
-            lifecycles={"classic": self.lifecycle},
             wake=lambda: None,
         )
+        self.coordinator.lifecycles = {"classic": self.lifecycle}
 
     def work(self) -> int:
         return sum(1 for _ in self.coordinator.steps())

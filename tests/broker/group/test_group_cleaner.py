@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group import group_cleaner
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
@@ -18,8 +19,10 @@ from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupMetadataKey,
+    ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMetadataKey,
     GroupMetadataKey,
+    Key,
     OffsetCommitKey,
     decode_key,
 )
@@ -49,6 +52,9 @@ class AGroup(Group):
         self.topics: list[str] = []
         self.expires_from_ms: int | None = -1
 
+    def record_keys(self) -> list[Key]:
+        return [GroupMetadataKey(group_id=self.group_id)]
+
     def subscribes_to(self, topic: str) -> bool:
         return topic in self.topics
 
@@ -67,10 +73,6 @@ class AGroup(Group):
 
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
         return commit_ms if self.expires_from_ms == -1 else self.expires_from_ms
-
-
-class ConsumerGroup(AGroup):
-    type: ClassVar[GroupType] = "consumer"
 
 
 class Lifecycle:
@@ -97,9 +99,9 @@ class Broker(GroupHarness):
             services,
             self.replicas,
             replays={},
-            lifecycles={"classic": self.lifecycle, "consumer": self.lifecycle},
             wake=lambda: None,
         )
+        self.coordinator.lifecycles = {"classic": self.lifecycle, "consumer": self.lifecycle}
         self.offsets = OffsetManager(services, self.coordinator, OffsetWriter(services.log))
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=lambda: None)
         self.own = offsets_topic(replicas, 1, 1)
@@ -199,10 +201,13 @@ def test_a_group_is_deleted_with_its_offsets(broker: Broker) -> None:
     assert broker.kept() == {}
 
 
-def test_a_consumer_group_has_two_tombstones(broker: Broker) -> None:
-    broker.add(ConsumerGroup("app"))
+def test_a_consumer_group_has_a_tombstone_for_each_of_its_records(broker: Broker) -> None:
+    group = ConsumerGroup("app")
+    group.expressions["^orders"] = ResolvedExpression(frozenset({"orders"}), version=1, resolved_ms=0)
+    broker.shard.put(group)
     assert broker.delete() == [ErrorCode.NONE]
     assert broker.tombstones() == [
+        ConsumerGroupRegularExpressionKey(group_id="app", regular_expression="^orders"),
         ConsumerGroupTargetAssignmentMetadataKey(group_id="app"),
         ConsumerGroupMetadataKey(group_id="app"),
     ]

@@ -7,10 +7,10 @@ import pytest
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.txn.coordinator import TOMBSTONES_PER_STEP
 from purgatorio.broker.txn.producers import Producer
-from purgatorio.broker.txn.transitions import tombstone
 from purgatorio.broker.txn.values import encode_record
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
+from purgatorio.protocol.transaction_state import encode_key
 from tests.broker.txn.harness import ID, PARTITION, TIMEOUT_MS, A, B, C, TransactionHarness, state_topic
 
 NONE = ErrorCode.NONE
@@ -210,7 +210,7 @@ def test_records_that_cannot_be_read_are_skipped(broker: TransactionHarness) -> 
         NewRecord(encode_record("third", broker.value()).key, known.value[:9]),
     ]
     broker.log.append(PARTITION, bad, lambda _: None)
-    broker.log.append(PARTITION, [known, tombstone("other")], lambda _: None)
+    broker.log.append(PARTITION, [known, NewRecord(encode_key("other"), None)], lambda _: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("purgatorio.broker.coordinator.shards.logger", _Silent())
         broker.move(2)
@@ -318,7 +318,7 @@ EXPIRY_MS = 7 * DAY_MS
 
 def expire(broker: TransactionHarness) -> int:
     """Take the steps of one scan; returns their number."""
-    return sum(1 for _ in broker.transactions.expiry_steps())
+    return sum(1 for _ in broker.transactions.coordinator.expiry_steps())
 
 
 def ids(broker: TransactionHarness) -> list[str]:
@@ -336,7 +336,7 @@ def test_an_id_expires_when_it_was_not_used_for_long() -> None:
     expire(broker)
     assert ids(broker) == []
     assert broker.logged()[-1] is None
-    assert broker.transactions.expiration_count == 1
+    assert broker.transactions.coordinator.expiration_count == 1
     assert broker.add(producer).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert broker.init(producer).producer == Producer(101, 0)
 
@@ -378,7 +378,7 @@ def test_an_id_whose_next_transaction_waits_for_the_replicas_does_not_expire() -
     assert added.error == ErrorCode.NONE
     assert ids(broker) == [ID]
     assert None not in broker.logged()
-    assert broker.transactions.expiration_count == 0
+    assert broker.transactions.coordinator.expiration_count == 0
 
 
 def test_an_id_whose_next_transaction_begins_during_the_scan_does_not_expire() -> None:
@@ -386,7 +386,7 @@ def test_an_id_whose_next_transaction_begins_during_the_scan_does_not_expire() -
     inits = [broker.init(transactional_id=f"{nth}") for nth in range(TOMBSTONES_PER_STEP + 1)]
     broker.commit()
     broker.advance_ms(EXPIRY_MS)
-    steps = broker.transactions.expiry_steps()
+    steps = broker.transactions.coordinator.expiry_steps()
     next(steps)
     added = broker.add(inits[-1].producer, transactional_id=f"{TOMBSTONES_PER_STEP}")
     sum(1 for _ in steps)
@@ -426,7 +426,7 @@ def test_an_id_that_is_used_during_the_scan_lives_on() -> None:
     for nth in range(300):
         broker.init(transactional_id=f"{nth}")
     broker.advance_ms(EXPIRY_MS)
-    steps = broker.transactions.expiry_steps()
+    steps = broker.transactions.coordinator.expiry_steps()
     next(steps)
     used = broker.init(transactional_id="299")
     sum(1 for _ in steps)

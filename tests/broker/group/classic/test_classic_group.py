@@ -39,7 +39,7 @@ def member(member_id: str, metadata: bytes = b"", *, client_id: str = "app", ins
 
 @pytest.fixture
 def group() -> ClassicGroup:
-    return ClassicGroup("billing", GroupShard(PARTITION, 0), state_ms=1_000)
+    return ClassicGroup("billing", GroupShard(PARTITION, 0, {}), state_ms=1_000)
 
 
 def stable(group: ClassicGroup, *members: Member, protocol_type: str = "consumer") -> ClassicGroup:

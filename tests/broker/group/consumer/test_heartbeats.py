@@ -285,9 +285,11 @@ def test_what_was_never_replicated_is_not_answered_from() -> None:
     assert [answer.member_epoch for answer in again] == [1]
 
 
-def test_a_join_that_cannot_be_written_changes_nothing(broker: ConsumerHarness) -> None:
+def test_a_join_that_cannot_be_written_changes_nothing(
+    broker: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shard = broker.groups.coordinator.shard_of("app")
-    broker.groups.consumer.heartbeats._shard_of = lambda group_id: shard
+    monkeypatch.setattr(broker.groups.coordinator, "shard_of", lambda group_id: shard)
     broker.may_lead = False
     assert broker.ask(**Consumer(broker, "one").request()).error_code == ErrorCode.NOT_COORDINATOR
     assert not shard.groups

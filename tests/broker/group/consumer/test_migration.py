@@ -71,7 +71,7 @@ def test_a_group_goes_back_and_forth(broker: ConsumerHarness) -> None:
 
 def test_a_group_that_cannot_be_written_keeps_its_protocol(broker: ConsumerHarness) -> None:
     leave(broker, join(broker).member_id)
-    broker.groups.cleaner.discard = lambda shard, group: False
+    broker.groups.coordinator.discard = lambda shard, group: False
     assert broker.refusal(**Consumer(broker, "one").request()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert protocol(broker) == "classic"
 
