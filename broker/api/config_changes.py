@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from purgatorio.broker.api.config_listing import ResourceType, static_configs
 from purgatorio.broker.api.context import AdminContext, topic_keys
@@ -21,6 +21,9 @@ from purgatorio.broker.metadata.controller import (
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.protocol.errors import ErrorCode
+
+EDIT_WEIGHT: Final = 2
+"""What the configs of a resource weigh in a slice: a name that is no config is compared with all that are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class ConfigsChange(ClusterChange[ResourceResult]):
 
     def decisions(self) -> Sequence[Decide[ResourceResult]]:
         """Return a decision for each slice of the resources."""
-        cut = slices(self._edits, lambda edit: (edit.resource_type, edit.resource_name))
+        cut = slices(self._edits, lambda edit: (edit.resource_type, edit.resource_name), lambda edit: EDIT_WEIGHT)
         return [partial(self._decide, edits) for edits in cut]
 
     def _decide(

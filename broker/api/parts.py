@@ -123,6 +123,7 @@ class _InParts:
             self._listings.begin(self._steps(ctx, request, reply), ctx.session)
 
     def _steps(self, ctx: RequestContext, request: Any, reply: Reply) -> Iterator[None]:
+        yield  # this turn has decoded the request
         parts = parts_in(self._cut, request)
         answers = _Answers(self._cut, ctx, len(parts), reply)
         for nth, part in enumerate(parts):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -261,6 +262,7 @@ class LogConfig:
         return TimestampType(get_args(TimestampTypeText).index(self.message_timestamp_type))
 
 
+@functools.lru_cache(maxsize=256)
 def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, TOPIC_CONFIGS, n=1)
     return f"there is no such topic config{f'; is {near[0]} meant?' if near else ''}"

@@ -107,6 +107,8 @@ def test_a_long_request_is_handled_in_parts_each_in_a_turn_of_its_own_and_answer
     handled = Handled(ApiKey.CREATE_ACLS, ErrorCode.SECURITY_DISABLED)
     handled.ask(acls(LONG))
     assert not handled.parts
+    handled.listings.step()
+    assert not handled.parts  # this turn has cut the request
     assert handled.finish() == 3
     assert [len(part.creations) for part in handled.parts] == [PART_ENTRIES, PART_ENTRIES, 1]
     assert [each.resource_name for part in handled.parts for each in part.creations] == [
@@ -179,6 +181,7 @@ def test_no_part_is_begun_for_a_connection_that_is_gone() -> None:
     handled = Handled(ApiKey.CREATE_ACLS)
     handled.ctx.session.channel = Muted()
     handled.ask(acls(LONG))
+    handled.listings.step()
     handled.listings.step()
     handled.ctx.session.lost()
     handled.finish()
