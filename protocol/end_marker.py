@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import InvalidRecordError
-from purgatorio.protocol.records import HEADER_SIZE, NO_LEADER_EPOCH, Record, build_batch, iter_records
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import HEADER_SIZE, NO_LEADER_EPOCH, build_batch, iter_records
 
 _KEY: Final = struct.Struct(">hh")  # version, type: 0 abort, 1 commit; other types do not end transactions
 _VALUE: Final = struct.Struct(">hi")  # version, coordinator epoch

@@ -24,8 +24,7 @@ from purgatorio.protocol.errors import (
     InvalidRecordError,
     UnsupportedCompressionError,
 )
-from purgatorio.protocol.record_decoding import read_record
-from purgatorio.protocol.record_encoding import RecordsEncoder
+from purgatorio.protocol.record import Record, RecordsEncoder, read_record
 
 HEADER_SIZE: Final = 61
 """Size in bytes of the batch header, which lies before the records."""
@@ -147,16 +146,6 @@ class BatchHeader(NamedTuple):
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_SEQUENCE
-
-
-class Record(NamedTuple):
-    """One record, read from a batch or to be written into one."""
-
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 # --- headers and whole batches -----------------------------------------------------------------------------------

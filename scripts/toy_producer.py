@@ -22,7 +22,8 @@ from purgatorio.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from toy_connection import Leaders, Moved, ToyError, open_any, run
 
 PRODUCE_VERSION = 9

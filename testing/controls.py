@@ -34,7 +34,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record as WireRecord
+from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch
 from purgatorio.testing.group_controls import GroupControls, watches
 from purgatorio.testing.records import check_isolation_level, ends_transactions, read_records

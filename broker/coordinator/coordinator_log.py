@@ -18,7 +18,8 @@ from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""

@@ -22,7 +22,7 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import CorruptRecordError, DecodeError, ErrorCode
-from purgatorio.protocol.record_decoding import read_key_and_value
+from purgatorio.protocol.record import read_key_and_value
 from purgatorio.protocol.records import BatchHeader, iter_batches, unpack_records
 
 logger = get_logger(__name__)

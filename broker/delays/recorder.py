@@ -32,7 +32,8 @@ from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 logger = get_logger(__name__)
 

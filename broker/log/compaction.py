@@ -29,11 +29,10 @@ from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.log.transactions import CompactedTransactions
 from purgatorio.protocol.compression import compress_steps
 from purgatorio.protocol.errors import CorruptRecordError
-from purgatorio.protocol.record_encoding import RecordsEncoder
+from purgatorio.protocol.record import Record, RecordsEncoder
 from purgatorio.protocol.records import (
     NO_TIMESTAMP,
     BatchHeader,
-    Record,
     TimestampType,
     build_batch,
     iter_records,

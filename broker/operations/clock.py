@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.operations.declare import Answer, Limits, Operation, arg
+from purgatorio.broker.time.movable_clock import MAX_ADVANCE_SECONDS
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.control.clock_control import EndedOperation
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 ENDED_SHOWN: Final = 1_000
 """Operations that one answer lists."""
-MAX_ADVANCE_SECONDS: Final = 100 * 366 * 24 * 3600
-"""A hundred years: farther, timestamps and deadlines would leave their ranges."""
 
 
 class ShowClock(Operation, http="GET /clock", command="clock show"):

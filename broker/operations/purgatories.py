@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from purgatorio.broker.operations.declare import MAX_INT64, Answer, Limits, Operation, arg
 from purgatorio.broker.operations.errors import NotThere
+from purgatorio.broker.operations.reading import OPERATIONS_PER_PURGATORY
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
 
 MAX_OPERATIONS: Final = 1000
 """Parked or finished operations that one request may ask for."""
-OPERATIONS_PER_PURGATORY: Final = 60
-"""Parked operations of each purgatory in the state: with three brokers and five purgatories each, up to 900."""
 _Count = Annotated[int, Limits(ge=0, le=MAX_OPERATIONS)]
 
 

@@ -163,7 +163,7 @@ class Purgatory(PurgatoryView[Op]):
             if actions.queue and not actions.depth:
                 actions.settle()
 
-    def check(self, operation: Op, cause: str = "", event_key: Hashable | None = None) -> bool:
+    def check(self, operation: DelayedOperation, cause: str = "", event_key: Hashable | None = None) -> bool:
         """Handle an event that concerns one parked operation: check it alone.
 
         An operation that waits for thousands of things need not be watched under thousands of keys, if its owner knows

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, Outcome
 from purgatorio.broker.purgatory.timer import whole_ms
 
-if TYPE_CHECKING:
-    from purgatorio.broker.purgatory.purgatory import Purgatory
+
+class Parking(Protocol):
+    """What a wait needs of a `Purgatory`; see its methods."""
+
+    name: str
+
+    def try_complete_else_watch(self, operation: Any, keys: Sequence[Hashable], /) -> bool:
+        """Answer the operation, or park it under the keys."""
+
+    def cancel(self, operation: Any, /) -> bool:
+        """Take the operation out, if it is parked."""
 
 
 class WaitAborted(Exception):
@@ -103,7 +112,7 @@ class Waiter(DelayedOperation):
 
 
 async def wait_in(
-    purgatory: Purgatory[Any],
+    purgatory: Parking,
     now_ms: Callable[[], int],
     keys: tuple[Hashable, ...],
     timeout_ms: int,

@@ -25,8 +25,7 @@ from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
-from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
-from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_context import ParkedFetch, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
 from purgatorio.broker.replica.partition import Partition
@@ -58,7 +57,7 @@ class ReplicaEvents:
         actions: ActionQueue,
         racks: Callable[[], Mapping[int, str]],
         produce_purgatory: Purgatory[ProduceOperation],
-        fetch_purgatory: Purgatory[DelayedFetch],
+        fetch_purgatory: Purgatory[Any],
         call_later: Callable[[int, Callable[[], None]], Any],
     ) -> None:
         self._partitions = partitions
@@ -68,7 +67,7 @@ class ReplicaEvents:
         self._produce_purgatory = produce_purgatory
         self._fetch_purgatory = fetch_purgatory
         self._call_later = call_later
-        self._deferred: dict[DelayedFetch, tuple[str, TopicPartition]] = {}
+        self._deferred: dict[ParkedFetch, tuple[str, TopicPartition]] = {}
 
     def appended(self, partition: Partition, first_offset: int, *, high_watermark_moved: bool) -> None:
         """Handle an append by this broker as the leader."""
@@ -154,7 +153,7 @@ class ReplicaEvents:
                 else:
                     self._check_later(operation, cause, tp)
 
-    def _check_later(self, operation: DelayedFetch, cause: str, tp: TopicPartition) -> None:
+    def _check_later(self, operation: ParkedFetch, cause: str, tp: TopicPartition) -> None:
         """Check a consumer's fetch in a later turn of the event loop: the event has woken many others."""
         if not self._deferred:
             self._call_later(0, self._check_deferred)

@@ -34,7 +34,7 @@ from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.server.request_queue import RequestQueue
 from purgatorio.broker.server.sasl_gate import SaslGate
-from purgatorio.broker.server.shared_services import ConnectionOwner, SharedServices
+from purgatorio.broker.server.shared_services import Owner, SharedServices
 from purgatorio.broker.server.toxic_link import under_toxics
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import SIZE_BYTES
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
     session: Session
 
     def __init__(
-        self, services: SharedServices, owner: ConnectionOwner, connection_id: str, place: Place | None = None
+        self, services: SharedServices, owner: Owner[Connection], connection_id: str, place: Place | None = None
     ) -> None:
         self.place = place
         self._services = services

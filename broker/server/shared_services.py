@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.routing.request import Principal
@@ -17,8 +17,8 @@ from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clock import Clock
 
-if TYPE_CHECKING:
-    from purgatorio.broker.server.connection import Connection
+C = TypeVar("C", contravariant=True)
+"""A connection."""
 
 Identify = Callable[[bytes | None], Principal | str]
 """Returns whose certificate in DER it is; or why the client is refused. None: the client shows no certificate."""
@@ -53,25 +53,25 @@ class SharedServices:
     identify: Identify | None = None
 
 
-class ConnectionOwner(Protocol):
+class Owner(Protocol[C]):
     """Keeps the list of connections: the listener, or a test."""
 
-    def enter(self, connection: Connection) -> tuple[Refusal, str] | None:
+    def enter(self, connection: C) -> tuple[Refusal, str] | None:
         """Add a new connection to the list, or return why it is refused."""
         ...
 
-    def logged_in(self, connection: Connection) -> None:
+    def logged_in(self, connection: C) -> None:
         """A connection that was added has authenticated, or has requested something if it need not."""
         ...
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: C) -> None:
         """Remove a connection that was added and is gone now."""
         ...
 
-    def throttled(self, connection: Connection) -> None:
+    def throttled(self, connection: C) -> None:
         """A connection is not read from now on, however long that takes."""
         ...
 
-    def unthrottled(self, connection: Connection) -> None:
+    def unthrottled(self, connection: C) -> None:
         """A connection is read again."""
         ...

@@ -12,7 +12,8 @@ from purgatorio.protocol.messages.end_txn import EndTxnRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from wire import TIMEOUT_SECONDS, Wire
 
 FIND_VERSION, INIT_VERSION, ADD_VERSION, END_VERSION, PRODUCE_VERSION = 2, 4, 3, 3, 9

@@ -11,7 +11,8 @@ from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTop
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.time.clock import Clock
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.history.history import Acked, History, Sent, Unknown
 from purgatorio.testing.simulate.journal import Journal

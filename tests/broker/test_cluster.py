@@ -25,7 +25,8 @@ from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTop
 from purgatorio.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from tests.logs import capture_logs
 
 ORDERS = TopicPartition("orders", 0)

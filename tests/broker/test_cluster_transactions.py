@@ -20,7 +20,8 @@ from purgatorio.protocol.messages.end_txn import EndTxnRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch, iter_batches
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, iter_batches
 from tests.broker.test_cluster import PATIENCE_MS, client, config, create, until
 
 PARTITIONS = [TopicPartition("orders", index) for index in range(6)]

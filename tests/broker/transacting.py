@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
-from purgatorio.protocol.records import Record, build_batch, read_header
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, read_header
 
 
 def begin(producers: ProducerStates, producer_id: int, offset: int, wall_ms: int) -> None:

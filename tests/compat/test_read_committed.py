@@ -19,7 +19,8 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.compat.conftest import close_kafka_python
 
 ORDERS = TopicPartition("orders", 0)

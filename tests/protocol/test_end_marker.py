@@ -7,7 +7,8 @@ from kafka.record import MemoryRecords
 
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker, read_end_marker
 from purgatorio.protocol.errors import InvalidRecordError
-from purgatorio.protocol.records import Record, build_batch, check_crc, read_header
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, check_crc, read_header
 
 
 @pytest.mark.parametrize("committed", [True, False])

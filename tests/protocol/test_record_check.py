@@ -7,6 +7,7 @@ import random
 import pytest
 
 from purgatorio.protocol.errors import CorruptRecordError, InvalidRecordError
+from purgatorio.protocol.record import Record
 from purgatorio.protocol.record_check import (
     ALIKE_PER_COST,
     FIELD_BY_FIELD_COST,
@@ -15,7 +16,7 @@ from purgatorio.protocol.record_check import (
     InvalidRecordAtError,
     check_records,
 )
-from purgatorio.protocol.records import HEADER_SIZE, Record, build_batch, iter_records
+from purgatorio.protocol.records import HEADER_SIZE, build_batch, iter_records
 
 START_MS = 1_700_000_000_000
 

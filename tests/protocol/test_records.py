@@ -24,11 +24,11 @@ from purgatorio.protocol.errors import (
     RecordTooLargeError,
     UnsupportedCompressionError,
 )
+from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import (
     HEADER_SIZE,
     MAX_SEQUENCE,
     BatchHeader,
-    Record,
     TimestampType,
     build_batch,
     check_crc,

@@ -14,7 +14,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.metadata.image import PartitionState
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from purgatorio.simulation import mutants
 from purgatorio.simulation.checks.invariants import FencedWatch
 from purgatorio.simulation.history.history import FencedAnswer, History

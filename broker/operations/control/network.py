@@ -6,18 +6,33 @@ The admin HTTP belongs to no broker, and is beyond both: what is cut here can be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
+from purgatorio.broker.metadata.embedded import DirectLink
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import NotThere, OperationRefused
 from purgatorio.broker.server.listener import Listener
+
+
+class NetworkedCluster(Protocol):
+    """The brokers of one process, and what connects them."""
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The ids of all brokers, running or not."""
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """The running brokers."""
+
+    def store_link(self, broker_id: int) -> DirectLink:
+        """The link between a running broker and the metadata store."""
 
 
 class Network:
     """Decides which brokers of a cluster reach each other, their clients and the metadata store."""
 
-    def __init__(self, cluster: OperatedCluster) -> None:
+    def __init__(self, cluster: NetworkedCluster) -> None:
         self._cluster = cluster
         self._paused: set[int] = set()
         self._groups: list[frozenset[int]] = []

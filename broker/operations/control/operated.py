@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from purgatorio.broker.layers.faults import Faults
-from purgatorio.broker.metadata.embedded import DirectLink
 from purgatorio.broker.metrics.loop_lag import LoopLag
-from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control.network import Network, NetworkedCluster
 from purgatorio.broker.time.clock import Clock, RunningClock
 from purgatorio.broker.time.movable_clock import MemberClock
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.control.leadership import Leadership
-    from purgatorio.broker.operations.control.network import Network
     from purgatorio.broker.operations.control.snapshots import Snapshot
 
 
-class OperatedCluster(Protocol):
+class OperatedCluster(NetworkedCluster, Protocol):
     """The brokers of one process: each can be stopped, killed and started.
 
     Attributes:
@@ -38,17 +35,6 @@ class OperatedCluster(Protocol):
     faults: Faults
     network: Network
     leadership: Leadership
-
-    @property
-    def broker_ids(self) -> Sequence[int]:
-        """The ids of all brokers, running or not."""
-
-    @property
-    def brokers(self) -> Sequence[Broker]:
-        """The running brokers."""
-
-    def store_link(self, broker_id: int) -> DirectLink:
-        """The link between a running broker and the metadata store."""
 
     def snapshot(self) -> Snapshot:
         """What the cluster has now."""

@@ -23,7 +23,7 @@ from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.declare import Answer
-from purgatorio.broker.operations.purgatories import OPERATIONS_PER_PURGATORY
+from purgatorio.broker.operations.reading import OPERATIONS_PER_PURGATORY
 from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.operations.reading.members import read_members, read_placement
 from purgatorio.broker.operations.reading.stable_offsets import fate_of, read_holding

@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet
 from purgatorio.broker.causes.words import MAX_NAMED
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
-from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, ParkedFetch, PartitionFetch
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)
@@ -47,7 +46,7 @@ TakeSteps = Callable[[Iterator[None]], None]
 """Takes the first of these steps now, and the others in later turns of the event loop, unless the client is gone."""
 
 
-class DelayedFetch(DelayedOperation):
+class DelayedFetch(ParkedFetch):
     """Waits until `min_bytes` can be read from the partitions together, or one of them must be answered at once.
 
     Events do not reach it through its keys: they mark partitions of its context, and it looks at these alone.
@@ -61,9 +60,6 @@ class DelayedFetch(DelayedOperation):
         answer: sends the response; called once. None: the session has taken a later request.
         expired: called when the fetch expires, with True for a follower's fetch.
         take_steps: reads a fetch of very many partitions, without a session; None: all are read at once.
-
-    Attributes:
-        is_deferred: whether it is to be checked in a later turn of the event loop (see `ReplicaEvents`).
     """
 
     __slots__ = (
@@ -75,7 +71,6 @@ class DelayedFetch(DelayedOperation):
         "_reader",
         "_replica_id",
         "_take_steps",
-        "is_deferred",
     )
 
     def __init__(

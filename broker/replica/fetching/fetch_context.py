@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory.delayed_operation import DelayedOperation
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 
-if TYPE_CHECKING:
-    from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
-
 NOT_TOLD = -1
+
+
+class ParkedFetch(DelayedOperation):
+    """A request for the partitions of a context that waits in the purgatory: a `DelayedFetch`.
+
+    Attributes:
+        is_deferred: whether it is to be checked in a later turn of the event loop (see `ReplicaEvents`).
+    """
+
+    __slots__ = ("is_deferred",)
+
+    is_deferred: bool
+
+    @abstractmethod
+    def supersede(self) -> None:
+        """End the wait without a read, since the client's session has taken a later request."""
 
 
 @dataclass(slots=True)
@@ -146,7 +160,7 @@ class FetchContext:
         self.available_bytes = 0
         self.is_full = True
         self.is_watched = False
-        self.operation: DelayedFetch | None = None
+        self.operation: ParkedFetch | None = None
         for fetch in fetches:
             fetch.context = self
 

@@ -17,7 +17,8 @@ from purgatorio.protocol.messages.describe_producers import (
     PartitionResponse,
     TopicRequest,
 )
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import ORDERS, Harness, topic
 

@@ -14,7 +14,8 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
 

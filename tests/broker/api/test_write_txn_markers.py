@@ -13,7 +13,8 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, topic
 

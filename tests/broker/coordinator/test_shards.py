@@ -9,7 +9,8 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
-from purgatorio.protocol.records import BatchHeader, Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import BatchHeader, build_batch
 
 TP = TopicPartition("__consumer_offsets", 0)
 VALUE = b"v" * 1_000

@@ -12,7 +12,8 @@ from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
 from purgatorio.protocol.consumer_offsets import OffsetCommitKey, OffsetCommitValue, encode_key, encode_value
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
 
 DAY_MS = 24 * 60 * 60_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
-from purgatorio.protocol.records import Record, iter_records
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import iter_records
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOW_MS = 5000

@@ -9,7 +9,8 @@ import pytest
 
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.compression import Compression
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.log.compacting import NOW_MS
 
 

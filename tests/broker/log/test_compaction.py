@@ -12,7 +12,8 @@ from purgatorio.broker.log import compaction
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.protocol.compression import Compression
-from purgatorio.protocol.records import Record, check_crc, iter_records, read_header
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import check_crc, iter_records, read_header
 from tests.broker.log.compacting import (
     DAY_MS,
     NOW_MS,

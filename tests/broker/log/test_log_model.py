@@ -11,7 +11,8 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import LogError, OffsetOutOfRange
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.compression import Compression
-from purgatorio.protocol.records import Record, iter_records
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import iter_records
 from tests.histories import seeds
 
 STEPS = 150

@@ -15,7 +15,8 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import CLOSED, MIN_SEGMENT_BYTES, WARNING_INTERVAL_MS, MemoryBudget
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch, place_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, place_batch
 from tests.compiled import extends_classes
 from tests.logs import capture_logs
 

@@ -16,7 +16,8 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker, read_end_marker
-from purgatorio.protocol.records import Record, build_batch, iter_batches, iter_records
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from tests.broker.log.compacting import compact
 from tests.histories import seeds
 

@@ -10,7 +10,8 @@ from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, UNPACKED_PER_UNIT, Admission, RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch, iter_records, read_header, validate_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, iter_records, read_header, validate_batch
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -19,7 +19,8 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.endpoints import plaintext
 
 ORDERS = TopicPartition("orders", 0)

@@ -14,7 +14,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 
 def batch(count: int = 1) -> bytes:

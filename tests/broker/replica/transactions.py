@@ -9,7 +9,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import ORDERS, Harness, Produced
 
 PRODUCER = 7

@@ -10,7 +10,8 @@ from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.message import ArrayType, Fixed, StringType, StructType, WireField, fields_of
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 START_MS = 1_700_000_000_000
 

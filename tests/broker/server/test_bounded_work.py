@@ -11,7 +11,8 @@ from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.server.holding import Cost, Target, assert_within_bound
 from tests.broker.server.named import PARTITIONS
 from tests.broker.server.test_bounded_requests import full_broker

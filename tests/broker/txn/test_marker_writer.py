@@ -9,7 +9,8 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.marker_writer import Marker, MarkerWriter
 from purgatorio.protocol.end_marker import EndMarker, read_end_marker
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import Record, build_batch, iter_batches
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, iter_batches
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 OFFSETS = TopicPartition("__consumer_offsets", 3)

@@ -7,7 +7,7 @@ from typing import Any
 
 from purgatorio.broker.causes.cause import FollowerBehind
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.operations.reading import state
+from purgatorio.broker.operations.reading import OPERATIONS_PER_PURGATORY, state
 from purgatorio.broker.operations.reading.state import read_finished, read_partitions, read_state
 
 
@@ -202,7 +202,7 @@ def test_the_document_stays_small_whatever_waits(cluster: Any, fake_log: Callabl
     document = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)
     purgatory = document["brokers"][0]["purgatories"][0]
     first = purgatory["operations"][0]
-    assert (purgatory["num_delayed"], len(purgatory["operations"])) == (1_001, state.OPERATIONS_PER_PURGATORY)
+    assert (purgatory["num_delayed"], len(purgatory["operations"])) == (1_001, OPERATIONS_PER_PURGATORY)
     assert (len(first["keys"]), first["key_count"], len(first["missing"])) == (state.KEYS, 1_000, state.TEXT_CHARS)
     assert len(purgatory["watch_lists"]) == state.WATCH_LISTS_PER_PURGATORY
     assert (len(document["partitions"]), document["partition_count"]) == (state.PARTITIONS, 1_000)

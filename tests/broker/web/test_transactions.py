@@ -18,7 +18,8 @@ from purgatorio.broker.operations.reading.state import read_partitions, read_sta
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import PATIENCE_MS
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import topic
 from tests.broker.txn.harness import TIMEOUT_MS, TransactionHarness, state_topic
 

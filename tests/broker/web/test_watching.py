@@ -16,7 +16,8 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 TIMEOUT_MS = 20_000
 

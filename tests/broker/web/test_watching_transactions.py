@@ -23,7 +23,8 @@ from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 TIMEOUT_MS = 20_000
 ORDERS = TopicPartition("orders", 0)

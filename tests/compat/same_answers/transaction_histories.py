@@ -41,7 +41,8 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.compat.same_answers.talk import Answer, Talk, join_request
 
 ERAS = range(6)

@@ -11,7 +11,8 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from purgatorio.simulation.checks.invariants import FencedWatch
 from purgatorio.simulation.history.history import FencedAnswer, History
 from purgatorio.simulation.world.cluster import SimulatedCluster

@@ -17,7 +17,8 @@ from purgatorio.broker.metadata.controller.brokers import fence_broker
 from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from purgatorio.simulation.checks.invariants import INVARIANTS, Invariants, could_complete
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop

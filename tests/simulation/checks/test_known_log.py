@@ -15,7 +15,8 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.segment import Segment
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
-from purgatorio.protocol.records import Record, build_batch, read_header
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch, read_header
 from purgatorio.simulation.checks import known_log
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
 from tests.histories import seeds

@@ -17,7 +17,8 @@ from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from purgatorio.simulation.clients.clients import Client, Leader
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.history.history import History, Polled, TxnDrained, TxnMarker, TxnPolled

@@ -28,7 +28,8 @@ from purgatorio.protocol.messages import (
     produce,
 )
 from purgatorio.protocol.primitives import ZERO_UUID
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.layers.access.guarding import GuardedBroker, allow, fetches, id_of
 from tests.logs import capture_logs
 

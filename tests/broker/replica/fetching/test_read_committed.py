@@ -11,7 +11,8 @@ from purgatorio.broker.replica.fetching.reader import MANY_ABORTED
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction, FetchPartition
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import MIB, ORDERS, Harness, topic
 from tests.broker.replica.transactions import coordinator_of, send
 

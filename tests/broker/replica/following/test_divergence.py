@@ -12,7 +12,8 @@ from purgatorio.broker.replica.following.follower import common_end
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 MAX_ROUNDS = 10

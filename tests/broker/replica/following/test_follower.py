@@ -28,7 +28,8 @@ from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from purgatorio.protocol.records import Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import Harness, topic
 from tests.logs import capture_logs
 

@@ -6,7 +6,8 @@ import pytest
 
 from purgatorio.broker.replica.following import refused_batches
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import MAX_SEQUENCE, Record, build_batch
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import MAX_SEQUENCE, build_batch
 from tests.broker.replica.harness import ORDERS, Harness, topic
 from tests.compiled import replaces_functions
 

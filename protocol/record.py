@@ -1,10 +1,28 @@
-"""The decoding of one record of a batch: varints, key, value, headers. Source: KIP-98 (format)."""
+"""One record of a batch: its fields, and how it is read and written. Source: KIP-98 (format).
+
+Records are written one after another, so that a large batch can be encoded in steps.
+"""
 
 from __future__ import annotations
 
-from purgatorio.protocol.errors import InvalidRecordError
+from typing import Final, NamedTuple
+
+from purgatorio.protocol.errors import EncodeError, InvalidRecordError
+
+_MAX_UINT64: Final = 0xFFFFFFFFFFFFFFFF
+_NO_TIMESTAMP: Final = -1
 
 Fields = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+
+class Record(NamedTuple):
+    """One record, read from a batch or to be written into one."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def read_record(data: bytes, position: int) -> Fields:
@@ -106,3 +124,73 @@ def _read_varint(data: bytes, position: int, max_shift: int = 35) -> tuple[int, 
     if result >> (32 if max_shift == 35 else 64):
         raise InvalidRecordError("a varint within a record is out of range")
     return (result >> 1) ^ -(result & 1), position
+
+
+class RecordsEncoder:
+    """Encodes the records of one batch.
+
+    Args:
+        base_offset: the first offset of the batch.
+        base_timestamp_ms: what the records' timestamps are relative to.
+
+    Attributes:
+        body: the encoded records, uncompressed.
+        count: how many.
+        last_delta: the offset of the last one, relative to `base_offset`; −1 before the first.
+        max_timestamp_ms: the highest timestamp; −1 before the first.
+    """
+
+    __slots__ = ("_base_offset", "base_timestamp_ms", "body", "count", "last_delta", "max_timestamp_ms")
+
+    def __init__(self, base_offset: int, base_timestamp_ms: int) -> None:
+        self._base_offset = base_offset
+        self.base_timestamp_ms = base_timestamp_ms
+        self.body = bytearray()
+        self.count = 0
+        self.last_delta = -1
+        self.max_timestamp_ms = _NO_TIMESTAMP
+
+    def add(self, record: Record) -> None:
+        """Encode the next record.
+
+        Raises:
+            EncodeError: its offset does not ascend.
+        """
+        delta = record.offset - self._base_offset
+        if delta <= self.last_delta:
+            raise EncodeError(f"offset {record.offset} does not ascend in a batch that starts at {self._base_offset}")
+        if not self.count or record.timestamp_ms > self.max_timestamp_ms:
+            self.max_timestamp_ms = record.timestamp_ms
+        self.last_delta = delta
+        self.count += 1
+        _write_record(self.body, record, delta, record.timestamp_ms - self.base_timestamp_ms)
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    encoded = ((value << 1) ^ (value >> 63)) & _MAX_UINT64
+    while encoded >= 0x80:
+        out.append(encoded & 0x7F | 0x80)
+        encoded >>= 7
+    out.append(encoded)
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+    else:
+        _write_varint(out, len(value))
+        out += value
+
+
+def _write_record(out: bytearray, record: Record, offset_delta: int, timestamp_delta: int) -> None:
+    body = bytearray(1)
+    _write_varint(body, timestamp_delta)
+    _write_varint(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    _write_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _write_bytes(body, name.encode())
+        _write_bytes(body, value)
+    _write_varint(out, len(body))
+    out += body

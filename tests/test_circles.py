@@ -1,0 +1,55 @@
+"""No file needs another one that needs it, however far around: each can be read after those that it imports."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("broker", "protocol", "simulation", "testing")
+
+
+def module_name(path: Path) -> str:
+    name = ".".join(("purgatorio", *path.relative_to(ROOT).with_suffix("").parts))
+    return name.removesuffix(".__init__")
+
+
+def imported(source: str, known: Iterable[str]) -> set[str]:
+    """The modules that a file imports, also within functions and for types alone."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            modules = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {each if each in known else node.module for each in modules}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names.intersection(known)
+
+
+def circle(sources: dict[str, str]) -> list[str]:
+    """The modules of a circle, or none."""
+    needs = {name: imported(source, sources) - {name} for name, source in sources.items()}
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def test_no_circle_of_files() -> None:
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    assert len(paths) > 500
+    assert not circle({module_name(path): path.read_text() for path in paths})
+
+
+def test_a_circle_is_seen_also_through_types_and_functions() -> None:
+    sources = {
+        "a.one": "from a import two",
+        "a.two": "if TYPE_CHECKING:\n    from a.three import Three",
+        "a.three": "def late() -> None:\n    from a.one import first",
+    }
+    assert set(circle(sources)) == set(sources)
+    assert not circle({**sources, "a.three": "import json"})
