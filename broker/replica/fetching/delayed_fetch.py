@@ -95,7 +95,6 @@ class DelayedFetch(ParkedFetch):
 
     @property
     def size(self) -> int:
-        """How many partitions its response may have to list."""
         return self._context.size
 
     def watch_keys(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:

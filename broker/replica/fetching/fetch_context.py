@@ -25,6 +25,11 @@ class ParkedFetch(DelayedOperation):
 
     is_deferred: bool
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many partitions its response may have to list."""
+
     @abstractmethod
     def supersede(self) -> None:
         """End the wait without a read, since the client's session has taken a later request."""
