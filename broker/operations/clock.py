@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.operations.declare import Answer, Limits, Operation, arg
-from purgatorio.broker.time.movable_clock import MAX_ADVANCE_SECONDS
+from purgatorio.broker.time import MAX_ADVANCE_SECONDS
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.control.clock_control import EndedOperation

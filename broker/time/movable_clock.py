@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from purgatorio.broker.time.clock import Alarm, Clock, sleep_by_alarm
 
-MAX_ADVANCE_SECONDS: Final = 100 * 366 * 24 * 3600
-"""A hundred years: farther, timestamps and deadlines would leave their ranges."""
 STEP_MS: Final = 80
 """The longest step of `MovableClock.run_for`. A `RunningClock` leaves out gaps above 100 ms; a broker, which sends a
 heartbeat each 100 ms, sends at least two in its session of 400 ms."""

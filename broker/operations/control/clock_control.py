@@ -13,7 +13,8 @@ from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.purgatory import FinishedOperation
-from purgatorio.broker.time.movable_clock import MAX_ADVANCE_SECONDS, MovableClock
+from purgatorio.broker.time import MAX_ADVANCE_SECONDS
+from purgatorio.broker.time.movable_clock import MovableClock
 
 LIVED_MS: Final = 900_000
 """The last part of a move, which brokers live through in steps: transaction.max.timeout.ms, the longest of the times
