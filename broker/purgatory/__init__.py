@@ -7,6 +7,7 @@ is the short way; the other classes are its parts.
 from purgatorio.broker.purgatory.actions import ActionQueue
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
 from purgatorio.broker.purgatory.group import PurgatoryGroup
+from purgatorio.broker.purgatory.group_watch import GroupOperation, GroupWatch, KeyGroup, LaterChecks, WatchedKey
 from purgatorio.broker.purgatory.purgatory import Purgatory
 from purgatorio.broker.purgatory.reaper import Alarm, Reaper
 from purgatorio.broker.purgatory.snapshots import ParkedOperation, WatchListSnapshot
@@ -21,6 +22,10 @@ __all__ = [
     "BucketSnapshot",
     "DelayedOperation",
     "FinishedOperation",
+    "GroupOperation",
+    "GroupWatch",
+    "KeyGroup",
+    "LaterChecks",
     "LevelSnapshot",
     "Outcome",
     "ParkedOperation",
@@ -32,4 +37,5 @@ __all__ = [
     "TimingWheel",
     "WaitAborted",
     "WatchListSnapshot",
+    "WatchedKey",
 ]

@@ -19,21 +19,17 @@ may cause the next event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
-from purgatorio.broker.replica.fetching.fetch_context import ParkedFetch, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
-
-WOKEN_PER_TURN: Final = 2_000
-"""The most partitions of consumers' fetches, but for those of the last fetch, that one event has read in one turn of
-the event loop: some 10 ms. The other fetches are checked in later turns."""
 
 
 class ReplicaEvents:
@@ -41,18 +37,19 @@ class ReplicaEvents:
 
     Args:
         partitions: this broker's replicas by name.
-        watch: the fetches that wait to hear of partitions.
         actions: the queue of events that are handled when the outermost call returns.
         racks: the racks of the live brokers that have one, by broker id.
         produce_purgatory: the purgatory of produce requests.
         fetch_purgatory: the purgatory of fetch requests.
         call_later: the clock's; with 0, a later turn of the event loop.
+
+    Attributes:
+        watch: the fetches that wait to hear of partitions.
     """
 
     def __init__(
         self,
         partitions: Mapping[TopicPartition, Partition],
-        watch: FetchWatch,
         *,
         actions: ActionQueue,
         racks: Callable[[], Mapping[int, str]],
@@ -61,59 +58,59 @@ class ReplicaEvents:
         call_later: Callable[[int, Callable[[], None]], Any],
     ) -> None:
         self._partitions = partitions
-        self._watch = watch
+        self.watch = FetchWatch.over(fetch_purgatory, call_later, self._note_level)
         self._actions = actions
         self._racks = racks
         self._produce_purgatory = produce_purgatory
-        self._fetch_purgatory = fetch_purgatory
-        self._call_later = call_later
-        self._deferred: dict[ParkedFetch, tuple[str, TopicPartition]] = {}
 
     def appended(self, partition: Partition, first_offset: int, *, high_watermark_moved: bool) -> None:
         """Handle an append by this broker as the leader."""
-        tp, watch = partition.tp, self._watch
+        tp, watch = partition.tp, self.watch
         if high_watermark_moved:
             self._produce_purgatory.check_and_complete(tp, "append")
-        followers = watch.take_followers(tp)
-        if followers:  # most appends find none that waits
-            self._mark(tp, followers, "append")
+        watch.followers.check_and_complete(tp, "append")
+        if not (watch.consumers.of(tp) or watch.committed.of(tp)):
+            return
         # A new segment is enough to read for a consumer that waits at the end of the one before.
-        if watch.has_consumers(tp):
-            is_new_segment = partition.log.active_segment_start_offset == first_offset
-            if high_watermark_moved or is_new_segment:
-                self._mark(tp, watch.take_consumers(tp), "append")
-                self._check_stable(partition, "append", first_offset if is_new_segment else None)
+        is_new_segment = partition.log.active_segment_start_offset == first_offset
+        if high_watermark_moved or is_new_segment:
+            watch.consumers.check_and_complete(tp, "append")
+            self._check_stable(partition, "append", first_offset if is_new_segment else None)
 
     def high_watermark_moved(self, tp: TopicPartition, cause: str = "high watermark") -> None:
         """Handle an advance of the high watermark."""
         self._produce_purgatory.check_and_complete(tp, cause)
-        watch = self._watch
+        watch = self.watch
         if self._racks():
-            self._mark(tp, watch.take_followers(tp), cause)
+            watch.followers.check_and_complete(tp, cause)
         else:  # the followers learn it with their next response; no consumer waits for that
-            for fetch in watch.followers(tp):
+            for fetch in watch.followers.of(tp):
                 if isinstance(fetch.context, FetchSession):
                     fetch.context.telling[fetch] = None
-        self._mark(tp, watch.take_consumers(tp), cause)
-        if watch.has_committed(tp) and (partition := self._partitions.get(tp)) is not None:
+        watch.consumers.check_and_complete(tp, cause)
+        if watch.committed.of(tp) and (partition := self._partitions.get(tp)) is not None:
             self._check_stable(partition, cause)
 
     def _check_stable(self, partition: Partition, cause: str, segment_start_offset: int | None = None) -> None:
-        """Mark a partition for consumers under read_committed if its last stable offset moved, or its segment ended."""
+        """Check fetches under read_committed if the last stable offset moved, or the segment before it ended.
+
+        They all saw the same last stable offset, since each change of it checks them all.
+        """
         tp, stable_offset = partition.tp, partition.last_stable_offset
+        fetches = self.watch.committed.of(tp)
+        if not fetches:
+            return
         ends_segment = segment_start_offset is not None and stable_offset >= segment_start_offset
-        self._mark(tp, self._watch.take_committed(tp, unless_at=-1 if ends_segment else stable_offset), cause)
+        if ends_segment or next(iter(fetches)).stable_offset != stable_offset:
+            self.watch.committed.check_and_complete(tp, cause)
 
     def changed(self, tp: TopicPartition, cause: str) -> None:
         """Handle any other change of a partition: role, ISR, log start, truncation, lease."""
-        watch = self._watch
-        followers = watch.take_followers(tp)
-        for fetch in followers:
+        for fetch in self.watch.followers.of(tp):
             if isinstance(fetch.context, FetchSession):
                 fetch.context.to_note[fetch] = None
-        self._mark(tp, followers, cause)
-        self._mark(tp, watch.take_consumers(tp), cause)
-        self._mark(tp, watch.take_committed(tp), cause)
+        for watch in self.watch:
+            watch.check_and_complete(tp, cause)
 
     def log_cut(self, tp: TopicPartition) -> None:
         """Handle that records of a log were deleted or truncated; for calls within the change of the log."""
@@ -129,51 +126,20 @@ class ReplicaEvents:
 
     def lease_changed(self, cause: str) -> None:
         """Handle that this broker's lease ran out, or is held again: it answers fetches only while it holds one."""
-        for tp in self._watch.partitions():
+        for tp in self.watch.partitions():
             self.changed(tp, cause)
 
     def racks_changed(self, broker_id: int) -> None:
         """Handle that consumers may read from a follower now, so that it waits to learn the high watermark."""
-        for tp in self._watch.partitions():
-            if broker_id in {fetch.context.params.replica_id for fetch in self._watch.followers(tp)}:
+        for tp in self.watch.partitions():
+            if broker_id in {fetch.context.params.replica_id for fetch in self.watch.followers.of(tp)}:
                 self.changed(tp, "rack")
 
-    def _mark(self, tp: TopicPartition, fetches: Iterable[PartitionFetch], cause: str) -> None:
-        woken = 0
-        for fetch in fetches:
-            context = fetch.context
-            if isinstance(context, FetchSession) and context.is_privileged:
-                self._note_level(fetch, context)
-            context.marked[fetch] = None
-            operation = context.operation
-            if operation is not None:
-                if woken < WOKEN_PER_TURN or context.params.replica_id >= 0:
-                    woken += 1 + context.size
-                    self._fetch_purgatory.check(operation, cause, tp)
-                else:
-                    self._check_later(operation, cause, tp)
-
-    def _check_later(self, operation: ParkedFetch, cause: str, tp: TopicPartition) -> None:
-        """Check a consumer's fetch in a later turn of the event loop: the event has woken many others."""
-        if not self._deferred:
-            self._call_later(0, self._check_deferred)
-        operation.is_deferred = True
-        self._deferred.setdefault(operation, (cause, tp))
-
-    def _check_deferred(self) -> None:
-        woken = 0
-        while self._deferred:
-            if woken >= WOKEN_PER_TURN:
-                self._call_later(0, self._check_deferred)
-                return
-            operation = next(iter(self._deferred))
-            cause, tp = self._deferred.pop(operation)
-            operation.is_deferred = False
-            woken += 1 + operation.size
-            self._fetch_purgatory.check(operation, cause, tp)
-
-    def _note_level(self, fetch: PartitionFetch, session: FetchSession) -> None:
+    def _note_level(self, fetch: PartitionFetch) -> None:
         """Note until when a follower was level with this leader, which each request of its session has confirmed."""
+        session = fetch.context
+        if not isinstance(session, FetchSession) or not session.is_privileged or fetch.available_bytes:
+            return
         partition = self._partitions.get(fetch.tp)
-        if partition is not None and not fetch.available_bytes:
+        if partition is not None:
             partition.follower_was_level(session.params.replica_id, fetch.request.fetch_offset, session.used_ms)

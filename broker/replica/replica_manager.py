@@ -24,7 +24,6 @@ from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecord
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey
-from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
 from purgatorio.broker.replica.fetching.fetches import ReplicaFetches
 from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.lookup import ReplicaLookup
@@ -122,10 +121,8 @@ class ReplicaManager:
         self.reader = ReplicaReader(
             self.lookup, self._roles.assignments, lambda: self._racks, clock.wall_ms, self.leader_throttle
         )
-        watch = FetchWatch()
         self._events = ReplicaEvents(
             self.partitions,
-            watch,
             actions=actions,
             racks=lambda: self._racks,
             produce_purgatory=produce_purgatory,
@@ -133,7 +130,7 @@ class ReplicaManager:
             call_later=clock.call_later,
         )
         writes = self._build_writes()
-        fetches = self._build_fetches(watch)
+        fetches = self._build_fetches()
         self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)
         self.append = writes.append
         self.append_in_transaction = self._build_transactional_writes(writes).append
@@ -144,10 +141,10 @@ class ReplicaManager:
         self.forget = fetches.forget
         self.end_session = fetches.end_session
 
-    def _build_fetches(self, watch: FetchWatch) -> ReplicaFetches:
+    def _build_fetches(self) -> ReplicaFetches:
         return ReplicaFetches(
             self.partitions,
-            ContextReader(self.reader, watch),
+            ContextReader(self.reader, self._events.watch),
             follower_assignments=self._roles.assignments,
             racks=lambda: self._racks,
             image=lambda: self._roles.image,

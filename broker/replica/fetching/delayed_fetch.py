@@ -49,7 +49,8 @@ TakeSteps = Callable[[Iterator[None]], None]
 class DelayedFetch(ParkedFetch):
     """Waits until `min_bytes` can be read from the partitions together, or one of them must be answered at once.
 
-    Events do not reach it through its keys: they mark partitions of its context, and it looks at these alone.
+    It is watched under a group of keys, its context (see `GroupWatch`): an event marks a partition of the context, and
+    the operation looks at the marked ones alone. The keys of `watch_keys` are for the page.
 
     It reads the logs when it completes, and does not record a follower's progress a second time (KAFKA-9939):
     `ReplicaFetches` did so when the request arrived.
@@ -94,8 +95,8 @@ class DelayedFetch(ParkedFetch):
         self._assignment = reader.assignment_of(self._replica_id)
 
     @property
-    def size(self) -> int:
-        return self._context.size
+    def weight(self) -> int:
+        return 1 + self._context.size
 
     def watch_keys(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
         """Return the keys to watch it under, and those to show: the partitions, and for a follower its key."""

@@ -7,28 +7,17 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory.delayed_operation import DelayedOperation
+from purgatorio.broker.purgatory.group_watch import GroupOperation, KeyGroup, WatchedKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 
 NOT_TOLD = -1
 
 
-class ParkedFetch(DelayedOperation):
-    """A request for the partitions of a context that waits in the purgatory: a `DelayedFetch`.
+class ParkedFetch(GroupOperation):
+    """A request for the partitions of a context that waits in the purgatory: a `DelayedFetch`."""
 
-    Attributes:
-        is_deferred: whether it is to be checked in a later turn of the event loop (see `ReplicaEvents`).
-    """
-
-    __slots__ = ("is_deferred",)
-
-    is_deferred: bool
-
-    @property
-    @abstractmethod
-    def size(self) -> int:
-        """How many partitions its response may have to list."""
+    __slots__ = ()
 
     @abstractmethod
     def supersede(self) -> None:
@@ -69,7 +58,7 @@ class FetchParams:
         return self.replica_id >= 0
 
 
-class PartitionFetch:
+class PartitionFetch(WatchedKey["FetchContext"]):
     """One partition of a fetch request or session. Compared and hashed by identity.
 
     Attributes:
@@ -85,7 +74,6 @@ class PartitionFetch:
 
     __slots__ = (
         "available_bytes",
-        "context",
         "error_code",
         "high_watermark",
         "log_start_offset",
@@ -94,8 +82,6 @@ class PartitionFetch:
         "topic_id",
         "tp",
     )
-
-    context: FetchContext
 
     def __init__(
         self,
@@ -118,7 +104,7 @@ FetchEntry = tuple[PartitionFetch, PartitionData]
 """A partition of a fetch with its entry in the response."""
 
 
-class FetchContext:
+class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
     """A fetch without a session: all its partitions are named in the request, and all are in the response.
 
     Every event of a partition marks it, and a look at the marked partitions keeps the sums right. So a fetch of
@@ -129,14 +115,12 @@ class FetchContext:
 
     Attributes:
         params: the parameters of the newest request.
-        marked: the partitions to look at: new ones, and those that had an event since the last look.
         telling: of a session, the partitions that may have something to tell, in the order of the response.
         urgent: the partitions that must be answered at once, such as one with an error.
         available_bytes: the bytes that can be read from all partitions, as of the last look at each.
         is_full: whether the response lists all partitions.
         is_watched: whether events mark the partitions.
         shown_keys: the keys under which observers see its requests, until the partitions change.
-        operation: the parked request; None while none is parked.
     """
 
     outlives_requests = False
@@ -147,8 +131,6 @@ class FetchContext:
         "fetches",
         "is_full",
         "is_watched",
-        "marked",
-        "operation",
         "params",
         "shown_keys",
         "telling",
@@ -158,14 +140,14 @@ class FetchContext:
     def __init__(self, params: FetchParams, fetches: Collection[PartitionFetch]) -> None:
         self.params = params
         self.fetches = fetches
-        self.marked: dict[PartitionFetch, None] = dict.fromkeys(fetches)
+        self.marked = dict.fromkeys(fetches)
         self.telling: dict[PartitionFetch, None] = {}
         self.urgent: dict[PartitionFetch, None] = {}
         self.shown_keys: tuple[Hashable, ...] = ()
         self.available_bytes = 0
         self.is_full = True
         self.is_watched = False
-        self.operation: ParkedFetch | None = None
+        self.operation = None
         for fetch in fetches:
             fetch.context = self
 

@@ -451,14 +451,14 @@ def test_a_client_that_asks_for_a_new_session_each_time_has_one(broker: Harness)
 def test_an_append_costs_nothing_for_sessions_that_nobody_uses_any_more(broker: Harness) -> None:
     for _ in range(100):
         Client(broker).fetch(("orders", 0, 0))
-    watch = broker.replicas._events._watch
-    assert len(watch._consumers[ORDERS]) == 100
+    watch = broker.replicas._events.watch
+    assert len(watch.consumers.of(ORDERS)) == 100
     broker.produce(acks=1)
-    assert ORDERS not in watch._consumers, "each has heard of it once, and hears no more until it is used"
+    assert not watch.consumers.of(ORDERS), "each has heard of it once, and hears no more until it is used"
 
 
 def test_a_session_that_ends_hears_of_nothing_any_more(broker: Harness, client: Client) -> None:
-    watch = broker.replicas._events._watch
+    watch = broker.replicas._events.watch
     assert watch.partitions() == [ORDERS, PAYMENTS]
     client.fetch(forget=(("payments", 0),))
     assert watch.partitions() == [ORDERS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica import events
+from purgatorio.broker.purgatory import group_watch
 from tests.broker.replica.harness import Fetched, Harness, topic
 from tests.compiled import replaces_functions
 
@@ -17,7 +17,7 @@ PARTITIONS = [TopicPartition("wide", number) for number in range(20)]
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> Harness:
     """Broker 1 leads a topic of twenty partitions alone; one event has 100 partitions read in a turn."""
-    monkeypatch.setattr(events, "WOKEN_PER_TURN", 100)
+    monkeypatch.setattr(group_watch, "CHECKED_PER_TURN", 100)
     broker = Harness()
     broker.set_topics(topic("wide", partitions=20, isr=(1,)))
     return broker
@@ -41,7 +41,9 @@ def test_a_record_that_many_fetches_wait_for_is_read_in_several_turns(wide: Harn
 
 def test_each_later_turn_reads_as_much(wide: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = []
-    monkeypatch.setattr(wide.replicas._events, "_call_later", lambda delay_ms, turn: turns.append(turn))
+    monkeypatch.setattr(
+        wide.replicas._events.watch.consumers._later, "_call_later", lambda delay_ms, turn: turns.append(turn)
+    )
     parked = park(wide, 12)
     wide.produce(PARTITIONS[3], acks=1)
     for answered in (5, 10, 12):

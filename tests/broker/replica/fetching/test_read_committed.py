@@ -243,7 +243,7 @@ def test_an_isolation_level_that_changes_within_a_session_leaves_nothing_behind(
     broker.fetch_sessions.accept(session, replace(params, read_committed=False), [], [])
     broker.send(session, [])
     broker.fetch_sessions.close(session)
-    assert broker.replicas._events._watch.partitions() == []
+    assert broker.replicas._events.watch.partitions() == []
 
 
 def test_clients_append_no_marker_and_no_transaction_without_its_id(broker: Harness) -> None:
