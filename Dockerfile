@@ -10,11 +10,11 @@ COPY pyspark_purgatorio ./pyspark_purgatorio
 COPY simulation ./simulation
 COPY testing ./testing
 COPY pytest_purgatorio.py ./
-RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[oauth,security]"
+RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[etcd,oauth,security]"
 
 FROM python:3.13-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links /wheels "purgatorio[oauth,security]" \
+    pip install --no-cache-dir --no-index --find-links /wheels "purgatorio[etcd,oauth,security]" \
     && useradd --system --no-create-home purgatorio
 USER purgatorio
 ENV PYTHONUNBUFFERED=1

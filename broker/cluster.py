@@ -136,6 +136,7 @@ class Cluster:
             rng=rng,
             # A store in another process does not wait for this one, so that no standstill is excused.
             lease_clock=SystemClock() if self._member else self.lease_clock,
+            slowest_rate=self._member.SLOWEST_RATE if self._member else 1.0,
             session_clock=self.session_clock,
             member_now_ms=self.member_clock.now_ms,
             credentials=self._credentials,
@@ -175,11 +176,7 @@ class Cluster:
 
     @property
     def page_url(self) -> str:
-        """The URL with which a browser opens the page; it has the token if the server made one.
-
-        Raises:
-            RuntimeError: it was not started.
-        """
+        """The URL that opens the page in a browser, with the token if the server made one. Raises as `admin_url`."""
         return self.admin.page_url
 
     # --- the cluster ---

@@ -108,9 +108,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "fetch-is-not-woken",
-        "broker/replica/events.py",
-        "                    self._fetch_purgatory.check(operation, cause, tp)\n",
-        "                    pass\n",
+        "broker/purgatory/group_watch.py",
+        "                checked += operation.weight\n            self._purgatory.check(operation, cause, key)\n",
+        "                checked += operation.weight\n",
         REPLICA,
     ),
     Mutant(

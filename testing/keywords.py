@@ -23,6 +23,8 @@ class BrokerSettings(TypedDict, total=False):
     admin_read_token: str | None
     metrics_per_partition: bool | str | None
     record_delays: bool | str | None
+    store: str | None
+    cluster_secret_file: str | Sequence[str] | None
     log_format: str | Sequence[str] | None
     log_level: str | Sequence[str] | None
     broker_id: int | str | None
@@ -32,6 +34,7 @@ class BrokerSettings(TypedDict, total=False):
     advertised_listeners: str | Sequence[str] | None
     listener_security_protocol_map: str | Sequence[str] | None
     inter_broker_listener_name: str | Sequence[str] | None
+    cluster_port: int | str | None
     listener_name: str | None
     ssl_keystore_type: str | Sequence[str] | None
     ssl_keystore_location: str | Sequence[str] | None

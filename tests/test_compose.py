@@ -198,3 +198,39 @@ def test_the_very_command_line_of_the_service_runs(
     assert url is not None
     with urllib.request.urlopen(url[0].replace("9644", admin[1]), timeout=10) as answer:
         assert answer.status == 200
+
+
+# --- docker-compose.hosts.yml ---
+
+
+@pytest.fixture(scope="module")
+def on_hosts() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.hosts.yml").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_each_broker_of_the_hosts_is_told_its_own_addresses(on_hosts: dict[str, Any], number: int) -> None:
+    service = on_hosts["services"][f"broker{number}"]
+    words = shlex.split(service["command"])
+    assert words[0] == "purgatorio"
+    args = cli.build_parser().parse_args(words[1:])
+    config = cli._load_config(args)
+    assert config is not None
+    assert (config.broker.broker_id, config.store) == (number, "etcd://etcd")
+    assert config.cluster_secret_file == "/run/secrets/cluster.secret"
+    assert config.advertised_host == f"broker{number}"
+    port = 9091 + number
+    assert config.broker.advertised_listeners == f"PLAINTEXT://broker{number}:29092,OUTSIDE://127.0.0.1:{port}"
+    assert f"127.0.0.1:{port}:{port}" in service["ports"]
+    assert service["secrets"] == list(on_hosts["secrets"]) == ["cluster.secret"]
+
+
+def test_of_the_hosts_too_nothing_is_published_beyond_the_loopback(on_hosts: dict[str, Any]) -> None:
+    for service in on_hosts["services"].values():
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
+
+
+def test_the_etcd_of_the_hosts_listens_where_the_brokers_look(on_hosts: dict[str, Any]) -> None:
+    folder = ROOT / on_hosts["services"]["etcd"]["build"]
+    assert '"--listen-client-urls", "http://0.0.0.0:2379"' in (folder / "Dockerfile").read_text()

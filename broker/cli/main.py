@@ -17,6 +17,7 @@ from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
+    from purgatorio.broker.layers.faults import AnyFault
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -62,6 +63,9 @@ def build_parser() -> argparse.ArgumentParser:
     serve = _add_command(commands, "serve", _run_brokers, "run one broker")
     serve.set_defaults(brokers="1")
     serve.add_argument("--broker-id", metavar="ID", help="the broker's id (1)")
+    serve.add_argument(
+        "--store", metavar="URL", help="the etcd of a cluster on several hosts: etcd://10.0.0.1:2379,10.0.0.2:2379"
+    )
     _add_serving_options(serve, "the broker's port; 0: any free port (9092)")
 
     _add_command(
@@ -203,10 +207,23 @@ def _run_brokers(args: argparse.Namespace) -> int:
                 from purgatorio.broker.cli.processes import command
 
                 return command.run(config, restart=args.restart)
+            if config.store is not None:
+                return _run_on_host(config, faults)
             return run(config, faults, files)
     except (FaultError, CertificatesUnavailable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _run_on_host(config: ClusterConfig, faults: Sequence[AnyFault]) -> int:
+    try:
+        from purgatorio.broker.cli.hosts import command
+    except ModuleNotFoundError as error:
+        if error.name != "httpx":
+            raise
+        print('purgatorio: etcd needs an extra: pip install "purgatorio[etcd]"', file=sys.stderr)
+        return EXIT_USAGE
+    return command.run(config, faults)
 
 
 def _wrong_with_processes(args: argparse.Namespace, processes: bool) -> str:

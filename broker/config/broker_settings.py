@@ -73,6 +73,14 @@ class BrokerConfig(Settings):
         "Must be a listener's name, as in Kafka. The brokers of one process use it only while no listener has "
         "security; otherwise they have a listener of their own on loopback, with credentials of their own.",
     )
+    cluster_port: int | None = other(
+        None,
+        "With a store: the port on which the other brokers of a cluster on several hosts connect to this one, with the "
+        "cluster's secret; 0 takes any free one. They connect to `advertised.host`, or `host`.",
+        ConfigType.INT,
+        ge=0,
+        le=65535,
+    )
     listener_name: dict[str, Any] = other(
         {},
         "Settings of one listener, e.g. listener.name.external.ssl.client.auth, which win over those of all listeners.",

@@ -16,6 +16,16 @@ from purgatorio.broker.log.config_keys import ConfigType
 _MIN_TOKEN_CHARS: Final = 16
 MAX_BROKERS: Final = 100
 """The most brokers of one process."""
+MIN_SESSION_TIMEOUT_ON_ETCD_MS: Final = 1_000
+_ON_ETCD: Final = {
+    "default_replication_factor": 3,
+    "broker_session_timeout_ms": 3_000,
+    "broker_heartbeat_interval_ms": 500,
+    "cluster_port": 0,
+}
+"""Settings with a store, unless they are set: etcd counts leases in whole seconds, two of them at least, and a
+heartbeat is a request of a millisecond."""
+_EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
 
@@ -71,6 +81,20 @@ class ClusterConfig(Settings):
         "Create the topic __delayed_operations. Brokers record each delayed operation there when it ends; "
         "purgatorio-delays makes a report of it.",
     )
+    store: str | None = other(
+        None,
+        "Where the metadata of a cluster on several hosts is, for `purgatorio serve`: "
+        "etcd://10.0.0.1:2379,10.0.0.2:2379/PREFIX, with USER:PASSWORD@ before the hosts if etcd asks for them; "
+        "etcds:// with TLS (?ca=FILE behind it names who signed etcd's certificate). Not set: in this process.",
+        ConfigType.PASSWORD,
+        min_length=1,
+    )
+    cluster_secret_file: str | None = text(
+        None,
+        "The file with the secret by which the brokers of a cluster on several hosts know each other, the same for "
+        "all of them.",
+        min_length=1,
+    )
     log_format: Literal["console", "json"] = text(
         "console", "Format of log lines: for people (console) or machines (json)."
     )
@@ -84,7 +108,7 @@ class ClusterConfig(Settings):
     @model_validator(mode="before")
     @classmethod
     def _fill_template(cls, data: Any) -> Any:
-        """Give new topics 3 replicas, or one per broker if there are fewer, unless the template has a number."""
+        """Give the template what it does not set: new topics have 3 replicas, or one per broker if there are fewer."""
         if not isinstance(data, Mapping):
             return data
         template = data.get("broker") or {}
@@ -92,14 +116,17 @@ class ClusterConfig(Settings):
         if misplaced := sorted(_CLUSTER_ADDRESS_FIELDS & given.keys()):
             raise ValueError(f"{misplaced[0]} belongs to the cluster, not to the settings that its brokers share")
         brokers = data.get("brokers", cls.model_fields["brokers"].default)
-        if "default_replication_factor" not in given and isinstance(brokers, int):
+        if data.get("store"):
+            given = {**_ON_ETCD, **given}
+        elif "default_replication_factor" not in given and isinstance(brokers, int):
             given["default_replication_factor"] = max(1, min(3, brokers))
         return {**data, "broker": given}
 
     @model_validator(mode="after")
     def _consistent(self) -> ClusterConfig:
         """Refuse settings that contradict each other."""
-        if self.broker.default_replication_factor > self.brokers:
+        self._check_store()
+        if self.store is None and self.broker.default_replication_factor > self.brokers:
             wanted = self.broker.default_replication_factor
             raise ValueError(f"default_replication_factor is {wanted}, but the number of brokers is {self.brokers}")
         for name, first in (("port", self.port), ("advertised_port", self.broker.advertised_port)):
@@ -114,6 +141,20 @@ class ClusterConfig(Settings):
         self._check_listeners()
         check_authentication(self.broker_configs()[0])
         return self
+
+    def _check_store(self) -> None:
+        """Refuse what a cluster on several hosts cannot use, and what only such a cluster has."""
+        if self.store is None:
+            if self.broker.cluster_port is not None:
+                raise ValueError("cluster_port is for a cluster on several hosts: set store, too")
+            return
+        if self.brokers != 1:
+            raise ValueError("store is for one broker of several hosts: start each with `purgatorio serve`")
+        if self.broker.broker_session_timeout_ms < MIN_SESSION_TIMEOUT_ON_ETCD_MS:
+            least = f"at least {MIN_SESSION_TIMEOUT_ON_ETCD_MS} on etcd, which counts whole seconds"
+            raise ValueError(f"broker_session_timeout_ms must be {least}")
+        if self.host in _EVERY_ADDRESS and self.advertised_host is None:
+            raise ValueError(f"host is {self.host}, to which no other host can connect: set advertised_host as well")
 
     def _check_listeners(self) -> None:
         """Refuse listeners that cannot be used, and two that would have the same port."""

@@ -93,27 +93,34 @@ def has_security(config: BrokerConfig) -> bool:
 
 
 def brokers_own(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
-    """Return the listener that is for the other brokers alone; none while clients need no credentials either.
+    """Return the listener that is for the other brokers alone: a broker shows there that it has the cluster's secret.
 
-    All brokers of a cluster are in one process, so that loopback and a secret of the process are all that they need.
+    Brokers of one machine listen on loopback, and not at all while clients need no credentials either.
     """
-    if not has_security(config):
+    if not has_own_listener(config):
         return ()
+    on_hosts = config.cluster_port is not None
+    host, port = (config.host, config.cluster_port or 0) if on_hosts else (_LOOPBACK, 0)
     return (
         ListenerConfig(
             name=BROKERS,
             protocol=SecurityProtocol.SASL_PLAINTEXT,
-            host=_LOOPBACK,
-            port=0,
-            advertised=(_LOOPBACK, 0),
+            host=host,
+            port=port,
+            advertised=((config.advertised_host or host) if on_hosts else host, port),
             settings={},
         ),
     )
 
 
+def has_own_listener(config: BrokerConfig) -> bool:
+    """Return whether the brokers connect to each other at a listener of their own."""
+    return config.cluster_port is not None or has_security(config)
+
+
 def inter_broker_listener(config: BrokerConfig) -> str:
     """Return the name of the listener by which brokers connect to each other (Kafka: inter.broker.listener.name)."""
-    if has_security(config):
+    if has_own_listener(config):
         return BROKERS
     return (config.inter_broker_listener_name or own_listeners(config)[0].name).upper()
 

@@ -8,8 +8,8 @@ A message is a JSON array behind its length in four bytes:
 
 ========================================== ==========================================================================
 ``image``, puts, deletes, lost leases      store to broker: first the whole image, then what changed since the last one
-``answer``, number, answer                 store to broker: ``committed``, ``conflict`` or ``lease lost``; a lease's id;
-                                           or whether a lease was kept
+``answer``, number, answer                 store to broker: ``committed``, ``conflict``, ``lease lost``, or why the
+                                           store refuses; a lease's id; or whether a lease was kept
 ``commit``, number, version, puts,         broker to store: what a decision changed in the image of that version
 deletes, lease
 ``grant``, number, TTL in ms               broker to store: asks for a lease
@@ -22,13 +22,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore, Link
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, image_of
-from purgatorio.broker.metadata.store import LeaseLost
+from purgatorio.broker.metadata.store import LeaseLost, StoreError
 from purgatorio.broker.metadata.view import Answered, CallSoon, StoreView
 
 MAX_MESSAGE_BYTES: Final = 256 * 1024 * 1024
@@ -83,12 +83,13 @@ class Decoder:
         return messages
 
 
-def _sent(changed: KeyChanges) -> tuple[dict[str, str], list[str]]:
+def sent(changed: KeyChanges) -> tuple[dict[str, str], list[str]]:
     """Return changed keys as JSON has them: values are JSON themselves, and so text."""
     return {key: value.decode() for key, value in changed.puts.items()}, list(changed.deletes)
 
 
-def _received(puts: dict[str, str], deletes: list[str]) -> KeyChanges:
+def received(puts: Mapping[str, str], deletes: Sequence[str]) -> KeyChanges:
+    """Return what such JSON says."""
     return KeyChanges({key: value.encode() for key, value in puts.items()}, tuple(deletes))
 
 
@@ -108,7 +109,7 @@ class StoreConnection:
         self._lost: tuple[int, ...] = ()
         self._leases: deque[int] = deque(maxlen=KNOWN_LEASES)
         self._is_paused = False
-        send(["image", *_sent(KeyChanges(all_keys(self._image))), list(store.lost_leases())])
+        send(["image", *sent(KeyChanges(all_keys(self._image))), list(store.lost_leases())])
         self._unfollow = store.follow(self._committed)
 
     def receive(self, message: Message) -> None:
@@ -119,7 +120,7 @@ class StoreConnection:
         """
         match message:
             case ["commit", number, version, puts, deletes, lease_id]:
-                committed, error = self._store.commit_keys(version, _received(puts, deletes), lease_id)
+                committed, error = self._store.commit_keys(version, received(puts, deletes), lease_id)
                 self._tell()  # before the answer, whether or not the process reads
                 self._send(["answer", number, "lease lost" if error else "committed" if committed else "conflict"])
             case ["grant", number, ttl_ms]:
@@ -160,7 +161,7 @@ class StoreConnection:
             if lost:
                 self._send(["image", {}, [], list(lost)])
         else:
-            self._send(["image", *_sent(changes(before, self._image)), list(lost)])
+            self._send(["image", *sent(changes(before, self._image)), list(lost)])
 
 
 class ServedView(StoreView):
@@ -184,11 +185,15 @@ class ServedView(StoreView):
 
     def _propose(self, base: ClusterImage, proposed: ClusterImage, lease_id: int, answered: Answered) -> None:
         def told(answer: str) -> None:
-            error = LeaseLost(f"lease {lease_id} has expired") if answer == "lease lost" else None
+            error: StoreError | None = None
+            if answer == "lease lost":
+                error = LeaseLost(f"lease {lease_id} has expired")
+            elif answer not in ("committed", "conflict"):
+                error = StoreError(answer)
             answered(answer == "committed", error, self._store.image)
 
         changed = changes(base, proposed) if proposed is not base else KeyChanges({})
-        self._ask("commit", base.version, *_sent(changed), lease_id, answered=told)
+        self._ask("commit", base.version, *sent(changed), lease_id, answered=told)
 
     def _ask(self, kind: str, *arguments: Any, answered: Callable[[Any], None]) -> None:
         """Send the store a message over the link, and have its answer brought over it, unless the view is closed."""
@@ -256,7 +261,7 @@ class ServedStore:
         match message:
             case ["image", puts, deletes, lost]:
                 self._lost = tuple(lost)
-                changed = _received(puts, deletes)
+                changed = received(puts, deletes)
                 if self._image is None:
                     self._image = image_of(changed.puts)
                 elif changed.puts:
@@ -273,6 +278,10 @@ class ServedStore:
         number = next(self._numbers)
         self._asked[number] = answered
         self._send([kind, number, *arguments])
+
+    def forget_question(self, number: int) -> None:
+        """Answer a question never: who asked has a time limit, and asks again."""
+        self._asked.pop(number, None)
 
     def forget(self, view: ServedView) -> None:
         """Tell a view nothing more."""

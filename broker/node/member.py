@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.metadata.served import ServedStore
 
 
-class Member(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Member:
     """A broker of a cluster whose other brokers are processes of their own.
 
     Attributes:
@@ -24,6 +26,8 @@ class Member(NamedTuple):
     store: ServedStore
     secret: bytes
     ports: Mapping[str, int] | None = None
+    SLOWEST_RATE: ClassVar[float] = 0.9
+    """How slow this process's clock may be, by the store's, for its lease to be certain."""
 
     def config(self, cluster: ClusterConfig) -> BrokerConfig:
         """Return the settings of this broker."""

@@ -1,0 +1,1 @@
+"""A broker of a cluster whose brokers run on several hosts: ``purgatorio serve --store etcd://…``."""

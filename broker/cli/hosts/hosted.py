@@ -1,0 +1,112 @@
+"""The brokers of a cluster on several hosts, as one of them sees the others: the `BrokerProcesses` of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.metadata.etcd.store import EtcdStore
+from purgatorio.broker.operations.control.cluster_control import Member
+from purgatorio.broker.operations.declare import Answer, Operation
+from purgatorio.broker.operations.errors import OperationRefused
+from purgatorio.broker.operations.reading.members import read_member
+from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.web.asking import Asked, Told, Unreachable, ask
+
+READ_LIMIT_SECONDS: Final = 1.0
+CHANGE_LIMIT_SECONDS: Final = 120.0
+"""As for processes under a supervisor: replicas are waited for, and time is lived through."""
+NOT_PASSED_ON: Final = frozenset({"host", "origin"})
+"""What the own admin HTTP has checked, and the other one would compare with its own address."""
+
+
+class HostedBrokers:
+    """All brokers of the cluster.
+
+    Args:
+        cluster: this process's broker.
+        store: knows the other brokers, and where their admin HTTP is.
+        token: what their admin HTTP asks for; None: nothing.
+
+    Attributes:
+        clock: this process's clock.
+    """
+
+    def __init__(self, cluster: Cluster, store: EtcdStore, token: str | None) -> None:
+        self.clock: Clock = cluster.clock
+        self._cluster = cluster
+        self._store = store
+        self._own_id = cluster.config.broker.broker_id
+        self._silent_since_ms: dict[int, int] = {}
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._client = httpx.AsyncClient(headers=headers, timeout=READ_LIMIT_SECONDS, trust_env=False)
+
+    async def close(self) -> None:
+        """Close the connections to the others."""
+        await self._client.aclose()
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The ids of all registered brokers, and of this one, ascending."""
+        return sorted({*self._store.image.brokers, self._own_id})
+
+    @property
+    def targets(self) -> dict[int, str]:
+        """The host and port of each live broker's own admin HTTP."""
+        return {each: urlsplit(page).netloc for each, page in sorted(self._store.pages.items())}
+
+    async def ask(self, broker_id: int, asked: Asked) -> Told:
+        """Return a broker's answer to a request.
+
+        Raises:
+            Unreachable: it does not answer.
+        """
+        if broker_id == self._own_id:
+            if self._cluster.admin.app is None:
+                raise Unreachable("this broker is starting")
+            return await ask(self._cluster.admin.app, asked)
+        page = self._store.pages.get(broker_id)
+        if page is None:
+            raise Unreachable(f"broker {broker_id} cannot be asked: it holds no lease")
+        limit = READ_LIMIT_SECONDS if asked.method == "GET" else CHANGE_LIMIT_SECONDS
+        headers = {name: value for name, value in asked.headers.items() if name not in NOT_PASSED_ON}
+        asked_ms = self.clock.now_ms()
+        try:
+            response = await self._client.request(
+                asked.method,
+                page + asked.target,
+                headers=headers,
+                content=asked.body.encode(),
+                timeout=httpx.Timeout(limit, connect=READ_LIMIT_SECONDS),
+            )
+        except httpx.HTTPError as error:
+            self._silent_since_ms.setdefault(broker_id, asked_ms)
+            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}") from error
+        self._silent_since_ms.pop(broker_id, None)
+        return Told(response.status_code, response.headers.get("content-type", ""), response.text)
+
+    def _trouble(self, broker_id: int) -> str:
+        since_ms = self._silent_since_ms.get(broker_id)
+        return "" if since_ms is None else f"has not answered for {(self.clock.now_ms() - since_ms) / 1000:.0f} s"
+
+    def row(self, broker_id: int, known: Answer | None) -> Answer:
+        """Return the row of a broker in the list of brokers."""
+        if known is not None:
+            return known
+        registration = self._store.image.brokers.get(broker_id)
+        lives = registration is not None and not registration.fenced
+        address = (registration.endpoints[0].host, registration.endpoints[0].port) if registration else None
+        member = Member(broker_id, "running" if lives else "stopped", address)
+        row: Mapping[str, object] = read_member(member, None, self._store.image, paused=False)
+        return {**row, "process": {"id": 0, "trouble": self._trouble(broker_id) or "holds no lease"}}
+
+    async def control(self, operation: type[Operation], broker_id: int | None) -> Answer:
+        """Refuse: processes on other hosts are started and ended there."""
+        raise OperationRefused(
+            "the brokers are processes of several hosts: start, stop (SIGTERM), kill (SIGKILL) and pause (SIGSTOP) "
+            "each of them on its own host"
+        )

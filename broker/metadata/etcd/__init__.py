@@ -1,0 +1,1 @@
+"""The metadata store on etcd: the brokers of several hosts share one cluster image there."""
