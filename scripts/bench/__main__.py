@@ -1,4 +1,5 @@
-"""Measures everything in one run, and prints one table; on request also scale, Spark and Apache Kafka (both need Java).
+"""Measures everything in one run, and prints one table; on request also scale, processes, Spark and Apache Kafka
+(both need Java).
 
 .venv/bin/python scripts/bench [--quick] [--only NAME]
 """
@@ -25,7 +26,7 @@ BENCHMARKS = (
     "startup",
     "kit",
 )
-ON_REQUEST = {"kafka": "side_by_side", "scale": "scale", "spark": "spark"}
+ON_REQUEST = {"kafka": "side_by_side", "processes": "as_processes", "scale": "scale", "spark": "spark"}
 
 
 def main() -> int:

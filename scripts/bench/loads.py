@@ -11,6 +11,7 @@ import select
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -47,21 +48,29 @@ class Pipelined:
 def pipelined(
     address: tuple[str, int], request: bytes, *, depth: int, count: int, connections: int = 1, warm_up: int = 0
 ) -> Pipelined:
-    """Keep `depth` requests under way on each of some connections, until `count` are answered.
+    """Keep `depth` requests under way on each of some connections, until `count` are answered."""
+    return pipelined_at([(address, request)] * connections, depth=depth, count=count, warm_up=warm_up)
+
+
+def pipelined_at(
+    targets: Sequence[tuple[tuple[str, int], bytes]], *, depth: int, count: int, warm_up: int = 0
+) -> Pipelined:
+    """Keep `depth` requests under way on a connection to each address, until `count` are answered.
 
     All answers must have the size of the first: those of a produce request of one partition do, unless they are errors.
     """
     with ExitStack() as stack:
-        wires = [stack.enter_context(closing(Wire(address))) for _ in range(connections)]
-        answer_bytes = 4 + len(_accepted(wires[0], request))
+        wires = [stack.enter_context(closing(Wire(address))) for address, _ in targets]
+        requests = [request for _, request in targets]
+        answer_bytes = 4 + max(len(accepted(wire, request)) for wire, request in zip(wires, requests, strict=True))
         if warm_up:
-            _keep_under_way(wires, request, answer_bytes, depth, warm_up)
+            _keep_under_way(wires, requests, answer_bytes, depth, warm_up)
         started = time.perf_counter()
-        latencies = _keep_under_way(wires, request, answer_bytes, depth, count)
+        latencies = _keep_under_way(wires, requests, answer_bytes, depth, count)
         return Pipelined(len(latencies) / (time.perf_counter() - started), latencies)
 
 
-def _accepted(wire: Wire, request: bytes) -> bytes:
+def accepted(wire: Wire, request: bytes) -> bytes:
     """The first answer to a produce request that is no error: a new partition's leader may not know it yet."""
     deadline = time.perf_counter() + TIMEOUT_SECONDS
     while True:
@@ -73,13 +82,13 @@ def _accepted(wire: Wire, request: bytes) -> bytes:
         time.sleep(0.02)
 
 
-def _keep_under_way(wires: list[Wire], request: bytes, answer_bytes: int, depth: int, count: int) -> list[float]:
+def _keep_under_way(wires: list[Wire], requests: list[bytes], answer_bytes: int, depth: int, count: int) -> list[float]:
     latencies: list[float] = []
     left = count
     poll = select.epoll()
     sent: dict[int, deque[float]] = {}
     part: dict[int, int] = {}
-    for wire in wires:
+    for wire, request in zip(wires, requests, strict=True):
         first = min(depth, left)
         if not first:
             break
@@ -89,7 +98,7 @@ def _keep_under_way(wires: list[Wire], request: bytes, answer_bytes: int, depth:
         sent[fd] = deque([time.perf_counter()] * first)
         poll.register(fd, select.EPOLLIN)
         wire.socket.sendall(request * first)
-    sockets = {wire.socket.fileno(): wire.socket for wire in wires}
+    ends = {wire.socket.fileno(): (wire.socket, request) for wire, request in zip(wires, requests, strict=True)}
     with closing(poll):
         while len(latencies) < count:
             ready = poll.poll(TIMEOUT_SECONDS)
@@ -106,7 +115,8 @@ def _keep_under_way(wires: list[Wire], request: bytes, answer_bytes: int, depth:
                 if more:
                     left -= more
                     times.extend([now] * more)
-                    sockets[fd].sendall(request * more)
+                    sock, request = ends[fd]
+                    sock.sendall(request * more)
     return latencies
 
 

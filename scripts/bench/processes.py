@@ -7,12 +7,15 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ECHO = """
 import asyncio
@@ -38,6 +41,7 @@ with asyncio.Runner(loop_factory=factory) as runner:
     runner.run(main())
 """
 
+NULL = subprocess.DEVNULL
 WITHOUT_UVLOOP = """
 import sys
 
@@ -107,21 +111,32 @@ def allow_open_files(count: int) -> None:
 
 @contextlib.contextmanager
 def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=NULL, text=True)
+    with _ended(process):
         yield process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=10)
-        assert process.stdout is not None
-        process.stdout.close()
 
 
 @contextlib.contextmanager
-def brokers(count: int = 3, *, loop: str = "", **settings: object) -> Iterator[Brokers]:
-    """`purgatorio cluster` on free ports, with these settings; with loop="asyncio" without uvloop."""
+def _ended(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """End a process after the block."""
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=10)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+@contextlib.contextmanager
+def brokers(count: int = 3, *, loop: str = "", processes: bool = False, **settings: object) -> Iterator[Brokers]:
+    """`purgatorio cluster` on free ports, with these settings; with loop="asyncio" without uvloop.
+
+    With `processes`, each broker is one; their supervisor's process is the first.
+    """
     started = time.perf_counter()
     arguments = ["cluster", "--brokers", str(count), "--port", "0", "--admin-port", "0"]
+    arguments += ["--processes"] if processes else []
     arguments += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     command = ("-c", WITHOUT_UVLOOP) if loop == "asyncio" else ("-m", "purgatorio")
     with _process(*command, *arguments) as process:
@@ -138,7 +153,40 @@ def brokers(count: int = 3, *, loop: str = "", **settings: object) -> Iterator[B
         ]
         admin_url = re.search(r"page +(\S+?)/?\s", printed)
         assert admin_url is not None, printed
-        yield Brokers((process.pid,), addresses, admin_url[1], time.perf_counter() - started, listeners)
+        pids = (process.pid, *map(int, re.findall(r"process (\d+)", printed)))
+        yield Brokers(pids, addresses, admin_url[1], time.perf_counter() - started, listeners)
+
+
+@contextlib.contextmanager
+def brokers_on_etcd(count: int = 3) -> Iterator[Brokers]:
+    """`purgatorio serve` for each broker, on an etcd of its own; the processes are the brokers'."""
+    started = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (folder / "secret").write_text("0123456789abcdef0123456789abcdef")
+        client, peer = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+        etcd = ["etcd", "--data-dir", str(folder / "etcd"), "--listen-client-urls", client, "--listen-peer-urls", peer]
+        etcd += ["--advertise-client-urls", client, "--initial-advertise-peer-urls", peer]
+        stack.enter_context(_ended(subprocess.Popen([*etcd, "--initial-cluster", f"default={peer}"], stderr=NULL)))
+        store = ["--store", client.replace("http", "etcd"), "--set", f"cluster.secret.file={folder / 'secret'}"]
+        pids, addresses, admin_url = [], [], ""
+        for broker_id in range(1, count + 1):
+            ports = ["--port", "0", "--admin-port", "0", "--broker-id", str(broker_id)]
+            process = stack.enter_context(_process("-m", "purgatorio", "serve", *ports, *store))
+            assert process.stdout is not None
+            printed = "".join(iter(process.stdout.readline, "Ctrl-C stops it.\n"))
+            host, port = re.findall(r"clients +(\S+):(\d+)", printed)[0]
+            pids.append(process.pid)
+            addresses.append((host, int(port)))
+            admin_url = admin_url or re.findall(r"page +(http://\S+)/", printed)[0]
+        yield Brokers(tuple(pids), addresses, admin_url, time.perf_counter() - started)
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
 
 
 @contextlib.contextmanager
