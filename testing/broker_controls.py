@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from purgatorio.testing.loop_thread import CALL_TIMEOUT_SECONDS, LoopThread
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
     from purgatorio.broker.operations.declare import Operation
     from purgatorio.testing.controls import Controls
+    from purgatorio.testing.process_controls import ProcessControls
 
 T = TypeVar("T")
 
@@ -20,8 +21,12 @@ class BrokerControls:
     """Stops, holds, cuts off and moves brokers; `Kafka` is one, and sets the attributes."""
 
     _thread: LoopThread
-    _controls: Controls
-    _cluster: Cluster
+    _controls: Controls | ProcessControls
+
+    @property
+    def _cluster(self) -> Cluster:
+        """The cluster; a ValueError with a sentence if its brokers are other processes."""
+        return self._controls.cluster
 
     def do(self, operation: Operation) -> dict[str, Any]:
         """Do an operation of the admin HTTP, and return its answer; all of them are in `purgatorio.broker.operations`.
@@ -39,7 +44,7 @@ class BrokerControls:
     @property
     def brokers(self) -> Sequence[int]:
         """The ids of the running brokers."""
-        return self._call(lambda: [each.broker_id for each in self._cluster.brokers], "list the brokers")
+        return self._call(self._controls.running, "list the brokers")
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the broker that leads a partition.
@@ -47,7 +52,7 @@ class BrokerControls:
         Raises:
             ValueError: the topic or partition does not exist, or has no leader now.
         """
-        return self._call(lambda: self._controls.leader(topic, partition).broker_id, f"find {topic}'s leader")
+        return self._call(lambda: self._controls.leader_id(topic, partition), f"find {topic}'s leader")
 
     def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
         """Have an in-sync replica lead a partition; return its id, when all brokers know. No record is lost.
@@ -231,5 +236,7 @@ class BrokerControls:
 
         return self._run(changed(), doing)
 
-    def _call(self, function: Callable[[], T], doing: str) -> T:
-        return self._thread.call(function, doing)
+    def _call(
+        self, function: Callable[[], T | Awaitable[T]], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS
+    ) -> T:
+        return self._thread.call(function, doing, timeout_seconds)

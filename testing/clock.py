@@ -8,6 +8,7 @@ from purgatorio.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from purgatorio.testing.controls import Controls
+    from purgatorio.testing.process_controls import ProcessControls
     from purgatorio.testing.values import Advanced
 
 ADVANCE_TIMEOUT_SECONDS: Final = 60.0
@@ -25,7 +26,7 @@ class KafkaClock:
     again, and its `send` stays open until the producer's own timeout.
     """
 
-    def __init__(self, thread: LoopThread, controls: Controls) -> None:
+    def __init__(self, thread: LoopThread, controls: Controls | ProcessControls) -> None:
         self._thread = thread
         self._controls = controls
 
@@ -53,15 +54,15 @@ class KafkaClock:
 
     def now(self) -> float:
         """Return the brokers' time: seconds since 1970-01-01 UTC."""
-        return self._thread.call(lambda: self._controls.clock.wall_ms() / 1000, "read the clock")
+        return self._thread.call(self._controls.now, "read the clock")
 
     def freeze(self) -> None:
         """Stop the brokers' time until `unfreeze`; only `advance` moves it.
 
         Requests are answered as before, but no deadline comes, no broker is fenced, and a killed broker stays leader.
         """
-        self._thread.call(self._controls.clock.freeze, "freeze the clock")
+        self._thread.call(self._controls.freeze, "freeze the clock")
 
     def unfreeze(self) -> None:
         """Let the brokers' time go on from where it stood."""
-        self._thread.call(self._controls.clock.unfreeze, "unfreeze the clock")
+        self._thread.call(self._controls.unfreeze, "unfreeze the clock")

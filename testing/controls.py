@@ -51,6 +51,8 @@ COMMIT_PATIENCE_SECONDS: Final = 0.1
 MARKER_PATIENCE_SECONDS: Final = 1.0
 """The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
 
+HIDDEN: Final = ("Heartbeat", "TransactionTimeout")
+"""Purgatories of which nothing is told unless it is asked for: each member and each transaction waits there."""
 MADE_LATE: Final = ("Fault", "Throttled")
 """Purgatories that brokers make when the first operation needs them."""
 
@@ -154,6 +156,18 @@ class Controls:
         ended = await ClockControl(self.cluster).advance(seconds, sessions=sessions)
         changes = tuple(f"{each.partition}: {each.what}" for each in self.timeline.since(known))
         return Advanced(seconds, tuple(map(_ended, ended)), changes)
+
+    def now(self) -> float:
+        """Return the brokers' time in seconds since 1970."""
+        return self.clock.wall_ms() / 1000
+
+    def freeze(self) -> None:
+        """Stop the brokers' time."""
+        self.clock.freeze()
+
+    def unfreeze(self) -> None:
+        """Let the brokers' time go on."""
+        self.clock.unfreeze()
 
     async def do(self, operation: Operation) -> dict[str, Any]:
         """Do an operation, and return its answer."""
@@ -280,7 +294,7 @@ class Controls:
         clients = set() if group is None else self.groups.client_ids(group)
         for broker in self.cluster.brokers:
             for purgatory in broker.purgatories:
-                if purgatory.name != api and (api is not None or purgatory.name in ("Heartbeat", "TransactionTimeout")):
+                if purgatory.name != api and (api is not None or purgatory.name in HIDDEN):
                     continue
                 now_ms = purgatory.now_ms()
                 found += [
@@ -291,6 +305,13 @@ class Controls:
                     and (topic is None or _names_topic(topic, each.keys))
                 ]
         return found
+
+    async def until_parked(
+        self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
+    ) -> list[Parked]:
+        """Wait until something of that description waits; return it."""
+        await self.until(lambda: self.parked(api, topic, client, group))
+        return self.parked(api, topic, client, group)
 
     def clients(self) -> list[str]:
         """Return the client ids that are connected; a connection that has not told its id is named by its address."""
@@ -332,6 +353,23 @@ class Controls:
             if state is not None and broker.broker_id == state.leader:
                 return broker
         raise ValueError(f"{topic}-{partition} has no leader now")
+
+    def fault_rules(self) -> tuple[Sequence[AnyLive], Sequence[AnyLive]]:
+        """Return the fault rules, and those of them that are from the start on."""
+        return self.cluster.faults.rules, self.faults_at_start
+
+    def leader_id(self, topic: str, partition: int) -> int:
+        """Return the id of the broker that leads a partition."""
+        return self.leader(topic, partition).broker_id
+
+    def running(self) -> list[int]:
+        """Return the ids of the running brokers."""
+        return [each.broker_id for each in self.cluster.brokers]
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' addresses, with commas between."""
+        return self.cluster.bootstrap
 
     def _any_broker(self) -> Broker:
         brokers = [each for each in self.cluster.brokers if self.cluster.network.reaches_store(each.broker_id)]

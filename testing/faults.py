@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Final, TypeVar, Unpack, cast
 
 from purgatorio.testing.broker_controls import BrokerControls
 from purgatorio.testing.loop_thread import LoopThread
@@ -113,7 +113,8 @@ class FaultControls(BrokerControls):
         from purgatorio.broker.layers.faults import parse_fault
 
         parsed = parse_fault(rule, functions=True)
-        live = self._call(lambda: self._controls.cluster.faults.add(parsed), f"add the fault {parsed}")
+        added = self._call(lambda: self._controls.cluster.faults.add(parsed), f"add the fault {parsed}")
+        live = cast("AnyLive", added)
         return Fault(self._thread, live)
 
     def network(self, toxic: str, **toxic_is: Unpack[ToxicRule]) -> Fault:
@@ -152,9 +153,7 @@ class FaultControls(BrokerControls):
     @property
     def faults(self) -> list[Fault]:
         """The fault rules, oldest first."""
-        rules, first = self._call(
-            lambda: (self._controls.cluster.faults.rules, self._controls.faults_at_start), "list the faults"
-        )
+        rules, first = self._call(self._controls.fault_rules, "list the faults")
         return [Fault(self._thread, each, at_start=each in first) for each in rules]
 
     def clear_faults(self) -> None:

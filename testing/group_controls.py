@@ -43,7 +43,7 @@ class GroupControls:
         Raises:
             ValueError: no group ever has such a state.
         """
-        wanted = None if state is None else _state(state)
+        wanted = None if state is None else state_named(state)
         while True:
             found = self.find(group_id)
             if found is not None and wanted in (None, found.state) and count in (None, len(found.members)):
@@ -69,7 +69,7 @@ def _ids(found: Sequence[MemberOverview]) -> tuple[str, ...]:
     return tuple(each.member_id for each in found)
 
 
-def _state(state: str) -> str:
+def state_named(state: str) -> str:
     """Return the state's name as Kafka writes it.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from purgatorio.testing import open_clusters
@@ -17,10 +17,10 @@ from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
-    from purgatorio.broker.cluster import Cluster
     from purgatorio.broker.operations.control.snapshots import Snapshot
     from purgatorio.testing.controls import Controls
     from purgatorio.testing.keywords import BrokerSettings, TopicConfigs
+    from purgatorio.testing.process_controls import ProcessControls
     from purgatorio.testing.values import Group, IsolationLevel, Parked, Record
 
 REPORT_TIMEOUT_SECONDS: Final = 2.0
@@ -47,19 +47,14 @@ class Kafka(AccessControls):
 
         options = options or ClusterOptions()
         with garbage.paused():
-            from purgatorio.testing.controls import Controls
-
-            config, rules, access = options.config(), options.rules(), options.access()
+            start = _start_of(options)
         self._security = options.security
         self._thread = LoopThread()
         try:
-            self._controls: Controls = self._thread.run(
-                Controls.start(config, options.topics, rules, access), "start the cluster"
-            )
+            self._controls = self._thread.run(start, "start the cluster")
         except OSError as error:
             raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
-        self._cluster: Cluster = self._controls.cluster
-        self.bootstrap: str = self._cluster.bootstrap
+        self.bootstrap: str = self._controls.bootstrap
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
         self._opened = open_clusters.opened(self.close, ports)
         self.clock = KafkaClock(self._thread, self._controls)
@@ -188,13 +183,10 @@ class Kafka(AccessControls):
     ) -> Waiting[list[Parked]]:
         """Wait, with ``await`` or ``.wait()``, until something of that description waits."""
 
-        async def found() -> list[Parked]:
-            await self._controls.until(lambda: self._controls.parked(api, topic, client, group))
-            return self._controls.parked(api, topic, client, group)
-
         named = ((topic, "of"), (client, "of"), (group, "of group"))
         what = f"a parked {api or 'operation'}" + "".join(f" {words} {name}" for name, words in named if name)
-        return Waiting(self._thread.start(found(), what), what, timeout_seconds)
+        found = self._controls.until_parked(api, topic, client, group)
+        return Waiting(self._thread.start(found, what), what, timeout_seconds)
 
     def group(self, name: str) -> Group | None:
         """Return a consumer group; None if it does not exist, or its coordinator does not run or still loads it."""
@@ -289,7 +281,7 @@ class Kafka(AccessControls):
         """
         from purgatorio.testing.report import report
 
-        return self._thread.call(lambda: report(self._controls), "make the report", REPORT_TIMEOUT_SECONDS)
+        return self._call(lambda: report(self._controls), "make the report", REPORT_TIMEOUT_SECONDS)
 
     # --- the end ---
 
@@ -340,6 +332,19 @@ class Kafka(AccessControls):
             self._thread.end(self._controls.end(), "end the cluster")
 
 
+def _start_of(options: ClusterOptions) -> Coroutine[Any, Any, Controls | ProcessControls]:
+    """Return what starts the cluster that the options describe; a ValueError if they cannot be."""
+    config = options.config()
+    if options.processes:
+        options.check_processes()
+        from purgatorio.testing.process_controls import ProcessControls
+
+        return ProcessControls.start(config, options.topics)
+    from purgatorio.testing.controls import Controls
+
+    return Controls.start(config, options.topics, options.rules(), options.access())
+
+
 @contextlib.contextmanager
 def cluster(
     *,
@@ -350,6 +355,7 @@ def cluster(
     tls: bool = False,
     sasl: str | None = None,
     acls: Sequence[str] | None = None,
+    processes: bool = False,
     **settings: Unpack[BrokerSettings],
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
@@ -358,7 +364,8 @@ def cluster(
     `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
 
     Args:
-        brokers, racks, topics, faults, tls, sasl, acls, settings: see `purgatorio.testing.options.ClusterOptions`.
+        brokers, racks, topics, faults, tls, sasl, acls, processes, settings: see
+            `purgatorio.testing.options.ClusterOptions`.
 
     Raises:
         ValueError: a setting is unknown, or its value is not allowed; or a fault rule or an ACL cannot be.
@@ -371,6 +378,7 @@ def cluster(
         tls=tls,
         sasl=sasl,
         acls=acls,
+        processes=processes,
         settings=settings,
     )
     kafka = Kafka(options)

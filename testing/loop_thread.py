@@ -7,7 +7,7 @@ import atexit
 import concurrent.futures
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from purgatorio.broker.time.event_loop import loop_factory
@@ -101,11 +101,14 @@ class LoopThread:
         """
         return result_of(self.start(coroutine, doing), doing, timeout_seconds)
 
-    def call(self, function: Callable[[], T], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS) -> T:
-        """Call a function in the thread and return its result. Raises as `run`."""
+    def call(
+        self, function: Callable[[], T | Awaitable[T]], doing: str, timeout_seconds: float = CALL_TIMEOUT_SECONDS
+    ) -> T:
+        """Call a function in the thread and return its result, awaited if it can be. Raises as `run`."""
 
         async def called() -> T:
-            return function()
+            found = function()
+            return await found if isinstance(found, Awaitable) else found
 
         return self.run(called(), doing, timeout_seconds)
 

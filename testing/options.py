@@ -33,7 +33,8 @@ WITHOUT_RACKS: Final[Mapping[str, str]] = {"replica_fetch_wait_max_ms": "2000"}
 """Where consumers read from leaders alone, followers ask less often: `clock.advance` takes half of the time so. In a
 cluster with racks, followers serve consumers (KIP-392), and learn what they may show by their next fetch."""
 
-OWN_NAMES: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls")
+ONE_PROCESS: Final = "that is for brokers in the test's own process"
+OWN_NAMES: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls", "processes")
 """The options of a cluster that are no settings of brokers."""
 
 AUTHORIZER: Final = "authorizer_class_name"
@@ -58,6 +59,8 @@ class ClusterOptions:
         acls: access control lists from the start on, and again after each reset: "allow User:alice READ,WRITE topic
             orders" (see `purgatorio.broker.security.acl_text`). If they are given, be it an empty list, the cluster has
             an authorizer, and what no ACL allows is refused.
+        processes: whether each broker is a process of its own, which `Kafka.kill` ends with SIGKILL and `Kafka.pause`
+            with SIGSTOP. Snapshots, resets, fault rules, networks and security are for brokers in the test's process.
     """
 
     brokers: int = 3
@@ -68,6 +71,18 @@ class ClusterOptions:
     tls: bool = False
     sasl: str | None = None
     acls: Sequence[str] | None = None
+    processes: bool = False
+
+    def check_processes(self) -> None:
+        """Refuse what a cluster whose brokers are processes does not begin with.
+
+        Raises:
+            ValueError: there is such a thing; the message names it.
+        """
+        given = {"faults": self.faults, "tls": self.tls, "sasl": self.sasl, "acls": self.acls is not None}
+        wrong = [name for name, value in given.items() if value]
+        if wrong:
+            raise ValueError(f"{wrong[0]} and processes=True do not go together: {ONE_PROCESS}")
 
     def config(self) -> ClusterConfig:
         """Return the cluster's configuration: free ports on loopback.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final
 
 from purgatorio.broker.layers.faults import ToxicRule
 from purgatorio.broker.node.broker import Broker
 from purgatorio.testing.controls import Controls, is_broker
+
+if TYPE_CHECKING:
+    from purgatorio.testing.process_controls import ProcessControls
 
 MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240
@@ -17,8 +20,10 @@ FAULTS_SHOWN: Final = 10
 REQUESTS_SHOWN: Final = 8
 
 
-def report(controls: Controls) -> str:
+def report(controls: Controls | ProcessControls) -> str | Awaitable[str]:
     """Return the state of a cluster as text; runs in the cluster's loop."""
+    if not isinstance(controls, Controls):
+        return controls.report()
     lines = [line for section in SECTIONS for line in section(controls)]
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES - 1], f"… and {len(lines) - MAX_LINES + 1} more lines"]

@@ -82,15 +82,9 @@ def send(kind: type[Operation], admin: AdminClient, given: Mapping[str, Any]) ->
     Args:
         given: the values of its attributes, by name; in a body that may have any names, all else is of the body.
     """
-    from urllib.parse import quote, urlencode
-
-    path = kind.public_path().removeprefix("/api/v1/")
-    left = dict(given)
-    for argument in kind.arguments():
-        if argument.place == "path":
-            path = path.replace(f"{{{argument.name}}}", quote(str(left.pop(argument.name)), safe=""))
+    path, left = kind.request(given)
     if kind.method == "GET":
-        return admin.get(f"{path}?{urlencode(left)}" if left else path)
+        return admin.get(path)
     if kind.method == "DELETE":
         return admin.post(path, method="DELETE")
     patience: dict[str, Any] = {} if kind.patience_seconds == 15 else {"timeout_seconds": kind.patience_seconds}

@@ -33,6 +33,7 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
@@ -203,3 +204,18 @@ class Operation:
             if f"{{{each.name}}}" in own_path:
                 place = "path"
             yield Argument(each.name, place, hints[each.name], each.default, each.metadata["told"])
+
+    @classmethod
+    def request(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the request for it: path and query behind ``/api/v1/``, and the body.
+
+        Args:
+            given: the values of its attributes, by name; in a body that may have any names, all else is of the body.
+        """
+        path, left = cls.public_path().removeprefix("/api/v1/"), dict(given)
+        for argument in cls.arguments():
+            if argument.place == "path":
+                path = path.replace(f"{{{argument.name}}}", quote(str(left.pop(argument.name)), safe=""))
+        if cls.method == "GET":
+            return f"{path}?{urlencode(left)}" if left else path, {}
+        return path, left

@@ -79,19 +79,24 @@ class Front(HttpService):
     Args:
         processes: the brokers' processes.
         tokens: as for `HttpService`.
+
+    Attributes:
+        app: the application without its guards, for requests that were checked elsewhere; None before `start`.
     """
 
     def __init__(self, processes: BrokerProcesses, **tokens: Any) -> None:
         super().__init__(processes.clock, **tokens)
         self._processes = processes
         self._metrics = process_registry()
+        self.app: ASGIApp | None = None
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
         answering = [
             Route(f"/api/v1{each.path}", partial(self._run, each, host), methods=[each.method]) for each in OPERATIONS
         ]
         own = [*listing_routes(), Route("/api/v1/targets", self._targets), *answering]
-        return guarded(application(self._all_metrics, self._ready, own), host, tokens)
+        self.app = application(self._all_metrics, self._ready, own)
+        return guarded(self.app, host, tokens)
 
     async def _close_app(self) -> None:
         """Leave the processes to their supervisor."""

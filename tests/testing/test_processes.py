@@ -1,0 +1,109 @@
+"""`cluster(processes=True)`: the same controls over brokers that are processes of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from purgatorio.broker.cluster import BrokerStateError
+from purgatorio.testing import Kafka, cluster
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with cluster(processes=True, topics={"orders": 2}, min_insync_replicas=2) as running:
+        yield running
+
+
+def producer(kafka: Kafka) -> Producer:
+    return Producer(
+        {**kafka.client_config("confluent", "producer"), "acks": "all", "client.id": "shop", "log_level": 0}
+    )
+
+
+@pytest.mark.smoke
+def test_a_produce_waits_for_a_held_follower_and_is_answered_when_it_is_let_go(kafka: Kafka) -> None:
+    leader = kafka.leader("orders")
+    follower = next(each for each in kafka.brokers if each != leader)
+    kafka.hold_follower(follower)
+    shop = producer(kafka)
+    shop.produce("orders", b"pears", partition=0)
+    shop.poll(0)
+    (parked,) = kafka.until_parked(api="Produce", client="shop").wait()
+    assert (parked.broker, parked.keys) == (leader, ("orders-0",))
+    assert f"broker {follower} is at 0 of 1" in parked.missing
+    assert f"broker {leader} Produce of shop: orders-0: " in kafka.report()
+    assert "shop" in kafka.clients
+    kafka.release()
+    assert shop.flush(10) == 0
+    kafka.until_in_sync("orders").wait()
+    assert b"pears" in [record.value for record in kafka.records("orders", 0)]
+
+
+@pytest.mark.ci
+def test_a_killed_broker_is_a_killed_process_and_starts_again(kafka: Kafka) -> None:
+    leader = kafka.leader("orders", 1)
+    first = kafka.produce("orders", "a", partition=1)
+    kafka.kill(leader)
+    assert leader not in kafka.brokers
+    with pytest.raises(BrokerStateError, match=f"broker {leader} is not running"):
+        kafka.kill(leader)
+    assert kafka.leader("orders", 1) != leader
+    assert kafka.produce("orders", "b", partition=1) == first + 1
+    kafka.start(leader)
+    kafka.until_in_sync("orders").wait()
+    assert kafka.brokers == [1, 2, 3]
+    assert [record.value for record in kafka.records("orders", 1)][-2:] == [b"a", b"b"]
+
+
+@pytest.mark.ci
+def test_topics_groups_and_transactions_are_read_over_the_wire(kafka: Kafka) -> None:
+    assert kafka.topic("bills", partitions=3, cleanup_policy="compact") == "bills"
+    with pytest.raises(ValueError, match=r"there is no topic config 'cleanup\.polciy'"):
+        kafka.topic("more", cleanup_polciy="compact")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"topic 'bills' was not created: Topic 'bills' exists already\."):
+        kafka.topic("bills")
+    settings = kafka.client_config("confluent", "producer") | {"transactional.id": "till", "log_level": 0}
+    till = Producer(settings)
+    till.init_transactions(10)
+    for value, end in ((b"kept", till.commit_transaction), (b"gone", till.abort_transaction)):
+        till.begin_transaction()
+        till.produce("bills", value, key=value, partition=2)
+        till.flush(10)
+        end(10)
+    assert [each.value for each in kafka.records("bills", isolation_level="read_committed")] == [b"kept"]
+    assert [each.value for each in kafka.records("bills", 2)] == [b"kept", b"gone"]
+    consumer = Consumer(kafka.client_config("confluent", "consumer") | {"group.id": "g", "log_level": 0})
+    consumer.subscribe(["bills"])
+    while (group := kafka.group("g")) is None or group.state != "Stable":
+        consumer.poll(0.05)
+    assert kafka.until(group="g", state="Stable", members=1).wait() == group
+    consumer.close()
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda kafka: kafka.snapshot(),
+        lambda kafka: kafka.reset(),
+        lambda kafka: kafka.fault(api="Produce", error="NOT_LEADER_OR_FOLLOWER"),
+        lambda kafka: kafka.requests(),
+    ],
+    ids=["snapshot", "reset", "fault", "requests"],
+)
+def test_what_needs_brokers_in_the_tests_process_says_so(kafka: Kafka, refused: Callable[[Kafka], object]) -> None:
+    with pytest.raises(ValueError, match="brokers in the test's own process: start the cluster without processes=True"):
+        refused(kafka)
+
+
+def test_options_that_do_not_go_with_processes_are_refused() -> None:
+    with (
+        pytest.raises(ValueError, match="tls and processes=True do not go together"),
+        cluster(processes=True, tls=True),
+    ):
+        pass
