@@ -181,6 +181,14 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
 
 
 def _run_brokers(args: argparse.Namespace) -> int:
+    processes = getattr(args, "processes", False)
+    wrong = _wrong_with_processes(args, processes)
+    if wrong:
+        print(f"purgatorio: {wrong}", file=sys.stderr)
+        return EXIT_USAGE
+    if processes:
+        return _run_processes(args)
+
     from purgatorio.broker.time import garbage
 
     with garbage.paused():
@@ -195,24 +203,30 @@ def _run_brokers(args: argparse.Namespace) -> int:
         from purgatorio.broker.layers.faults.rule_file import read_rules
         from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
-    processes = getattr(args, "processes", False)
-    wrong = _wrong_with_processes(args, processes)
-    if wrong:
-        print(f"purgatorio: {wrong}", file=sys.stderr)
-        return EXIT_USAGE
     try:
         faults = read_rules(Path(args.faults)) if args.faults else []
         with certificates_for(config, args.tls) as (config, files):
-            if processes:
-                from purgatorio.broker.cli.processes import command
-
-                return command.run(config, restart=args.restart)
             if config.store is not None:
                 return _run_on_host(config, faults)
             return run(config, faults, files)
     except (FaultError, CertificatesUnavailable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
+
+
+def _run_processes(args: argparse.Namespace) -> int:
+    from purgatorio.broker.cli.processes.forking import Nursery
+
+    nursery = Nursery()  # it imports what the brokers need while this process does
+    try:
+        config = _load_config(args)
+        if config is None:
+            return EXIT_USAGE
+        from purgatorio.broker.cli.processes import command
+
+        return command.run(config, restart=args.restart, nursery=nursery)
+    finally:
+        nursery.end()
 
 
 def _run_on_host(config: ClusterConfig, faults: Sequence[AnyFault]) -> int:

@@ -1,4 +1,4 @@
-"""The process of one broker: ``python -m purgatorio.broker.cli.processes.broker_process FD``; the supervisor starts it.
+"""The process of one broker, which the nursery forks for the supervisor.
 
 The supervisor's first message is `begin`, with what the process needs to know; then comes the cluster's image. The
 process answers `started` with its broker's addresses, or `failed` with a sentence. It ends when a signal stops it, and
@@ -68,7 +68,7 @@ class BrokerProcess:
         config = ClusterConfig.model_validate_json(begin["config"])
         configure_logging(config.log_format, config.log_level)
         member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), begin["ports"])
-        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(), member=member)
+        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)
         self._admin = cluster.admin
         try:
             await cluster.start()
@@ -123,24 +123,24 @@ class BrokerProcess:
 
 
 def _go_on_without_parent() -> None:
-    """Let the process go on when the supervisor has ended while it stands still: or else it would stay for ever."""
+    """Let the process go on when the supervisor, and so the nursery, has ended: if it stands still it would stay."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def main() -> int:
-    """Run the process; returns its exit code."""
+def load() -> None:
+    """Import what is imported late elsewhere, so that all processes share it."""
+    AdminServer.load()
+
+
+def run(sock: socket.socket) -> int:
+    """Run the process over its end of the supervisor's pair of sockets; returns its exit code."""
     _go_on_without_parent()
-    sock = socket.socket(fileno=int(sys.argv[1]))
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
 
-    async def run() -> int:
+    async def broker() -> int:
         return await BrokerProcess(sock).run()
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(run())
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        return runner.run(broker())

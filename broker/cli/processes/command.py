@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from purgatorio.broker.cli.command import DEFAULT_ADMIN_URL
 from purgatorio.broker.cli.logging_setup import configure_logging
+from purgatorio.broker.cli.processes.forking import Nursery
 from purgatorio.broker.cli.processes.supervised import ProcessFailed
 from purgatorio.broker.cli.processes.supervisor import Supervisor
 from purgatorio.broker.cli.serving import next_commands, own_command, shown, stop_on_signals, why_not_listening
@@ -17,11 +18,12 @@ from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.web.front import Front
 
 
-def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = ()) -> int:
+def run(config: ClusterConfig, *, restart: bool, nursery: Nursery, settings: Sequence[str] = ()) -> int:
     """Run a process for each broker until a signal stops them all.
 
     Args:
         restart: whether a broker's process that ends by itself is started again.
+        nursery: starts the processes.
         settings: lines with what clients need to connect.
 
     Returns:
@@ -29,17 +31,17 @@ def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = ()) -
     """
     configure_logging(config.log_format, config.log_level)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_supervise(config, restart, settings))
+        return runner.run(_supervise(config, restart, nursery, settings))
 
 
-async def _supervise(config: ClusterConfig, restart: bool, settings: Sequence[str]) -> int:
+async def _supervise(config: ClusterConfig, restart: bool, nursery: Nursery, settings: Sequence[str]) -> int:
     stop = asyncio.Event()
     stop_on_signals(stop)
     taken = why_not_listening(config)
     if taken:
         print(f"purgatorio: {taken}", file=sys.stderr)
         return 1
-    supervisor = Supervisor(config, restart=restart)
+    supervisor = Supervisor(config, restart=restart, nursery=nursery)
     front = Front(
         supervisor,
         token=config.admin_token,

@@ -6,11 +6,11 @@ import asyncio
 import itertools
 import signal
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from purgatorio.broker.cli.processes.connection import MessageConnection, connect
+from purgatorio.broker.cli.processes.forking import Forked, Nursery, NurseryEnded
 from purgatorio.broker.cli.serving import first_of
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
@@ -28,7 +28,6 @@ READ_LIMIT_MS: Final = 1_000
 """How long a process may take to answer what only reads."""
 CHANGE_LIMIT_MS: Final = 120_000
 """How long it may take to answer what changes something: replicas are waited for, and time is lived through."""
-PROGRAM: Final = "purgatorio.broker.cli.processes.broker_process"
 
 
 class ProcessFailed(Exception):
@@ -43,6 +42,7 @@ class Supervised:
         config: the cluster's settings, as the process gets them.
         store: the cluster's metadata.
         secret: that of the cluster's brokers.
+        nursery: starts the process.
         when_ended: called with the process's exit status after its end.
 
     Attributes:
@@ -60,16 +60,18 @@ class Supervised:
         config: ClusterConfig,
         store: EmbeddedStore,
         secret: bytes,
+        nursery: Nursery,
         when_ended: Callable[[Supervised, int], object],
     ) -> None:
         self.number = number
         self.broker_id = config.broker.broker_id + number
         self.endpoints: list[Endpoint] = []
         self.admin_address = "", 0
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: Forked | None = None
         self.is_paused = False
         self.is_ending = False
         self._config, self._store, self._secret, self._when_ended = config, store, secret, when_ended
+        self._nursery = nursery
         self._clock = SystemClock()
         self._ports: dict[str, int] | None = None
         self._started: asyncio.Future[Message] | None = None
@@ -116,11 +118,12 @@ class Supervised:
         self._started = loop.create_future()
         self.is_paused = self.is_ending = False
         self._silent_since_ms = None
-        with theirs:
-            # In a session of its own, so that Ctrl-C reaches the supervisor alone, which stops the brokers in order.
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", PROGRAM, str(theirs.fileno()), pass_fds=[theirs.fileno()], start_new_session=True
-            )
+        try:
+            with theirs:
+                self.process = await self._nursery.fork(theirs)
+        except NurseryEnded as error:
+            ours.close()
+            raise ProcessFailed(f"broker {self.broker_id}: {error}") from None
         serving: list[StoreConnection] = []
         self._connection = connection = await connect(ours, lambda message: self._receive(serving, message))
         connection.send(["begin", self._begin(admin_token)])
@@ -188,7 +191,7 @@ class Supervised:
         if self.process is None or not self.is_running:
             return
         self.is_ending = True
-        self.process.terminate()
+        self.process.send_signal(signal.SIGTERM)
         self.resume()
         try:
             async with time_limit(self._clock, self._config.broker.shutdown_grace_ms + STOP_GRACE_MS):
@@ -201,7 +204,7 @@ class Supervised:
         """End the process with SIGKILL."""
         assert self.process is not None
         self.is_ending = True
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         await asyncio.shield(self._end)
 
     def pause(self) -> None:

@@ -13,6 +13,7 @@ import secrets
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
+from purgatorio.broker.cli.processes.forking import Nursery
 from purgatorio.broker.cli.processes.supervised import ProcessFailed, Supervised, ending
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
@@ -40,13 +41,14 @@ class Supervisor:
     Args:
         config: the cluster's settings.
         restart: whether a process that ends by itself is started again.
+        nursery: starts the processes; it ends with the supervisor. None: a new one.
 
     Attributes:
         brokers: the brokers' processes, by ascending id.
         clock: the supervisor's clock.
     """
 
-    def __init__(self, config: ClusterConfig, *, restart: bool = False) -> None:
+    def __init__(self, config: ClusterConfig, *, restart: bool = False, nursery: Nursery | None = None) -> None:
         if "broker_session_timeout_ms" not in config.broker.model_fields_set:
             broker = config.broker.model_copy(update={"broker_session_timeout_ms": SESSION_TIMEOUT_MS})
             config = config.model_copy(update={"broker": broker})
@@ -62,7 +64,10 @@ class Supervisor:
         )
         secret = secrets.token_bytes()
         numbers = range(config.brokers)
-        self.brokers = [Supervised(number, config, self.store, secret, self._ended) for number in numbers]
+        self._nursery = nursery or Nursery()
+        self.brokers = [
+            Supervised(number, config, self.store, secret, self._nursery, self._ended) for number in numbers
+        ]
         self._by_id = {each.broker_id: each for each in self.brokers}
         self._admin_token: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,6 +100,7 @@ class Supervisor:
         """Stop all brokers in good order, all at once; no process is left."""
         self._restart = False
         await asyncio.gather(*(each.stop() for each in self.brokers))
+        await self._nursery.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

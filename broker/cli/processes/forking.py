@@ -1,0 +1,116 @@
+"""The supervisor's end of the nursery: it starts processes there, and hears of their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import Final
+
+START: Final = b"+"
+"""The message with the socket of a process to start."""
+PROGRAM: Final = "purgatorio.broker.cli.processes.nursery"
+GONE: Final = -int(signal.SIGKILL)
+"""The exit status of processes whose end nobody tells any more, since the nursery has ended."""
+
+
+class Forked:
+    """A process of a broker.
+
+    Attributes:
+        pid: its id.
+        returncode: its exit status after its end, negative for the signal that ended it; None before.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.Event()
+
+    def end(self, status: int) -> None:
+        """Note its end."""
+        self.returncode = status
+        self._ended.set()
+
+    async def wait(self) -> int:
+        """Wait for its end; returns the exit status."""
+        await self._ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, if it has not ended."""
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+
+class NurseryEnded(Exception):
+    """The nursery has ended, so that no process can be started."""
+
+
+class Nursery:
+    """Starts processes; it is a process itself, which begins to import what they need when this is made."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", PROGRAM, str(theirs.fileno())]
+            # In a session of its own, so that Ctrl-C reaches the supervisor alone, which stops the brokers in order.
+            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+        self._writer: asyncio.StreamWriter | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self._started: asyncio.Queue[int] = asyncio.Queue()
+        self._forked: dict[int, Forked] = {}
+        self._starting = asyncio.Lock()
+
+    async def fork(self, theirs: socket.socket) -> Forked:
+        """Start a process with one end of a pair of sockets.
+
+        Raises:
+            NurseryEnded: the nursery does not run any more.
+        """
+        async with self._starting:
+            if self._hearing is None:
+                reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
+                self._hearing = asyncio.get_running_loop().create_task(self._hear(reader), name="nursery")
+            try:
+                socket.send_fds(self._socket, [START], [theirs.fileno()])
+            except OSError as error:
+                raise NurseryEnded(f"the process that starts brokers has ended ({error.strerror})") from None
+            waiting = asyncio.ensure_future(self._started.get())
+            await asyncio.wait([waiting, self._hearing], return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                waiting.cancel()
+                raise NurseryEnded("the process that starts brokers has ended")
+            return self._forked[waiting.result()]
+
+    async def _hear(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            match json.loads(line):
+                case ["started", pid]:
+                    self._forked[pid] = Forked(pid)
+                    self._started.put_nowait(pid)
+                case ["ended", pid, status]:
+                    self._forked.pop(pid).end(status)
+        for each in self._forked.values():
+            each.end(GONE)
+        self._forked.clear()
+
+    def end(self) -> None:
+        """Wait for the end of the process, after `close`, or without a process that it has started."""
+        if self._writer is None:
+            self._socket.close()
+        self._process.wait()
+
+    async def close(self) -> None:
+        """End the nursery, whose processes have ended."""
+        if self._writer is not None:
+            self._writer.close()
+        await asyncio.to_thread(self.end)
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.gather(self._hearing, return_exceptions=True)

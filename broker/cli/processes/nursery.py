@@ -1,0 +1,88 @@
+"""The process that brokers' processes are forked from: ``python -m purgatorio.broker.cli.processes.nursery FD``.
+
+It has imported all that a broker needs, so that a broker starts in the time of a fork, and shares the memory of the
+imports with the others. It runs no event loop and no thread, which a fork would tear. One message is one byte with a
+socket, for each process to start, on the connection that it inherits from the supervisor; it answers with lines: JSON
+arrays of ``started`` and the process's id, or ``ended``, the id, and the exit status. It ends when the supervisor ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+from purgatorio.broker.cli.processes import broker_process
+from purgatorio.broker.cli.processes.forking import START
+
+
+def main() -> int:
+    """Fork processes until the supervisor ends; returns the exit code."""
+    supervisor = socket.socket(fileno=int(sys.argv[1]))
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # without a handler no byte comes
+    broker_process.load()
+    gc.collect()
+    gc.freeze()  # a collection in a child would write to, and so copy, the memory that it shares
+    while True:
+        ready, _, _ = select.select([supervisor.fileno(), woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+            for pid, status in _ended():
+                _tell(supervisor, ["ended", pid, status])
+        if supervisor.fileno() in ready:
+            message, fds, _, _ = socket.recv_fds(supervisor, 1, 1)
+            if message != START or not fds:
+                return 0
+            pid = _forked(fds[0], supervisor, (woken, wake))
+            os.close(fds[0])
+            _tell(supervisor, ["started", pid])
+
+
+def _tell(supervisor: socket.socket, message: list[Any]) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended, which the next read tells
+        supervisor.sendall(json.dumps(message).encode() + b"\n")
+
+
+def _ended() -> list[tuple[int, int]]:
+    """Return the processes that have ended since the last call, with their exit statuses, negative for a signal."""
+    found = []
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            found.append((ended[0], os.waitstatus_to_exitcode(ended[1])))
+    return found
+
+
+def _forked(fd: int, supervisor: socket.socket, pipe: tuple[int, int]) -> int:
+    """Return the id of a new process, in which this function does not return."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        supervisor.close()
+        for each in pipe:
+            os.close(each)
+        os.setsid()
+        code = broker_process.run(socket.socket(fileno=fd))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
