@@ -82,7 +82,8 @@ def rows(quick: bool = False) -> list[Row]:
         both = one, several
         found = [
             at_most("three processes and their supervisor, start", several.start_seconds, 1.5, " s"),
-            at_most("the same, resident memory", several.resident_mb, 150, " MB"),
+            at_most("the same, memory (what they share once)", several.memory_mb, 150, " MB"),
+            Row("three brokers in one process, memory", f"{one.memory_mb:.0f} MB"),
             _beside_one_process("8 connections, depth 1: processes against one", 1, 1, 1.6, both, count),
             _beside_one_process("8 connections, depth 64: processes against one", 64, 1, 1.6, both, count),
             _beside_one_process("acks=all, depth 64: processes against one", 64, -1, 1.4, both, count),

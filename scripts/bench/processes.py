@@ -81,6 +81,11 @@ class Brokers:
         return sum(map(_resident_mb, self.pids))
 
     @property
+    def memory_mb(self) -> float:
+        """Memory of its processes, and of those that they started; what they share is counted once."""
+        return sum(map(_proportional_mb, {*self.pids, *(child for pid in self.pids for child in _children(pid))}))
+
+    @property
     def cpu_seconds(self) -> float:
         """CPU time that its processes have used; not a number if the system does not report it."""
         return sum(map(_cpu_seconds, self.pids))
@@ -92,6 +97,18 @@ def _resident_mb(pid: int) -> float:
         return float("nan")
     found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
     return int(found.group(1)) / 1000 if found else float("nan")
+
+
+def _proportional_mb(pid: int) -> float:
+    rollup = Path(f"/proc/{pid}/smaps_rollup")
+    if not rollup.exists():
+        return float("nan")
+    found = re.search(r"^Pss:\s+(\d+) kB", rollup.read_text(), re.MULTILINE)
+    return int(found.group(1)) / 1000 if found else float("nan")
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
 def _cpu_seconds(pid: int) -> float:
