@@ -114,6 +114,27 @@ MUTANTS: Final = (
         REPLICA,
     ),
     Mutant(
+        "own-commit-is-not-known-again",
+        "broker/metadata/etcd/store.py",
+        "if writes and own is not None and own.value == token:",
+        "if writes and own is None:",
+        f"{METADATA}/etcd",
+    ),
+    Mutant(
+        "silent-watch-is-not-noticed",
+        "broker/metadata/etcd/store.py",
+        "            except TimeoutError:\n                self._is_behind.set()",
+        "            except TimeoutError:\n                pass",
+        f"{METADATA}/etcd",
+    ),
+    Mutant(
+        "commit-needs-no-lease",
+        "broker/metadata/etcd/store.py",
+        "            compare.append(exists(lease_key))",
+        "            pass",
+        f"{METADATA}/etcd",
+    ),
+    Mutant(
         "lease-held-again-is-not-told",
         "broker/metadata/broker_lifecycle.py",
         "            self._resumed()\n",
