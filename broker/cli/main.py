@@ -215,18 +215,12 @@ def _run_brokers(args: argparse.Namespace) -> int:
 
 
 def _run_processes(args: argparse.Namespace) -> int:
-    from purgatorio.broker.cli.processes.forking import Nursery
+    config = _load_config(args)
+    if config is None:
+        return EXIT_USAGE
+    from purgatorio.broker.cli.processes import command
 
-    nursery = Nursery()  # it imports what the brokers need while this process does
-    try:
-        config = _load_config(args)
-        if config is None:
-            return EXIT_USAGE
-        from purgatorio.broker.cli.processes import command
-
-        return command.run(config, restart=args.restart, nursery=nursery)
-    finally:
-        nursery.end()
+    return command.run(config, restart=args.restart)
 
 
 def _run_on_host(config: ClusterConfig, faults: Sequence[AnyFault]) -> int:

@@ -18,20 +18,23 @@ from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.web.front import Front
 
 
-def run(config: ClusterConfig, *, restart: bool, nursery: Nursery, settings: Sequence[str] = ()) -> int:
+def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = ()) -> int:
     """Run a process for each broker until a signal stops them all.
 
     Args:
         restart: whether a broker's process that ends by itself is started again.
-        nursery: starts the processes.
         settings: lines with what clients need to connect.
 
     Returns:
         the process's exit code: 0, or 1 if a broker did not start.
     """
     configure_logging(config.log_format, config.log_level)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_supervise(config, restart, nursery, settings))
+    nursery = Nursery(fork=True)
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_supervise(config, restart, nursery, settings))
+    finally:
+        nursery.end()
 
 
 async def _supervise(config: ClusterConfig, restart: bool, nursery: Nursery, settings: Sequence[str]) -> int:

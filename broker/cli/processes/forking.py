@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -11,8 +12,8 @@ import subprocess
 import sys
 from typing import Final
 
-START: Final = b"+"
-"""The message with the socket of a process to start."""
+from purgatorio.broker.cli.processes import START
+
 PROGRAM: Final = "purgatorio.broker.cli.processes.nursery"
 GONE: Final = -int(signal.SIGKILL)
 """The exit status of processes whose end nobody tells any more, since the nursery has ended."""
@@ -53,19 +54,46 @@ class NurseryEnded(Exception):
 
 
 class Nursery:
-    """Starts processes; it is a process itself, which begins to import what they need when this is made."""
+    """Starts processes; it is a process itself, in a session of its own: Ctrl-C reaches the supervisor alone.
 
-    def __init__(self) -> None:
+    Args:
+        fork: whether it is forked from this process, which has no event loop and no other thread yet. Then they share
+            their memory.
+
+    Attributes:
+        pid: the id of its process.
+    """
+
+    def __init__(self, *, fork: bool = False) -> None:
         self._socket, theirs = socket.socketpair()
+        self._program: subprocess.Popen[bytes] | None = None
         with theirs:
-            command = [sys.executable, "-m", PROGRAM, str(theirs.fileno())]
-            # In a session of its own, so that Ctrl-C reaches the supervisor alone, which stops the brokers in order.
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+            if fork:
+                self.pid = self._forked_off(theirs)
+            else:
+                command = [sys.executable, "-m", PROGRAM, str(theirs.fileno())]
+                self._program = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+                self.pid = self._program.pid
         self._writer: asyncio.StreamWriter | None = None
         self._hearing: asyncio.Task[None] | None = None
         self._started: asyncio.Queue[int] = asyncio.Queue()
         self._forked: dict[int, Forked] = {}
         self._starting = asyncio.Lock()
+
+    def _forked_off(self, theirs: socket.socket) -> int:
+        from purgatorio.broker.cli.processes import nursery
+
+        nursery.load()
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            self._socket.close()
+            os.setsid()
+            code = nursery.run(theirs)
+        finally:
+            os._exit(code)
 
     async def fork(self, theirs: socket.socket) -> Forked:
         """Start a process with one end of a pair of sockets.
@@ -104,7 +132,11 @@ class Nursery:
         """Wait for the end of the process, after `close`, or without a process that it has started."""
         if self._writer is None:
             self._socket.close()
-        self._process.wait()
+        if self._program is not None:
+            self._program.wait()
+            return
+        with contextlib.suppress(ChildProcessError):  # a second call
+            os.waitpid(self.pid, 0)
 
     async def close(self) -> None:
         """End the nursery, whose processes have ended."""

@@ -1,9 +1,11 @@
-"""The process that brokers' processes are forked from: ``python -m purgatorio.broker.cli.processes.nursery FD``.
+"""The process that brokers' processes are forked from.
 
-It has imported all that a broker needs, so that a broker starts in the time of a fork, and shares the memory of the
-imports with the others. It runs no event loop and no thread, which a fork would tear. One message is one byte with a
-socket, for each process to start, on the connection that it inherits from the supervisor; it answers with lines: JSON
-arrays of ``started`` and the process's id, or ``ended``, the id, and the exit status. It ends when the supervisor ends.
+The command forks it from the supervisor's process, before that has an event loop; for a supervisor in a process of
+its user's, a test, it is ``python -m purgatorio.broker.cli.processes.nursery FD``. It has imported all that a broker
+needs, so that a broker starts in the time of a fork, and shares the memory of the imports with the others. It runs no
+event loop and no thread, which a fork would tear. One message is one byte with a socket, for each process to start,
+on the connection that it inherits from the supervisor; it answers with lines: JSON arrays of ``started`` and the
+process's id, or ``ended``, the id, and the exit status. It ends when the supervisor ends.
 """
 
 from __future__ import annotations
@@ -19,20 +21,25 @@ import sys
 import traceback
 from typing import Any
 
-from purgatorio.broker.cli.processes import broker_process
-from purgatorio.broker.cli.processes.forking import START
+from purgatorio.broker.cli.processes import START, broker_process
 
 
-def main() -> int:
+def load() -> None:
+    """Import all that a broker needs, and keep the collector of garbage from it.
+
+    A pass over what processes share would write to it, and so copy it.
+    """
+    broker_process.load()
+    gc.collect()
+    gc.freeze()
+
+
+def run(supervisor: socket.socket) -> int:
     """Fork processes until the supervisor ends; returns the exit code."""
-    supervisor = socket.socket(fileno=int(sys.argv[1]))
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)  # without a handler no byte comes
-    broker_process.load()
-    gc.collect()
-    gc.freeze()  # a collection in a child would write to, and so copy, the memory that it shares
     while True:
         ready, _, _ = select.select([supervisor.fileno(), woken], [], [])
         if woken in ready:
@@ -85,4 +92,5 @@ def _forked(fd: int, supervisor: socket.socket, pipe: tuple[int, int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    load()
+    sys.exit(run(socket.socket(fileno=int(sys.argv[1]))))
