@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -29,6 +29,8 @@ from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, S
 from purgatorio.broker.time.clock import Clock, ManualClock, SystemClock
 from tests.broker.metadata.etcd.fake_etcd import FakeEtcd, FakeGateway
 from tests.endpoints import plaintext
+
+T = TypeVar("T")
 
 SETTINGS = TopicSettings()
 PREFIX = "tests"
@@ -94,13 +96,13 @@ async def in_memory() -> AsyncIterator[tuple[World, FakeEtcd]]:
 
 
 @contextlib.asynccontextmanager
-async def a_real_one(path: Path) -> AsyncIterator[World]:
+async def a_real_one(path: Path, *flags: str) -> AsyncIterator[World]:
     command = ["etcd", "--data-dir", str(path), "--log-level", "error", "--unsafe-no-fsync"]
     port = free_port()
     urls = [f"http://127.0.0.1:{port}", f"http://127.0.0.1:{free_port()}"]
     command += ["--listen-client-urls", urls[0], "--advertise-client-urls", urls[0], "--listen-peer-urls", urls[1]]
     command += ["--initial-advertise-peer-urls", urls[1], "--initial-cluster", f"default={urls[1]}"]
-    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+    process = await asyncio.create_subprocess_exec(*command, *flags, stderr=asyncio.subprocess.DEVNULL)
     gateways: list[EtcdGateway] = []
 
     def gateway() -> EtcdGateway:
@@ -125,14 +127,19 @@ def free_port() -> int:
         return port
 
 
-REAL = pytest.param(
-    "real",
-    marks=[
-        pytest.mark.process,
-        pytest.mark.ci,
-        pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd on this machine"),
-    ],
+NEEDS_ETCD = (
+    pytest.mark.process,
+    pytest.mark.ci,
+    pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd on this machine"),
 )
+REAL = pytest.param("real", marks=NEEDS_ETCD)
+
+
+def needs_etcd(test: T) -> T:
+    """Leave a test to CI, and to machines that have an etcd."""
+    for mark in NEEDS_ETCD:
+        test = mark(test)
+    return test
 
 
 @pytest.fixture(params=["in memory", REAL])
@@ -404,6 +411,39 @@ async def test_a_full_etcd_refuses_a_decision_and_those_behind_it_go_on(faulty: 
     etcd.refuses = None
     await done(world, view, noting("g", "b"))
     assert notes(view) == "b"
+
+
+@needs_etcd
+async def test_a_real_etcd_whose_disk_quota_is_used_up_refuses_and_still_keeps_leases(tmp_path: Path) -> None:
+    async with a_real_one(tmp_path, "--quota-backend-bytes", "2000000") as world:
+        first, second = await world.open(), await world.open()
+        lease_id = await lease_of(world, first)
+
+        async def fill() -> None:
+            for number in range(100):
+                await done(world, first, noting(f"g{number}", "x" * 100_000))
+
+        with pytest.raises(StoreError, match="etcd refuses: etcdserver: mvcc: database space exceeded"):
+            await fill()
+        assert await keeps(world, first, lease_id)
+        await world.until(lambda: second.image == first.image)
+        with pytest.raises(StoreError, match="database space exceeded"):
+            await done(world, second, noting("g", "x"))
+
+
+@needs_etcd
+async def test_a_real_etcd_may_be_compacted_under_a_watch(tmp_path: Path) -> None:
+    async with a_real_one(tmp_path) as world:
+        first, second = await world.open(), await world.open()
+        for number in range(20):
+            await done(world, first, noting("g", f"<{number}>"))
+        gateway = world.gateway()
+        revision = (await gateway.call("kv/range", {"key": encoded("x")}))["header"]["revision"]
+        await gateway.call("kv/compaction", {"revision": revision, "physical": True})
+        third = await world.open()
+        await done(world, second, noting("g", "<end>"))
+        await world.until(lambda: notes(first) == notes(second) == notes(third))
+        assert notes(third).endswith("<19><end>")
 
 
 async def test_an_etcd_that_nobody_answers_for_is_told_in_a_sentence(faulty: tuple[World, FakeEtcd]) -> None:
