@@ -193,11 +193,11 @@ def test_a_broker_that_does_not_answer_is_marked_and_controls_of_processes_are_r
         "broker kill 2", 1
     )
     os.kill(hosts.brokers[2].pid, signal.SIGSTOP)
-    until(lambda: "process" in hosts.rows(1)[2])
+    until(lambda: hosts.rows(1)[2]["process"]["trouble"])
     assert re.fullmatch(r"has not answered for \d+ s|holds no lease", hosts.rows(1)[2]["process"]["trouble"])
     until(lambda: hosts.rows(1)[2]["state"] == "stopped")
     os.kill(hosts.brokers[2].pid, signal.SIGCONT)
-    until(lambda: all(row["state"] == "running" and "process" not in row for row in hosts.rows(1).values()))
+    until(lambda: all(row["state"] == "running" and not row["process"]["trouble"] for row in hosts.rows(1).values()))
 
 
 def test_what_cannot_be_a_broker_of_the_cluster_says_why_in_a_line(hosts: Hosts, tmp_path: Path) -> None:

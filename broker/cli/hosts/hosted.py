@@ -94,15 +94,15 @@ class HostedBrokers:
         return "" if since_ms is None else f"has not answered for {(self.clock.now_ms() - since_ms) / 1000:.0f} s"
 
     def row(self, broker_id: int, known: Answer | None) -> Answer:
-        """Return the row of a broker in the list of brokers."""
+        """Return the row of a broker in the list of brokers; its process has no id here: it gets no signals."""
         if known is not None:
-            return known
+            return {**known, "process": {"id": None, "trouble": ""}}
         registration = self._store.image.brokers.get(broker_id)
         lives = registration is not None and not registration.fenced
         address = (registration.endpoints[0].host, registration.endpoints[0].port) if registration else None
         member = Member(broker_id, "running" if lives else "stopped", address)
         row: Mapping[str, object] = read_member(member, None, self._store.image, paused=False)
-        return {**row, "process": {"id": 0, "trouble": self._trouble(broker_id) or "holds no lease"}}
+        return {**row, "process": {"id": None, "trouble": self._trouble(broker_id) or "holds no lease"}}
 
     async def control(self, operation: type[Operation], broker_id: int | None) -> Answer:
         """Refuse: processes on other hosts are started and ended there."""

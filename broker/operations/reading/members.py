@@ -38,7 +38,8 @@ def read_member(
 
     `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
     `broker_epoch` (-1: none), `fenced` (its lease ran out) and the lease's id are from the metadata; the lease is
-    `held` if it lasts by the broker's own reckoning. A supervisor adds `process`: its id, and what is wrong with it.
+    `held` if it lasts by the broker's own reckoning. A supervisor adds `process`: its id (None: it is on a
+    host of its own), and what is wrong with it.
     """
     host, port = member.address or ("", 0)
     registration = image.brokers.get(member.broker_id)

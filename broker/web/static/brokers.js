@@ -76,10 +76,11 @@ class BrokerCard {
     const epoch = broker.broker_epoch < 0 ? "" : `Broker epoch ${broker.broker_epoch}. `;
     const lease = !runs ? "" : broker.fenced ? " · fenced" : broker.lease.held ? " · lease held" : " · lease run out";
     setText(this.state, `${broker.state}${lease}`);
-    this.state.title = (broker.process ? `Process ${broker.process.id}. ` : "") + epoch + "The broker epoch is new with every start of the broker; without a lease it leads nothing";
+    this.state.title = (broker.process?.id ? `Process ${broker.process.id}. ` : "") + epoch + "The broker epoch is new with every start of the broker; without a lease it leads nothing";
     this.stop.hidden = !runs;
     this.kill.hidden = !runs && broker.state !== "running"; // a process that does not answer can be killed
     this.start.hidden = !this.kill.hidden;
+    if (broker.process?.id === null) this.stop.hidden = this.kill.hidden = this.start.hidden = true; // on a host of its own
     this.gate.hidden = this.numbers.hidden = !runs;
     for (const button of [this.stop, this.kill, this.start]) button.disabled = this.busy || !["running", "stopped"].includes(broker.state);
   }
