@@ -74,6 +74,7 @@ class HostedBrokers:
             raise Unreachable(f"broker {broker_id} cannot be asked: it holds no lease")
         limit = READ_LIMIT_SECONDS if asked.method == "GET" else CHANGE_LIMIT_SECONDS
         headers = {name: value for name, value in asked.headers.items() if name not in NOT_PASSED_ON}
+        headers["host"] = "localhost"  # an admin HTTP answers to no name that it was not told, of pages of other sites
         asked_ms = self.clock.now_ms()
         try:
             response = await self._client.request(
@@ -83,7 +84,7 @@ class HostedBrokers:
                 content=asked.body.encode(),
                 timeout=httpx.Timeout(limit, connect=READ_LIMIT_SECONDS),
             )
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             self._silent_since_ms.setdefault(broker_id, asked_ms)
             raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}") from error
         self._silent_since_ms.pop(broker_id, None)

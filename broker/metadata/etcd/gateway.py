@@ -27,7 +27,11 @@ _UNAUTHENTICATED: Final = 16
 
 
 class EtcdGateway:
-    """A client of one etcd cluster."""
+    """A client of one etcd cluster.
+
+    Raises:
+        ValueError: the file of the address with certificates cannot be used.
+    """
 
     def __init__(self, address: EtcdAddress) -> None:
         self._address = address
@@ -35,7 +39,10 @@ class EtcdGateway:
         self._token: str | None = None
         verify: ssl.SSLContext | bool = True
         if address.endpoints[0].startswith("https:"):
-            verify = ssl.create_default_context(cafile=address.ca_file)
+            try:
+                verify = ssl.create_default_context(cafile=address.ca_file)
+            except OSError as error:  # ssl.SSLError is one
+                raise ValueError(f"the certificates in {address.ca_file} cannot be used: {error}") from None
         timeout = httpx.Timeout(ANSWER_LIMIT_SECONDS, connect=CONNECT_LIMIT_SECONDS)
         # No settings from the environment: a proxy is none of a broker's ways to its store.
         self._client = httpx.AsyncClient(verify=verify, timeout=timeout, trust_env=False)
@@ -61,7 +68,7 @@ class EtcdGateway:
             endpoint = self._endpoints[0]
             try:
                 return await self._call(endpoint, path, body, limit_seconds)
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
                 reasons.append(f"{endpoint}: {error or type(error).__name__}")
             except EtcdRefused as error:
                 if error.code not in _IN_TROUBLE:

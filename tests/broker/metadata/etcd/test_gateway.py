@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +133,21 @@ async def test_a_user_logs_in_and_again_when_the_token_has_expired(members: Memb
     async with gateway(of(port, login="me:secret@")) as client:
         assert (await ask(client))["token"] == "first"
         assert (await ask(client))["token"] == "second"
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_certificates_that_cannot_be_used_are_told(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ValueError, match=f"the certificates in {path} cannot be used: "):
+        EtcdGateway(EtcdAddress.parse(f"etcds://a?ca={path}"))
+
+
+async def test_a_host_that_can_be_none_does_not_answer() -> None:
+    async with gateway(EtcdAddress(("http://a b:2379",), "x")) as client:
+        with pytest.raises(EtcdUnreachable, match="http://a b:2379: "):
+            await ask(client)
 
 
 async def test_a_watch_that_is_refused_or_broken_is_told(members: Members) -> None:

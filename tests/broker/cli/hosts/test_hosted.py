@@ -1,0 +1,86 @@
+"""The brokers of other hosts, as one of them asks and shows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.cli.hosts.hosted import HostedBrokers
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.operations.brokers import KillBroker
+from purgatorio.broker.operations.errors import OperationRefused
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.web.asking import Asked, Unreachable
+
+
+class Other:
+    """The admin HTTP of another host."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+        await writer.drain()
+        writer.close()
+
+
+@pytest.fixture
+async def other() -> AsyncIterator[tuple[Other, dict[int, str], HostedBrokers, ManualClock]]:
+    other, clock = Other(), ManualClock()
+    server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
+    pages = {2: f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}
+    store: Any = SimpleNamespace(pages=pages, image=ClusterImage(version=1, cluster_id="c"))
+    config = SimpleNamespace(broker=SimpleNamespace(broker_id=1))
+    cluster: Any = SimpleNamespace(clock=clock, config=config, admin=SimpleNamespace(app=None))
+    brokers = HostedBrokers(cluster, store, "a token of the cluster")
+    yield other, pages, brokers, clock
+    await brokers.close()
+    server.close()
+
+
+ASKED = Asked(
+    "GET", "/api/v1/brokers", {"host": "page.example.com", "origin": "http://evil.example.com", "accept": "a/b"}
+)
+
+
+async def test_another_one_is_asked_with_the_clusters_token_and_not_by_its_name(other: Any) -> None:
+    """A page of another site may give an address a name, so an admin HTTP answers to few of them."""
+    served, _, brokers, _ = other
+    assert (await brokers.ask(2, ASKED)).body == "{}"
+    head = served.asked[0].lower()
+    assert "host: localhost\r\n" in head
+    assert "authorization: bearer a token of the cluster\r\n" in head
+    assert "accept: a/b\r\n" in head
+    assert "example.com" not in head
+
+
+async def test_one_that_does_not_answer_is_marked_with_since_when(other: Any) -> None:
+    _, pages, brokers, clock = other
+    pages[2] = "http://127.0.0.1:1"
+    with pytest.raises(
+        Unreachable, match=r"broker 2 cannot be asked at http://127\.0\.0\.1:1: has not answered for 0 s"
+    ):
+        await brokers.ask(2, ASKED)
+    clock.advance_ms(3_000)
+    assert brokers.row(2, None)["process"] == {"id": None, "trouble": "has not answered for 3 s"}
+    assert brokers.targets == {2: "127.0.0.1:1"}
+
+
+async def test_one_without_a_lease_has_no_page(other: Any) -> None:
+    _, pages, brokers, _ = other
+    pages.clear()
+    with pytest.raises(Unreachable, match="broker 2 cannot be asked: it holds no lease"):
+        await brokers.ask(2, ASKED)
+    with pytest.raises(Unreachable, match="this broker is starting"):
+        await brokers.ask(1, ASKED)
+
+
+async def test_processes_of_other_hosts_are_not_ended_from_here(other: Any) -> None:
+    with pytest.raises(OperationRefused, match="each of them on its own host"):
+        await other[2].control(KillBroker, 2)
