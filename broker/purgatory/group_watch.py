@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from purgatorio.broker.purgatory.delayed_operation import DelayedOperation
+from purgatorio.broker.purgatory.native import mypyc_attr
 from purgatorio.broker.purgatory.purgatory import Purgatory
 
 CHECKED_PER_TURN: Final = 2_000
@@ -20,6 +21,7 @@ CHECKED_PER_TURN: Final = 2_000
 10 ms for fetches, which weigh their partitions. The other operations are checked in later turns."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class GroupOperation(DelayedOperation):
     """An operation that is watched under a group of keys.
 
@@ -43,6 +45,7 @@ P = TypeVar("P", bound=GroupOperation)
 W = TypeVar("W", bound="WatchedKey[Any]")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class KeyGroup(Generic[W, P]):
     """The keys of an operation, and of those after it.
 
@@ -57,6 +60,7 @@ class KeyGroup(Generic[W, P]):
     operation: P | None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WatchedKey(Generic[G]):
     """One key in its group, the `context`. Compared and hashed by identity."""
 
