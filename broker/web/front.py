@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from purgatorio.broker.causes.answers import explain
 from purgatorio.broker.metrics.prometheus import process_registry
 from purgatorio.broker.operations import brokers, purgatories
 from purgatorio.broker.operations.declare import Answer, Operation
@@ -173,6 +174,8 @@ class Front(HttpService):
             rows = {row["id"]: row for row in answer["brokers"]}
             shown = [self._processes.row(each, rows.get(each)) for each in self._processes.broker_ids]
             answer["brokers"] = [{**_IDLE, **row} for row in shown] if kind is purgatories.State else shown
+        if kind is purgatories.State:
+            explain(answer)  # anew: a process knows only its own broker
         return json_response(answer)
 
     async def _control(self, kind: type[Operation], broker_id: int, asked: Asked) -> Response:

@@ -10,6 +10,7 @@ from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.operations import brokers, clock, faults, groups, network, purgatories, topics, transactions
 from purgatorio.broker.operations.declare import Answer, Operation
 from purgatorio.broker.operations.reading.state import FINISHED, FIRED, PARTITIONS
+from purgatorio.broker.operations.reading.waits import merged_waits
 
 Answers = Sequence[Answer]
 """At least one answer, in the order of the brokers."""
@@ -58,6 +59,7 @@ def _state(answers: Answers) -> Answer:
         **answers[0],
         "now_ms": max(answer["now_ms"] for answer in answers),
         "wall_ms": max(answer["wall_ms"] for answer in answers),
+        "waits": merged_waits(_joined(answers, "waits")),
         "brokers": _joined(answers, "brokers"),
         "partitions": _partitions(answers),
         "partition_count": max(answer["partition_count"] for answer in answers),

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from purgatorio.broker.causes.answers import explain
 from purgatorio.broker.causes.cause import OpenTransaction
 from purgatorio.broker.causes.words import as_document, in_words
 from purgatorio.broker.delays.finished import detail_of, kind_of
@@ -28,6 +29,7 @@ from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_gr
 from purgatorio.broker.operations.reading.members import read_members, read_placement
 from purgatorio.broker.operations.reading.stable_offsets import fate_of, read_holding
 from purgatorio.broker.operations.reading.transaction_state import read_transactions_for_page
+from purgatorio.broker.operations.reading.waits import read_waits
 from purgatorio.broker.purgatory import FinishedOperation, ParkedOperation, Purgatory
 from purgatorio.broker.replica.partition import Partition
 
@@ -74,10 +76,11 @@ def read_state(
     partitions, partition_count = read_partitions(brokers, image, transactions, cluster.clock.wall_ms())
     shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
     shown_transactions, transaction_counts = read_transactions_for_page(transactions)
-    return {
+    state = {
         "cluster_id": cluster.cluster_id,
         "now_ms": now_ms,
         "wall_ms": cluster.clock.wall_ms(),
+        "waits": read_waits(brokers, image),
         "brokers": [
             _broker(shown, running.get(shown["id"]), transactions, now_ms, operations)
             for shown in read_members(cluster, control)
@@ -95,6 +98,8 @@ def read_state(
         ],
         "finished": _finished_for_page(brokers, since_ms),
     }
+    explain(state)
+    return state
 
 
 def _without(name: str, row: Answer) -> Answer:

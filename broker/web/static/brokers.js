@@ -1,7 +1,10 @@
-// The strip of brokers: parked operations of each, the hold on its follower fetches, and the buttons stop, kill, start.
+// The strip of brokers: what waits at each, the hold on its follower fetches, and the buttons stop, kill, start.
 
 import { count, make, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
+
+const SHOWN_MS = 60_000; // how long a purgatory is shown after something waited in it
+const NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 
 /** Shows the brokers, and lets them be stopped and started, and their follower fetches be held back. */
 export class Brokers {
@@ -11,7 +14,8 @@ export class Brokers {
   }
 
   update(state) {
-    reconcile(this.box, state.brokers, (broker) => broker.id, (broker) => new BrokerCard(broker.id, this.live));
+    const rows = state.brokers.map((broker) => ({ broker, state }));
+    reconcile(this.box, rows, ({ broker }) => broker.id, ({ broker }) => new BrokerCard(broker.id, this.live));
   }
 }
 
@@ -21,7 +25,7 @@ class BrokerCard {
     this.live = live;
     this.address = make("span", "address");
     this.badges = make("span", "badge", "controller", { title: "Clients send administrative requests to this broker" });
-    this.numbers = make("div", "numbers");
+    this.numbers = new Purgatories();
     this.hold = make("button", "hold", "", { type: "button" });
     this.delay = make("input", "", [], { type: "number", min: 0, max: 3600000, step: 100, inputmode: "numeric", id: `delay-${id}` });
     this.says = make("p", "gate-says", "", { role: "status" });
@@ -31,16 +35,15 @@ class BrokerCard {
     this.start = make("button", "start", "Start", { type: "button", title: "Start it with empty logs: it catches up from the leaders" });
     this.gate = make("div", "gate", [
       this.hold,
-      make("label", "delay", ["delay by ", this.delay, " ms"], {
+      make("label", "delay", ["delay ", this.delay, " ms"], {
         title: "How long this broker waits, after records came, with the fetch that acknowledges them",
       }),
     ]);
     this.element = make("article", "broker panel", [
-      make("header", "", [make("h3", "", `Broker ${id}`), this.badges, this.address]),
-      this.numbers,
-      this.gate,
+      make("header", "", [make("h3", "", `Broker ${id}`), this.badges, this.state, this.address]),
+      this.numbers.element,
       this.says,
-      make("div", "controls", [this.state, this.stop, this.kill, this.start]),
+      make("div", "controls", [this.gate, this.stop, this.kill, this.start]),
     ], { "aria-label": `Broker ${id}`, id: placeOf("broker", id) });
     this.hold.addEventListener("click", () => this.#change({ held: !this.held }));
     this.delay.addEventListener("change", () => this.#changeDelay());
@@ -52,7 +55,7 @@ class BrokerCard {
     this.busy = false;
   }
 
-  update(broker) {
+  update({ broker, state }) {
     const runs = broker.follower !== null;
     this.held = runs && broker.follower.held;
     this.delayMs = runs ? broker.follower.delay_ms : 0;
@@ -60,7 +63,7 @@ class BrokerCard {
     this.address.title = runs ? "" : "Where it was, and will be again";
     this.#showState(broker, runs);
     this.badges.hidden = !broker.controller;
-    reconcile(this.numbers, broker.purgatories, (purgatory) => purgatory.name, () => new PurgatoryNumbers());
+    this.numbers.update(broker, state);
     setText(this.hold, this.held ? "Release fetches" : "Hold fetches");
     this.hold.setAttribute("aria-pressed", String(this.held));
     if (document.activeElement !== this.delay && this.delay.value !== String(this.delayMs)) this.delay.value = this.delayMs;
@@ -75,13 +78,14 @@ class BrokerCard {
   #showState(broker, runs) {
     const epoch = broker.broker_epoch < 0 ? "" : `Broker epoch ${broker.broker_epoch}. `;
     const lease = !runs ? "" : broker.fenced ? " · fenced" : broker.lease.held ? " · lease held" : " · lease run out";
-    setText(this.state, `${broker.state}${lease}`);
+    const isWell = runs && broker.state === "running" && !broker.fenced && broker.lease.held;
+    setText(this.state, isWell ? "" : `${broker.state}${lease}`);
     this.state.title = (broker.process?.id ? `Process ${broker.process.id}. ` : "") + epoch + "The broker epoch is new with every start of the broker; without a lease it leads nothing";
     this.stop.hidden = !runs;
     this.kill.hidden = !runs && broker.state !== "running"; // a process that does not answer can be killed
     this.start.hidden = !this.kill.hidden;
     if (broker.process?.id === null) this.stop.hidden = this.kill.hidden = this.start.hidden = true; // on a host of its own
-    this.gate.hidden = this.numbers.hidden = !runs;
+    this.gate.hidden = this.numbers.element.hidden = !runs;
     for (const button of [this.stop, this.kill, this.start]) button.disabled = this.busy || !["running", "stopped"].includes(broker.state);
   }
 
@@ -125,22 +129,45 @@ class BrokerCard {
   }
 }
 
-class PurgatoryNumbers {
+/** The purgatories in which something waits, or waited in the last minute; the others are counted. */
+class Purgatories {
+  #busyMs = new Map();
+
   constructor() {
-    this.delayed = make("strong");
-    this.name = make("span", "purgatory-name");
-    this.watched = make("span", "watched");
-    this.element = make("div", "purgatory", [this.name, this.delayed, this.watched]);
+    this.list = make("ul");
+    this.rest = make("span", "watched");
+    this.element = make("div", "purgatories", [this.list, this.rest]);
   }
 
-  update(purgatory) {
-    setText(this.name, purgatory.name);
-    setText(this.delayed, count(purgatory.num_delayed));
-    this.delayed.title = `NumDelayedOperations of ${purgatory.name}: operations that wait`;
-    setText(this.watched, `PurgatorySize ${count(purgatory.watched)}`);
-    this.watched.title = `PurgatorySize of ${purgatory.name}: entries in ${
-      purgatory.watch_lists.map((list) => `${list.key} (${list.watched})`).join(", ") || "no watch list"}`;
-    this.element.classList.toggle("busy", purgatory.num_delayed > 0);
-    this.element.classList.toggle("produce", purgatory.name === "Produce");
+  update(broker, state) {
+    for (const { broker: id, purgatory, done_ms: ms } of state.finished) if (id === broker.id) this.#see(purgatory, ms);
+    for (const { name, num_delayed: waiting } of broker.purgatories) if (waiting > 0) this.#see(name, state.now_ms);
+    const isShown = ({ name }) => state.now_ms - (this.#busyMs.get(name) ?? -Infinity) < SHOWN_MS;
+    const shown = broker.purgatories.filter(isShown);
+    const empty = broker.purgatories.length - shown.length;
+    reconcile(this.list, shown, ({ name }) => name, () => new PurgatoryNumber());
+    setText(this.rest, empty ? `${NUMBERS[empty] ?? empty} ${empty === 1 ? "purgatory is" : "purgatories are"} empty` : "");
+    this.rest.title = broker.purgatories.filter((each) => !isShown(each)).map(({ name }) => name).join(", ");
+  }
+
+  #see(name, ms) {
+    this.#busyMs.set(name, Math.max(ms, this.#busyMs.get(name) ?? 0));
+  }
+}
+
+class PurgatoryNumber {
+  constructor() {
+    this.delayed = make("strong");
+    this.name = make("span");
+    this.element = make("li", "purgatory", [this.delayed, " ", this.name]);
+  }
+
+  update({ name, num_delayed: waiting, watched, watch_lists: lists }) {
+    setText(this.name, name);
+    setText(this.delayed, count(waiting));
+    this.element.title = `NumDelayedOperations of ${name}: ${waiting} operations wait. PurgatorySize ${count(watched)}: entries in ${
+      lists.map((list) => `${list.key} (${list.watched})`).join(", ") || "no watch list"}`;
+    this.element.classList.toggle("busy", waiting > 0);
+    this.element.classList.toggle("produce", name === "Produce");
   }
 }

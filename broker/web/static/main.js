@@ -1,5 +1,6 @@
 // Puts the page together: one state comes in, and every view draws its part of it.
 
+import { Answers } from "./answers.js";
 import { Brokers } from "./brokers.js";
 import { Clients } from "./clients.js";
 import { setText } from "./dom.js";
@@ -19,6 +20,7 @@ let latest = null;
 
 function show(state) {
   latest = state;
+  answers.update(state);
   filters.update(state);
   brokers.update(state);
   parked.update(state);
@@ -48,6 +50,7 @@ const filters = new Filters(document.getElementById("kinds"), document.getElemen
   show(latest);
   timeline.showTable();
 });
+const answers = new Answers(live);
 const brokers = new Brokers(document.getElementById("brokers"), live);
 const parked = new Parked(live, filters);
 const wheel = new Wheel(live, filters);

@@ -47,7 +47,6 @@ export class Parked {
     this.more = document.getElementById("operations-more");
     this.empty = document.getElementById("operations-empty");
     this.count = document.getElementById("parked-count");
-    this.hint = "";
   }
 
   update(state) {
@@ -59,27 +58,6 @@ export class Parked {
     setText(this.more, `and ${count(further)} more`);
     this.empty.hidden = rows.length > 0;
     this.list.hidden = rows.length === 0;
-    if (rows.length === 0) this.#explain(state);
-  }
-
-  /** Nothing waits: say how to change that, with commands that fit this cluster. */
-  #explain(state) {
-    const held = state.brokers.filter((broker) => broker.follower?.held || broker.follower?.delay_ms > 0);
-    const first = state.brokers.find((broker) => broker.state === "running");
-    const bootstrap = first ? `${first.host}:${first.port}` : "";
-    const name = `${bootstrap}/${held.length > 0}`;
-    if (name === this.hint) return;
-    this.hint = name;
-    const command = `.venv/bin/python scripts/toy_producer.py --acks all --records 10 --bootstrap ${bootstrap}`;
-    this.empty.replaceChildren(
-      make("p", "empty-title", "Nothing waits."),
-      make("p", "", "To see a request wait:"),
-      make("ol", "", [
-        make("li", held.length ? "done" : "", "Hold the fetches of a broker, above, or give it a delay."),
-        make("li", "", ["Produce with acks=all, in a terminal:", make("pre", "", make("code", "", command), { tabindex: 0 })]),
-        make("li", "", "Watch which broker each request waits for. Then release the fetches, or let a request expire."),
-      ]),
-    );
   }
 }
 

@@ -34,6 +34,9 @@ VIRTUAL_MS = 5_000
 PATIENCE_SECONDS = 60
 KINDS = {".js": "text/javascript", ".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml"}
 
+SIZES = ([1280, 720], [1920, 1080], [390, 844])
+"""Screens, in CSS pixels: a laptop, a desktop, a phone."""
+
 HIDE = """
 const inked = (id) => {
   const canvas = document.getElementById(id);
@@ -58,10 +61,12 @@ const clash = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 
 setTimeout(() => {
   const found = [];
   const groups = ".group h3, .group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says";
+  const answers = ".says, .answer-times, .way, .answers-more, .ordinary summary";
   const partitions = ".partition h3, .partition-says, .partition-held, .replica-name, .lag";
   const transactions = ".transaction h3, .transaction-state, .transaction-since, .transaction .meta, "
     + ".transaction-partitions, .transaction-waits, .transaction .left, .transaction button";
-  for (const group of [".purgatory strong, .purgatory span", ".scale span", groups, partitions, transactions]) {
+  const brokers = ".purgatory strong, .purgatory span, .watched, .gate-says";
+  for (const group of [brokers, answers, ".scale span", groups, partitions, transactions]) {
     const all = boxes(group);
     if (all.length === 0) found.push(`nothing matches ${group}`);
     all.forEach((a, i) => all.slice(i + 1).forEach((b) => { if (clash(a, b)) found.push(`${a.text} | ${b.text}`); }));
@@ -75,6 +80,22 @@ setTimeout(() => {
 }, 1000);
 """
 
+FOLD = """
+// The page in a frame, since the browser's own window cannot be as narrow as that of a phone.
+if (window === top) {
+  window.addEventListener("message", ({ data }) => tell(data));
+  document.body.replaceChildren(...[SIZES].map(([width, height]) => {
+    const frame = document.createElement("iframe");
+    Object.assign(frame, { width, height, src: "/" });
+    return frame;
+  }));
+} else {
+  setTimeout(() => {
+    const last = [...document.querySelectorAll(".says")].slice(0, 3).at(-1);
+    top.postMessage({ ...last.getBoundingClientRect().toJSON(), height: innerHeight, width: innerWidth });
+  }, 1500);
+}
+"""
 LINKS = """
 setTimeout(() => {
   tell([...document.querySelectorAll("#operations li:first-child .links a, .transaction .links a")].map((link) => {
@@ -206,6 +227,26 @@ def transaction(number: int) -> dict[str, Any]:
     }
 
 
+def wait(number: int) -> dict[str, Any]:
+    """A group of waits, with a sentence as long as they get."""
+    requests = "134 produce requests of 12 clients wait for broker 3"
+    return {
+        "kind": "NoRecordsYet" if number == 5 else "FollowerBehind",
+        "actor": str(number),
+        "broker_ids": [3],
+        "ordinary": number == 5,
+        "counts": {"produce": 134},
+        "clients": [],
+        "client_count": 12,
+        "partitions": ["orders-0"],
+        "partition_count": 60,
+        "waited_ms": 123_456,
+        "remaining_ms": 12_345,
+        "says": f"{requests}, whose process has not answered for 12 s: up to 12345 records behind on 60 partitions.",
+        "ways": [{"does": "Release fetches", "path": "brokers/3/follower", "body": {"held": False}}],
+    }
+
+
 def state() -> dict[str, Any]:
     """The state of a busy cluster, as `/api/v1/state` tells it; its time stands still."""
     broker = {
@@ -237,6 +278,7 @@ def state() -> dict[str, Any]:
         "cluster_id": "tests",
         "now_ms": NOW_MS,
         "wall_ms": NOW_MS,
+        "waits": [wait(number) for number in range(6)],
         "brokers": brokers,
         "partitions": partitions,
         "partition_count": len(partitions),
@@ -320,6 +362,16 @@ def test_the_wheel_and_the_timeline_are_drawn_again_after_the_page_was_hidden(ur
 @pytest.mark.parametrize("url", [OVERLAPS], indirect=True, ids=["overlaps"])
 def test_long_numbers_and_offsets_cover_no_other_text(url: str, tmp_path: Path, width: int) -> None:
     assert look(url, tmp_path, width) == []
+
+
+@pytest.mark.parametrize(
+    "url", [FOLD.replace("SIZES", str(size)) for size in SIZES], indirect=True, ids=map(str, SIZES)
+)
+def test_the_worst_causes_are_said_above_the_fold(url: str, tmp_path: Path) -> None:
+    """Three sentences are seen without scrolling, on each of these screens."""
+    box = look(url, tmp_path, 2_000)
+    assert 0 < box["top"] < box["bottom"] < min(box["height"], 720)
+    assert 0 <= box["left"] < box["right"] <= box["width"]
 
 
 @pytest.mark.parametrize("url", [LINKS], indirect=True, ids=["links"])

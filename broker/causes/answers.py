@@ -1,0 +1,287 @@
+"""Why requests wait: each group of them in a sentence that names the actor, and the ways out, for people and pages.
+
+`purgatorio.broker.operations.reading.waits` makes the groups. This reads them, and the rows of brokers and transactions
+beside them, as the JSON documents that they are, since those of several processes are put together before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from purgatorio.broker.causes.words import listed
+
+Document = dict[str, Any]
+
+MAX_BUTTON: Final = 20
+"""Characters of a member's name on a button."""
+
+_REQUESTS: Final = {
+    "produce": ("produce request", "produce requests"),
+    "consumer fetch": ("consumer fetch", "consumer fetches"),
+    "follower fetch": ("follower fetch", "follower fetches"),
+    "delete records": ("DeleteRecords request", "DeleteRecords requests"),
+    "elect leader": ("ElectLeaders request", "ElectLeaders requests"),
+    "topic": ("request for topics", "requests for topics"),
+    "rebalance": ("group request", "group requests"),
+    "transaction": ("transactional request", "transactional requests"),
+    "fault": ("request", "requests"),
+    "throttled": ("connection", "connections"),
+}
+"""How operations are counted, by their kind."""
+
+
+def explain(state: Document) -> None:
+    """Say each group of `state["waits"]`: `says` is a sentence, `ways` are requests that end the waits.
+
+    A way has the words of its button (`does`), and `path` and `body` of a POST below ``/api/v1``.
+    """
+    cluster = _Cluster(state)
+    for wait in state["waits"]:
+        told = _SENTENCES.get(wait["kind"], _other)
+        wait["says"], wait["ways"] = told(wait, cluster)
+
+
+class _Cluster:
+    """What the sentences need to know of the actors."""
+
+    def __init__(self, state: Document) -> None:
+        self.brokers: dict[int, Document] = {row["id"]: row for row in state["brokers"]}
+        self.transactions: dict[str, Document] = {row["id"]: row for row in state["transactions"]}
+
+    def about(self, broker_id: int) -> tuple[str, list[Document]]:
+        """Return what is the matter with a broker, as a relative clause ("" if nothing is known), and the ways out."""
+        row = self.brokers.get(broker_id)
+        if row is None:
+            return "", []
+        follower, process = row.get("follower"), row.get("process", {})
+        name, is_here = f"brokers/{broker_id}", process.get("id", 0) is not None
+        start, resume = _way(f"Start broker {broker_id}", f"{name}/start"), _way("Resume it", f"{name}/resume")
+        if process.get("trouble") and (row["paused"] or row["state"] == "running"):
+            return f"whose process {process['trouble']}", [resume] if row["paused"] and is_here else []
+        if row["state"] in ("stopped", "stopping"):
+            return ("which is down" if row["state"] == "stopped" else "which stops"), [start] if is_here else []
+        if row["state"] == "starting":
+            return "which starts", []
+        if row["paused"]:
+            return "which stands still", [resume]
+        if row["cut_off_from"]:
+            return f"which is cut off from broker {listed(row['cut_off_from'])}", [
+                _way("Heal the network", "network/heal")
+            ]
+        if row["fenced"] or not row["lease"]["held"]:
+            return "which has lost its lease", []
+        if follower is not None and follower["held"]:
+            return "whose fetches are held", [_way("Release fetches", f"{name}/follower", held=False)]
+        if follower is not None and follower["delay_ms"]:
+            delay = f"whose fetches are delayed by {follower['delay_ms']} ms"
+            return delay, [_way("End the delay", f"{name}/follower", delay_ms=0)]
+        return "", []
+
+    def named(self, broker_ids: Sequence[int], otherwise: str = "") -> tuple[str, list[Document]]:
+        """Return brokers with what is the matter with them: "broker 3, whose fetches are held"."""
+        names, ways = [], []
+        for broker_id in broker_ids:
+            trouble, ways_out = self.about(broker_id)
+            clause = trouble or otherwise
+            names.append(f"broker {broker_id}" + (f", {clause}" if clause else ""))
+            ways += ways_out
+        return listed(names), ways
+
+
+def _way(does: str, path: str, **body: Any) -> Document:
+    return {"does": does, "path": path, "body": body}
+
+
+# --- parts of sentences ---
+
+
+def _subject(wait: Mapping[str, Any]) -> str:
+    """Return the requests and their clients: "134 produce requests of 12 clients wait"."""
+    counted = [
+        _plural(number, *_REQUESTS.get(kind, (f"{kind} operation", f"{kind} operations")))
+        for kind, number in wait["counts"].items()
+    ]
+    total = sum(wait["counts"].values())
+    about = "about " if wait["estimated"] else ""
+    return f"{about}{listed(counted)}{_clients(wait)} wait{'s' if total == 1 else ''}"
+
+
+def _clients(wait: Mapping[str, Any]) -> str:
+    if wait["client_count"] > 1:
+        return f" of {wait['client_count']} clients"
+    return f" of {wait['clients'][0]}" if wait["clients"] and wait["clients"][0] else ""
+
+
+def _places(wait: Mapping[str, Any]) -> str:
+    return wait["partitions"][0] if wait["partition_count"] == 1 else f"{wait['partition_count']} partitions"
+
+
+def _plural(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+# --- replicas ---
+
+
+def _follower_behind(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    actor, ways = cluster.named(wait["broker_ids"], "which has not fetched the records yet")
+    behind = _plural(wait["behind"], "record", "records")
+    up_to = "up to " if wait["behind"] > 1 and wait["partition_count"] > 1 else ""
+    return _sentence(f"{_subject(wait)} for {actor}: {up_to}{behind} behind on {_places(wait)}"), ways
+
+
+def _log_start_behind(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    actor, ways = cluster.named(wait["broker_ids"], "which has not deleted the records yet")
+    return _sentence(f"{_subject(wait)} for {actor}, to delete records of {_places(wait)}"), ways
+
+
+def _too_few_in_sync(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    actor, ways = cluster.named(wait["broker_ids"], "which is not in sync")
+    there, needed = wait["cause"]["in_sync_count"], wait["cause"]["needed_count"]
+    replicas = f"{_plural(there, 'replica is', 'replicas are')} in sync on {_places(wait)}"
+    return _sentence(f"{_subject(wait)} for {actor or 'replicas'}: {replicas}, min.insync.replicas is {needed}"), ways
+
+
+def _not_leading(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    actor, ways = cluster.named(wait["broker_ids"])
+    return _sentence(f"{_subject(wait)} for {actor} to begin to lead {_places(wait)}"), ways
+
+
+def _no_leader(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    return _sentence(f"{_subject(wait)} for a leader of {_places(wait)}"), []
+
+
+def _not_decided(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    return _sentence(f"{_subject(wait)} for the metadata store to decide"), []
+
+
+def _replication_throttled(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    rates = " of ".join(f"{wait['cause'][name]:.3g} B/s" for name in ("bytes_per_second", "limit"))
+    return _sentence(f"{_subject(wait)} for the quota on replication: {rates}, on {_places(wait)}"), []
+
+
+def _no_records_yet(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    return _sentence(f"{_subject(wait)} for new records, as long polls do"), []
+
+
+# --- transactions ---
+
+
+def _open_transaction(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    transactional_id = cause["transactional_id"]
+    owner = transactional_id or f"producer {cause['producer_id']}"
+    row = cluster.transactions.get(transactional_id)
+    if cause["open_ms"] is None:
+        return _sentence(f"{_subject(wait)} for the end of the transaction of {owner} to be committed"), []
+    end = ""
+    if row is not None and row["timeout_left_ms"] is not None:
+        end = f", and will be aborted in {_seconds(row['timeout_left_ms'])}"
+    open_for = f"which has been open for {_seconds(cause['open_ms'])} on {_places(wait)}"
+    text = f"{_subject(wait)} for the transaction of {owner}, {open_for}{end}"
+    return _sentence(text), [_abort(transactional_id)] if transactional_id else []
+
+
+def _markers_missing(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    actor, ways = cluster.named(wait["broker_ids"])
+    owner = wait["cause"]["transactional_id"]
+    writer = f"{actor} to write " if actor else ""
+    return _sentence(f"{_subject(wait)} for {writer}the end markers of {owner} on {_places(wait)}"), ways
+
+
+def _abort(transactional_id: str) -> Document:
+    return _way("Abort it", f"transactions/{quote(transactional_id, safe='')}/abort")
+
+
+# --- the layers before the handlers ---
+
+
+def _fault_acts(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    number = sum(wait["counts"].values())
+    them, their = ("it", "its answer") if number == 1 else ("them", "their answers")
+    acts = {
+        "hold": f"which holds {them} until it is released",
+        "delay_ms": f"which delays {them} by {cause['delay_ms']} ms",
+        "answer_delay_ms": f"which delays {their} by {cause['delay_ms']} ms",
+        "drop": f"which never answers {them}",
+    }[cause["action"]]
+    rule = f"fault rule {cause['fault_id']}"
+    if cause["fault"] != f"fault {cause['fault_id']}":
+        rule += f" ({cause['fault']})"
+    text = f"{number} {cause['api']} {_subject(wait).partition(' ')[2]} for {rule}, {acts}"
+    return _sentence(text), [_way("Remove the rule", f"faults/{cause['fault_id']}/release")]
+
+
+# --- groups ---
+
+
+def _members_to_join(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    awaited = [_members(cause["members"], cause["more_count"])] if cause["members"] else []
+    if cause["new_count"]:
+        awaited.append(_plural(cause["new_count"], "new member", "new members"))
+    text = f"the rebalance of group {cause['group_id']} waits for {' and for '.join(awaited)} to join"
+    return _sentence(text), _session_ends(cause["group_id"], cause["members"])
+
+
+def _members_to_sync(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    leader = cause["leader"]
+    if leader is None:
+        awaited = f"{_members(cause['members'], cause['more_count'])} to ask for the assignment"
+    else:
+        awaited = f"its leader {leader['name']}, to send the assignment"
+    text = f"generation {cause['generation']} of group {cause['group_id']} waits for {awaited}"
+    return _sentence(text), _session_ends(cause["group_id"], cause["members"] if leader is None else [leader])
+
+
+def _members(members: Sequence[Document], more_count: int) -> str:
+    names = listed([each["name"] for each in members], more_count)
+    return f"member{'s' * (len(members) + more_count > 1)} {names}"
+
+
+def _session_ends(group_id: str, members: Sequence[Document]) -> list[Document]:
+    """Return how to go on without the first of the members that are awaited."""
+    path = f"groups/{quote(group_id, safe='')}/expire-member"
+    return [_way(f"Go on without {each['name'][:MAX_BUTTON]}", path, member=each["member_id"]) for each in members[:1]]
+
+
+def _first_members_to_join(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    members = _plural(cause["joined_count"], "has", "have")
+    text = f"the first rebalance of group {cause['group_id']} waits for more members: {members} joined"
+    return _sentence(text), []
+
+
+def _other(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    """Say what one of them misses: groups, quotas and transactions tell themselves whom they wait for."""
+    return _sentence(f"{_subject(wait)}: {wait['missing']}"), []
+
+
+_SENTENCES: Final[dict[str, Callable[[Document, _Cluster], tuple[str, list[Document]]]]] = {
+    "FollowerBehind": _follower_behind,
+    "LogStartBehind": _log_start_behind,
+    "TooFewInSync": _too_few_in_sync,
+    "NotLeading": _not_leading,
+    "NoLeader": _no_leader,
+    "NotDecided": _not_decided,
+    "ReplicationThrottled": _replication_throttled,
+    "NoRecordsYet": _no_records_yet,
+    "OpenTransaction": _open_transaction,
+    "MarkersMissing": _markers_missing,
+    "FaultActs": _fault_acts,
+    "MembersToJoin": _members_to_join,
+    "MembersToSync": _members_to_sync,
+    "FirstMembersToJoin": _first_members_to_join,
+}

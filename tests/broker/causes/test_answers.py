@@ -1,0 +1,185 @@
+"""Sentences and ways out of groups of waits, from the documents that pages get."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.causes.answers import explain
+from purgatorio.broker.causes.cause import (
+    AwaitedMember,
+    FaultActs,
+    FollowerBehind,
+    MembersToJoin,
+    MembersToSync,
+    NoLeader,
+    NotDecided,
+    OpenTransaction,
+    TooFewInSync,
+)
+from purgatorio.broker.causes.words import as_document
+from purgatorio.broker.log.topic_partition import TopicPartition
+
+TP = TopicPartition("orders", 0)
+
+
+def broker(broker_id: int = 3, *, held: bool = False, delay_ms: int = 0, **facts: Any) -> dict[str, Any]:
+    row = {
+        "id": broker_id,
+        "state": "running",
+        "paused": False,
+        "cut_off_from": [],
+        "fenced": False,
+        "lease": {"held": True},
+        "follower": {"held": held, "delay_ms": delay_ms},
+    }
+    return row | facts
+
+
+def told(cause: Any, *brokers: dict[str, Any], transactions: Any = (), **facts: Any) -> tuple[str, list[Any]]:
+    """The sentence and the ways out for a wait of one request, unless the facts say else."""
+    wait = {
+        "kind": type(cause).__name__,
+        "actor": "",
+        "broker_ids": [3] if isinstance(cause, FollowerBehind) else [],
+        "cause": as_document(cause, 100),
+        "missing": "it misses this",
+        "counts": {"produce": 1},
+        "estimated": False,
+        "clients": ["shop"],
+        "client_count": 1,
+        "partitions": ["orders-0"],
+        "partition_count": 1,
+        "behind": 1,
+    } | facts
+    explain({"waits": [wait], "brokers": brokers, "transactions": transactions})
+    return wait["says"], wait["ways"]
+
+
+def test_many_requests_that_wait_for_a_follower_whose_fetches_are_held() -> None:
+    many = {"counts": {"produce": 134}, "client_count": 12, "partition_count": 60}
+    says, ways = told(FollowerBehind(TP, 3, 0, 1), broker(held=True), **many)
+    assert says == (
+        "134 produce requests of 12 clients wait for broker 3, whose fetches are held: "
+        "1 record behind on 60 partitions."
+    )
+    assert ways == [{"does": "Release fetches", "path": "brokers/3/follower", "body": {"held": False}}]
+
+
+@pytest.mark.parametrize(
+    ("row", "says", "ways"),
+    [
+        (broker(held=True), "whose fetches are held", ["Release fetches"]),
+        (broker(delay_ms=300), "whose fetches are delayed by 300 ms", ["End the delay"]),
+        (broker(state="stopped", follower=None), "which is down", ["Start broker 3"]),
+        (broker(state="stopping"), "which stops", ["Start broker 3"]),
+        (broker(state="starting"), "which starts", []),
+        (broker(paused=True), "which stands still", ["Resume it"]),
+        (broker(cut_off_from=[1, 2]), "which is cut off from broker 1 and 2", ["Heal the network"]),
+        (broker(fenced=True), "which has lost its lease", []),
+        (broker(lease={"held": False}), "which has lost its lease", []),
+        (
+            broker(process={"id": 7, "trouble": "stands still (SIGSTOP)"}, paused=True),
+            "whose process stands still (SIGSTOP)",
+            ["Resume it"],
+        ),
+        (
+            broker(process={"id": None, "trouble": "has not answered for 4 s"}),
+            "whose process has not answered for 4 s",
+            [],
+        ),
+        (
+            broker(process={"id": 0, "trouble": "has ended: SIGKILL"}, state="stopped"),
+            "which is down",
+            ["Start broker 3"],
+        ),
+        (broker(process={"id": None, "trouble": "holds no lease"}, state="stopped"), "which is down", []),
+        (broker(process={"id": 7, "trouble": ""}, held=True), "whose fetches are held", ["Release fetches"]),
+        (broker(), "which has not fetched the records yet", []),
+    ],
+)
+def test_what_is_the_matter_with_a_broker(row: Any, says: str, ways: list[str]) -> None:
+    sentence, ways_out = told(FollowerBehind(TP, 3, 40, 42), row, behind=2)
+    assert sentence == f"1 produce request of shop waits for broker 3, {says}: 2 records behind on orders-0."
+    assert [way["does"] for way in ways_out] == ways
+
+
+def test_a_broker_that_is_not_listed_is_named_all_the_same() -> None:
+    says, ways = told(FollowerBehind(TP, 3, 40, 42), behind=5, partition_count=2, clients=[""], estimated=True)
+    assert says == (
+        "About 1 produce request waits for broker 3, which has not fetched the records yet: "
+        "up to 5 records behind on 2 partitions."
+    )
+    assert ways == []
+
+
+def test_too_few_replicas_are_in_sync_since_brokers_are_down() -> None:
+    down = [broker(each, state="stopped", follower=None) for each in (2, 3)]
+    says, ways = told(TooFewInSync(TP, 1, 2), *down, broker_ids=[2, 3])
+    assert says == (
+        "1 produce request of shop waits for broker 2, which is down and broker 3, which is down: "
+        "1 replica is in sync on orders-0, min.insync.replicas is 2."
+    )
+    assert [way["path"] for way in ways] == ["brokers/2/start", "brokers/3/start"]
+
+
+def test_a_transaction_is_named_with_its_time_and_can_be_aborted() -> None:
+    cause = OpenTransaction(TP, "billing/1", 7, 40, 2_100)
+    row = {"id": "billing/1", "timeout_left_ms": 57_900}
+    fetches = {"counts": {"consumer fetch": 2}, "partition_count": 3}
+    assert told(cause, transactions=[row], **fetches) == (
+        "2 consumer fetches of shop wait for the transaction of billing/1, which has been open for 2.1 s on 3 "
+        "partitions, and will be aborted in 58 s.",
+        [{"does": "Abort it", "path": "transactions/billing%2F1/abort", "body": {}}],
+    )
+    unknown = told(OpenTransaction(TP, "", 7, 40, 2_100), **fetches)
+    assert unknown == (
+        "2 consumer fetches of shop wait for the transaction of producer 7, which has been open for 2.1 s on 3 "
+        "partitions.",
+        [],
+    )
+    says, ways = told(OpenTransaction(TP, "billing", 7, 40, None))
+    assert says == "1 produce request of shop waits for the end of the transaction of billing to be committed."
+    assert ways == []
+
+
+def test_a_group_waits_for_members_and_can_go_on_without_them() -> None:
+    members = (AwaitedMember("a-1", "a"), AwaitedMember("b-1", "b"))
+    says, ways = told(MembersToJoin("g/1", members, 3, 1))
+    assert says == "The rebalance of group g/1 waits for members a, b and 3 more and for 1 new member to join."
+    assert ways == [{"does": "Go on without a", "path": "groups/g%2F1/expire-member", "body": {"member": "a-1"}}]
+    says, ways = told(MembersToJoin("g", (), 0, 2))
+    assert (says, ways) == ("The rebalance of group g waits for 2 new members to join.", [])
+    says, ways = told(MembersToSync("g", 4, members[0], members, 0))
+    assert says == "Generation 4 of group g waits for its leader a, to send the assignment."
+    assert [way["body"] for way in ways] == [{"member": "a-1"}]
+    says, _ = told(MembersToSync("g", 4, None, members[:1], 0))
+    assert says == "Generation 4 of group g waits for member a to ask for the assignment."
+
+
+@pytest.mark.parametrize(
+    ("action", "many", "says"),
+    [
+        ("hold", 1, "1 Fetch request of shop waits for fault rule 9 (slow), which holds it until it is released."),
+        ("delay_ms", 2, "2 Fetch requests of shop wait for fault rule 9 (slow), which delays them by 50 ms."),
+        ("answer_delay_ms", 2, "2 Fetch requests of shop wait for fault rule 9 (slow), which delays their answers by 50 ms."),  # noqa: E501
+        ("drop", 1, "1 Fetch request of shop waits for fault rule 9 (slow), which never answers it."),
+    ],
+)  # fmt: skip
+def test_a_fault_rule_acts(action: Any, many: int, says: str) -> None:
+    told_of_it, ways = told(FaultActs(9, "slow", "Fetch", action, 50), counts={"fault": many})
+    assert told_of_it == says
+    assert ways == [{"does": "Remove the rule", "path": "faults/9/release", "body": {}}]
+
+
+def test_others_say_what_one_of_them_misses() -> None:
+    assert told(NotDecided(), counts={"topic": 2})[0] == (
+        "2 requests for topics of shop wait for the metadata store to decide."
+    )
+    assert told(NoLeader(TP), counts={"elect leader": 1})[0] == (
+        "1 ElectLeaders request of shop waits for a leader of orders-0."
+    )
+    assert told("anything", counts={"toy": 2, "produce": 1})[0] == (
+        "2 toy operations and 1 produce request of shop wait: it misses this."
+    )
