@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from pygments.lexers.special import TextLexer
 from sphinx.highlighting import lexers
 
 from purgatorio import BrokerConfig, ClusterConfig
+from purgatorio.broker.config.declare import Settings
+from purgatorio.broker.config.setting import Setting
 
 project = "Purgatorio"
 author = "the Purgatorio contributors"
@@ -37,18 +37,17 @@ html_copy_source = False
 html_show_sphinx = False
 
 
-def _default(field: FieldInfo) -> str:
+def _default(field: Setting) -> str:
     if field.default is None:
         return "not set"
     return f"`{str(field.default).lower() if isinstance(field.default, bool) else field.default}`"
 
 
-def _settings_list(config: type[BaseModel]) -> str:
+def _settings_list(config: type[Settings]) -> str:
     """One line for each setting that has a plain value: its name, its default, its documentation."""
     return "\n".join(
         f"* **`{name.replace('_', '.')}`** ({_default(field)}): {field.description}"
         for name, field in config.model_fields.items()
-        if field.default_factory is None
     )
 
 

@@ -15,7 +15,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.descriptions import settings_of_process
 from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.toxic import Toxic
@@ -55,7 +54,7 @@ _CHOICES: Final = {
 
 def module() -> str:
     """Return the text of the module."""
-    settings = {name: _value(setting_type(field)) for name, field in settings_of_process().items()}
+    settings = {name: _value(field.type) for name, field in settings_of_process().items()}
     topic = {key.name.replace(".", "_"): _value(key.type) for key in TOPIC_CONFIGS.values()}
     own = {name: value for name, value in settings.items() if name not in OWN_NAMES}
     toxic = _fields(Toxic, without=("toxic",))

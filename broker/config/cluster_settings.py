@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal
-
-from pydantic import Field, model_validator
 
 from purgatorio.broker.config.authentication import check_authentication
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.declare import Settings, flag, number, other, text
+from purgatorio.broker.config.declare import Settings, flag, number, other, part, text
 from purgatorio.broker.config.listeners import counted_up, listener_configs
+from purgatorio.broker.config.setting import SettingsError
 from purgatorio.broker.log.config_keys import ConfigType
 
 _MIN_TOKEN_CHARS: Final = 16
@@ -101,29 +99,31 @@ class ClusterConfig(Settings):
     log_level: Literal["debug", "info", "warning", "error"] = text(
         "info", "The least severe level of log lines that is written."
     )
-    broker: BrokerConfig = Field(
-        default_factory=BrokerConfig, strict=False, description="The settings that all brokers of this process share."
-    )
+    broker: BrokerConfig = part(BrokerConfig)
+    """The settings that all brokers of this process share."""
 
-    @model_validator(mode="before")
     @classmethod
-    def _fill_template(cls, data: Any) -> Any:
+    def _filled(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Give the template what it does not set: new topics have 3 replicas, or one per broker if there are fewer."""
-        if not isinstance(data, Mapping):
-            return data
-        template = data.get("broker") or {}
-        given = template.model_dump(exclude_unset=True) if isinstance(template, BrokerConfig) else dict(template)
-        if misplaced := sorted(_CLUSTER_ADDRESS_FIELDS & given.keys()):
-            raise ValueError(f"{misplaced[0]} belongs to the cluster, not to the settings that its brokers share")
-        brokers = data.get("brokers", cls.model_fields["brokers"].default)
-        if data.get("store"):
-            given = {**_ON_ETCD, **given}
-        elif "default_replication_factor" not in given and isinstance(brokers, int):
-            given["default_replication_factor"] = max(1, min(3, brokers))
-        return {**data, "broker": given}
+        template = given.get("broker") or {}
+        shared = template.model_dump(exclude_unset=True) if isinstance(template, BrokerConfig) else dict(template)
+        if misplaced := sorted(_CLUSTER_ADDRESS_FIELDS & shared.keys()):
+            text = f"{misplaced[0]} belongs to the cluster, not to the settings that its brokers share"
+            raise SettingsError([text])
+        brokers = given.get("brokers", cls.model_fields["brokers"].default)
+        if given.get("store"):
+            shared = {**_ON_ETCD, **shared}
+        elif "default_replication_factor" not in shared and isinstance(brokers, int):
+            shared["default_replication_factor"] = max(1, min(3, brokers))
+        return {**given, "broker": shared}
 
-    @model_validator(mode="after")
-    def _consistent(self) -> ClusterConfig:
+    def _check(self) -> None:
+        try:
+            self._check_consistent()
+        except ValueError as error:
+            raise SettingsError([str(error)]) from None
+
+    def _check_consistent(self) -> None:
         """Refuse settings that contradict each other."""
         self._check_store()
         if self.store is None and self.broker.default_replication_factor > self.brokers:
@@ -140,7 +140,6 @@ class ClusterConfig(Settings):
             raise ValueError("admin_read_token is set, but admin_token is not: nobody could change anything")
         self._check_listeners()
         check_authentication(self.broker_configs()[0])
-        return self
 
     def _check_store(self) -> None:
         """Refuse what a cluster on several hosts cannot use, and what only such a cluster has."""

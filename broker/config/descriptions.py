@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Final, NamedTuple
 
-from pydantic.fields import FieldInfo
-
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
-from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
+from purgatorio.broker.config.setting import Setting
 from purgatorio.broker.log.config_keys import ConfigType, config_text
 
 _ADDRESS_FIELDS: Final = frozenset(
@@ -33,10 +31,10 @@ class SettingValue(NamedTuple):
     doc: str
 
 
-def settings_of_process() -> dict[str, FieldInfo]:
+def settings_of_process() -> dict[str, Setting]:
     """All settings of a process, by name: the cluster's own, then those that its brokers share."""
-    own = {name: field for name, field in ClusterConfig.model_fields.items() if name != "broker"}
-    return own | {name: field for name, field in BrokerConfig.model_fields.items() if name not in own}
+    own = ClusterConfig.model_fields
+    return {**own, **{name: field for name, field in BrokerConfig.model_fields.items() if name not in own}}
 
 
 class BrokerDescription(Mapping[str, SettingValue]):
@@ -71,7 +69,7 @@ def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
         shown = None if value is None or kind is ConfigType.PASSWORD else config_text(value)
         found[dotted] = SettingValue(shown, value == default, kind, doc)
     for name in ("listeners", "advertised_listeners"):
-        doc = BrokerConfig.model_fields[name].description or ""
+        doc = BrokerConfig.model_fields[name].description
         found[name.replace("_", ".")] = SettingValue(_addresses(config, name), False, ConfigType.LIST, doc)
     return dict(sorted(found.items()))
 
@@ -84,7 +82,7 @@ def _described() -> tuple[tuple[str, str, object, ConfigType, str], ...]:
         if name in _ADDRESS_FIELDS:
             continue
         dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
-        rows.append((name, dotted, field.default, setting_type(field), field.description or ""))
+        rows.append((name, dotted, field.default, field.type, field.description))
         if name == "broker_id":
             rows.append((name, "node.id", *rows[-1][2:]))
     return tuple(rows)
@@ -105,23 +103,23 @@ def as_toml(config: ClusterConfig) -> str:
         own = name in ClusterConfig.model_fields
         value = getattr(config if own else config.broker, name)
         default = field.default if own else getattr(template, name)
-        lines += [f"# {line}" for line in textwrap.wrap(field.description or "", width=100)]
+        lines += [f"# {line}" for line in textwrap.wrap(field.description, width=100)]
         lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(_shown(field, value))}", ""]
     return "\n".join(lines)
 
 
-def _shown(field: FieldInfo, value: object) -> object:
+def _shown(field: Setting, value: object) -> object:
     """Return a value without passwords, also those among the settings of listeners."""
     if isinstance(value, dict):
         return {key: _HIDDEN if key.endswith(_secrets()) else each for key, each in value.items()}
-    return _HIDDEN if setting_type(field) is ConfigType.PASSWORD and value is not None else value
+    return _HIDDEN if field.type is ConfigType.PASSWORD and value is not None else value
 
 
 @cache
 def _secrets() -> tuple[str, ...]:
     """The names of the settings that hold passwords."""
     fields = settings_of_process().items()
-    return tuple(name for name, field in fields if name != "broker" and setting_type(field) is ConfigType.PASSWORD)
+    return tuple(name for name, field in fields if field.type is ConfigType.PASSWORD)
 
 
 def _toml_value(value: object) -> str:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.unused import unused_keys
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
@@ -52,10 +51,12 @@ def dynamic_keys() -> Mapping[str, ConfigKey]:
 def _key(field_name: str) -> ConfigKey:
     """Return the key of a setting that is a number and no default of topics."""
     field = BrokerConfig.model_fields[field_name]
-    low = next(bound.ge for bound in field.metadata if hasattr(bound, "ge"))
-    high = next(bound.le for bound in field.metadata if hasattr(bound, "le"))
-    name, doc = field_name.replace("_", "."), field.description or ""
-    return number_key(name, field.default, doc, low=low, high=high, kind=setting_type(field))
+    low, high = field.low, field.high
+    assert low is not None
+    assert high is not None
+    assert isinstance(field.default, int)
+    name = field_name.replace("_", ".")
+    return number_key(name, field.default, field.description, low=int(low), high=int(high), kind=field.type)
 
 
 class DynamicBrokerConfig:

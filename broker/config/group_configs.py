@@ -96,4 +96,4 @@ def _of_broker(config: BrokerConfig, name: str) -> ConfigKey:
     kind, _, rest = name.replace(".", "_").partition("_")
     field = f"group_{kind}_{rest}"
     value, low, high = (getattr(config, f"group_{kind}_{bound}{rest}") for bound in ("", "min_", "max_"))
-    return _number(name, value, min(low, value), max(high, value), BrokerConfig.model_fields[field].description or "")
+    return _number(name, value, min(low, value), max(high, value), BrokerConfig.model_fields[field].description)

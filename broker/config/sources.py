@@ -11,36 +11,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
-
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.config.broker_settings import BrokerConfig, is_per_listener
 from purgatorio.broker.config.cluster_settings import ClusterConfig
-from purgatorio.broker.config.declare import setting_type
 from purgatorio.broker.config.descriptions import settings_of_process
 from purgatorio.broker.config.kafka_environment import kafka_settings
+from purgatorio.broker.config.setting import Setting, SettingsError
 from purgatorio.broker.log.config_keys import ConfigType
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
 _ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
 _OF_LISTENER: Final = "listener_name"
-_PLAIN_MESSAGES: Final = {
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_type": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "string_type": "must be text",
-    "string_too_short": "must not be empty",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}",
-}
 
 
 class ConfigError(Exception):
@@ -149,7 +131,7 @@ def _from_assignments(assignments: Iterable[str], problems: list[str]) -> Iterat
             problems.append(f"--set {assignment}: must look like key=value")
 
 
-def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, Any], problems: list[str]) -> None:
+def _merge(given: Given, settings: Mapping[str, Setting], merged: dict[str, Any], problems: list[str]) -> None:
     """Check one setting and put it into `merged`; if it is wrong, add a line to `problems`."""
     name = _canonical(given.spelling)
     of_listener = _setting_of_listener(name, settings)
@@ -157,34 +139,22 @@ def _merge(given: Given, settings: Mapping[str, FieldInfo], merged: dict[str, An
     if field is None:
         problems.append(f"{given.place}{given.spelling} is not a setting{_suggestion(given.spelling, settings)}")
         return
-    declared: Any = Annotated[field.annotation, field]
-    adapter: TypeAdapter[Any] = TypeAdapter(declared, config=ConfigDict(strict=True))
-    parse = adapter.validate_python if given.typed else adapter.validate_strings
     into, key = merged, name
     if of_listener is not None:
         into, key = merged.setdefault(_OF_LISTENER, {}), name.removeprefix(f"{_OF_LISTENER}_")
     try:
-        into[key] = parse(given.value)
-    except ValidationError as error:
-        why = _plain(error.errors(include_url=False)[0])
-        is_secret = setting_type(field) is ConfigType.PASSWORD
-        problems.append(f"{given.place}{given.spelling} {why}{'' if is_secret else f', not {given.value!r}'}")
+        into[key] = field.checked(given.value) if given.typed else field.read(given.value)
+    except ValueError as error:
+        is_secret = field.type is ConfigType.PASSWORD
+        problems.append(f"{given.place}{given.spelling} {error}{'' if is_secret else f', not {given.value!r}'}")
 
 
-def _setting_of_listener(name: str, settings: Mapping[str, FieldInfo]) -> str | None:
+def _setting_of_listener(name: str, settings: Mapping[str, Setting]) -> str | None:
     """Return the setting that `listener_name_external_ssl_client_auth` is about; None if it is about no listener's."""
     if not name.startswith(f"{_OF_LISTENER}_"):
         return None
     about = [each for each in settings if is_per_listener(each) and name.endswith(f"_{each}")]
     return max(about, key=len, default=None)
-
-
-def _plain(details: ErrorDetails) -> str:
-    """The end of a sentence from pydantic's error for one value."""
-    if details["type"] == "string_too_short" and details["ctx"]["min_length"] > 1:
-        return f"must have at least {details['ctx']['min_length']} characters"
-    template = _PLAIN_MESSAGES.get(details["type"])
-    return template.format(**details.get("ctx", {})) if template else f"is refused ({details['msg']})"
 
 
 def _build(merged: Mapping[str, Any]) -> ClusterConfig:
@@ -193,9 +163,8 @@ def _build(merged: Mapping[str, Any]) -> ClusterConfig:
     shared = {name: value for name, value in merged.items() if name not in own}
     try:
         return ClusterConfig(**own, broker=BrokerConfig(**shared))
-    except ValidationError as error:
-        found = error.errors(include_url=False)
-        raise ConfigError([details["msg"].removeprefix("Value error, ") for details in found]) from None
+    except SettingsError as error:
+        raise ConfigError(error.problems) from None
 
 
 def _canonical(spelling: str) -> str:
@@ -204,7 +173,7 @@ def _canonical(spelling: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def _suggestion(spelling: str, settings: Mapping[str, FieldInfo]) -> str:
+def _suggestion(spelling: str, settings: Mapping[str, Setting]) -> str:
     """``; did you mean …?`` in the style of the mistaken name; nothing if no setting has a similar name."""
     near = difflib.get_close_matches(_canonical(spelling), settings, n=1)
     if not near:

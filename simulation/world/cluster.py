@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import topic_settings
@@ -117,7 +117,7 @@ class SimulatedCluster:
         count: int,
         racks: bool,
         clock_rates: tuple[float, float],
-        settings: dict[str, object],
+        settings: dict[str, Any],
         *,
         name: str = "broker",
         first_port: int = FIRST_PORT,
@@ -125,11 +125,11 @@ class SimulatedCluster:
         rng = random.Random(f"clocks {self._rng.random()}")
         hosts: dict[int, list[Host]] = {}
         for broker_id in range(1, count + 1):
-            options: dict[str, object] = {"broker_id": broker_id, "port": first_port + broker_id - 1}
+            options: dict[str, Any] = {"broker_id": broker_id, "port": first_port + broker_id - 1}
             options |= {"rack": f"r{broker_id}"} if racks else {}
             if self._domain:
                 options["host"] = f"{name}-{broker_id}.{self._domain}"
-            config = BrokerConfig.model_validate({**options, **settings})
+            config = BrokerConfig(**(options | settings))
             clock = self.clock if self.one_process else SimulatedClock(self.loop, rng.uniform(*clock_rates))
             hosts[broker_id] = [Host(f"{name}-{broker_id}", config, clock)]
         return hosts

@@ -65,7 +65,7 @@ class BrokerProcess:
         if not self._has_image.is_set():
             return EXIT_ALONE
         begin = self._begin.result()
-        config = ClusterConfig.model_validate_json(begin["config"])
+        config = ClusterConfig(**begin["config"])
         configure_logging(config.log_format, config.log_level)
         member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), begin["ports"])
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)

@@ -148,7 +148,7 @@ class Supervised:
         config = self._config.model_copy(update={"admin_port": port, "admin_token": admin_token})
         return {
             "number": self.number,
-            "config": config.model_dump_json(exclude_unset=True),
+            "config": config.model_dump(exclude_unset=True),
             "secret": self._secret.hex(),
             "ports": self._ports,
         }
