@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
+from purgatorio.broker.causes.words import MAX_SHOWN
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.operations.declare import MAX_INT64, Answer, Limits, Operation, arg
 from purgatorio.broker.operations.errors import NotThere
 from purgatorio.broker.operations.reading import OPERATIONS_PER_PURGATORY
@@ -11,6 +13,9 @@ from purgatorio.broker.operations.reading import OPERATIONS_PER_PURGATORY
 if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
 
+MAX_PARTITIONS: Final = 40
+"""Partitions that one request may name."""
+MAX_NAMES_CHARS: Final = MAX_PARTITIONS * 256
 MAX_OPERATIONS: Final = 1000
 """Parked or finished operations that one request may ask for."""
 _Count = Annotated[int, Limits(ge=0, le=MAX_OPERATIONS)]
@@ -25,6 +30,13 @@ class State(Operation, http="GET /state", answered_by="all brokers"):
     since_ms: Annotated[int, Limits(ge=0, le=2**63)] | None = arg(
         "only operations that finished since then, on the clock of now_ms", default=None
     )
+    partitions: Annotated[str, Limits(max_length=MAX_NAMES_CHARS)] | None = arg(
+        f"up to {MAX_PARTITIONS} partitions, with commas, instead of the most telling ones", default=None
+    )
+
+    def check(self) -> None:
+        if self.partitions is not None:
+            named_partitions(self.partitions)
 
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.broker.operations.reading import state
@@ -36,7 +48,34 @@ class State(Operation, http="GET /state", answered_by="all brokers"):
             operator.transactions,
             operations=self.operations,
             since_ms=self.since_ms,
+            only=None if self.partitions is None else named_partitions(self.partitions),
         )
+
+
+def named_partitions(names: str) -> list[TopicPartition]:
+    """Return the partitions of a list with commas, such as "orders-0,orders-1".
+
+    Raises:
+        ValueError: there are too many, or one is no name of a partition.
+    """
+    found = []
+    for name in filter(None, names.split(",")):
+        topic, dash, index = name.rpartition("-")
+        if not (dash and topic and index.isdecimal() and len(index) < 10):
+            raise ValueError(f"{name[:MAX_SHOWN]} is no partition: give names such as orders-0,orders-1")
+        found.append(TopicPartition(topic, int(index)))
+    if len(found) > MAX_PARTITIONS:
+        raise ValueError(f"{len(found)} partitions are too many: give up to {MAX_PARTITIONS}")
+    return found
+
+
+class Matrix(Operation, http="GET /matrix", answered_by="all brokers"):
+    """Partitions and their replicas in few bytes: up to 1,000, those that are offline or wait first."""
+
+    async def run(self, operator: Operator) -> Answer:
+        from purgatorio.broker.operations.reading.matrix import read_matrix
+
+        return read_matrix(operator.cluster, operator.control.image)
 
 
 class Finished(Operation, http="GET /finished", answered_by="all brokers"):

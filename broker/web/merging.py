@@ -9,6 +9,7 @@ from typing import Any, Final
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.operations import brokers, clock, faults, groups, network, purgatories, topics, transactions
 from purgatorio.broker.operations.declare import Answer, Operation
+from purgatorio.broker.operations.reading.matrix import merged_matrix
 from purgatorio.broker.operations.reading.state import FINISHED, FIRED, PARTITIONS
 from purgatorio.broker.operations.reading.waits import merged_waits
 
@@ -150,6 +151,7 @@ def _first(answers: Answers) -> Answer:
 _MERGES: Final[dict[type[Operation], Callable[[Answers], Answer]]] = {
     purgatories.State: _state,
     purgatories.Finished: _finished,
+    purgatories.Matrix: merged_matrix,
     brokers.ListBrokers: _brokers,
     brokers.ListConnections: _connections,
     topics.Compact: _first,

@@ -63,17 +63,19 @@ def read_state(
     *,
     operations: int = OPERATIONS_PER_PURGATORY,
     since_ms: int | None = None,
+    only: Sequence[TopicPartition] | None = None,
 ) -> Answer:
     """Return the whole content of the page, at one moment.
 
     Args:
         operations: the most parked operations of each purgatory.
+        only: these partitions, instead of the most telling ones.
         since_ms: return only operations that finished at this time or later; None: the newest ones.
     """
     now_ms = cluster.clock.now_ms()
     brokers, image = cluster.brokers, control.image
     running = {broker.broker_id: broker for broker in brokers}
-    partitions, partition_count = read_partitions(brokers, image, transactions, cluster.clock.wall_ms())
+    partitions, partition_count = read_partitions(brokers, image, transactions, cluster.clock.wall_ms(), only=only)
     shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
     shown_transactions, transaction_counts = read_transactions_for_page(transactions)
     state = {
@@ -211,14 +213,17 @@ def read_partitions(
     transactions: TransactionControl,
     wall_ms: int,
     limit: int = PARTITIONS,
+    only: Sequence[TopicPartition] | None = None,
 ) -> tuple[list[Answer], int]:
     """Return up to `limit` partitions by name, preferring those that are offline or lag; and the number of all.
 
     Args:
+        only: return these instead, those of them that exist.
         brokers: the running brokers, whose replicas have the logs.
     """
     running = {broker.broker_id: broker for broker in brokers}
-    shown = sorted(_most_telling(running, image, limit), key=_internal_last)
+    wanted = most_telling(running, image, limit) if only is None else [tp for tp in only if image.partition(*tp)]
+    shown = sorted(wanted, key=_internal_last)
     rows = []
     for tp in shown:
         state = image.topics[tp.topic].partitions[tp.partition]
@@ -229,7 +234,7 @@ def read_partitions(
     return rows, image.partition_count
 
 
-def _most_telling(running: Mapping[int, Broker], image: ClusterImage, limit: int) -> list[TopicPartition]:
+def most_telling(running: Mapping[int, Broker], image: ClusterImage, limit: int) -> list[TopicPartition]:
     """Return up to `limit` partitions: offline ones, then those that wait for a replica or a transaction, then others,
     each by name.
 

@@ -2,6 +2,7 @@
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
+import { Rows } from "./rows.js";
 
 const STATES = {
   Empty: "no members; its committed offsets are kept",
@@ -18,7 +19,7 @@ const RUNS = 6; // runs of partitions that are written of one topic
 /** Shows the groups. */
 export class Groups {
   constructor() {
-    this.box = document.getElementById("groups");
+    this.rows = new Rows(document.getElementById("groups"), ["Group", "State", "Members", "Lag", "Waits for"], cellsOf, (group) => new GroupCard(group));
     this.more = document.getElementById("groups-more");
   }
 
@@ -26,13 +27,17 @@ export class Groups {
     const groups = state.groups ?? [];
     const ended = state.finished.filter((row) => row.outcome === "expired");
     const silent = ended.flatMap((row) => row.causes.filter((cause) => cause.kind === "NoHeartbeat").map((cause) => ({ ...cause, done_ms: row.done_ms })));
-    reconcile(this.box, groups.map((group) => ({ ...group, silent, now: state.now_ms })), (group) => group.id, (group) => new GroupCard(group));
+    this.rows.update(groups.map((group) => ({ ...group, silent, now: state.now_ms })), (group) => group.id);
     const further = (state.group_count ?? 0) - groups.length;
     this.more.hidden = groups.length > 0 && further <= 0;
     setText(this.more, groups.length
       ? `and ${plural(further, "group", "groups")} more, of which none is in a rebalance if these are not`
       : "There is no consumer group yet. The first consumer with a group id makes one.");
   }
+}
+
+function cellsOf(group) {
+  return [group.id || "(no name)", group.state, count(group.member_count), lagText(group), group.waits_for];
 }
 
 class GroupCard {
@@ -47,7 +52,7 @@ class GroupCard {
     this.members = make("ol", "members");
     this.more = make("p", "more");
     this.element = make("article", "group panel", [
-      make("header", "", [make("h3", "", group.id || "(no name)"), this.state, this.lag]),
+      make("header", "", [this.state, this.lag]),
       this.meta, this.gone, this.waits, this.members, this.more,
     ], { "aria-label": `Group ${group.id}`, id: placeOf("group", group.id) });
   }

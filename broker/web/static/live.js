@@ -38,6 +38,7 @@ class StatusError extends Error {}
 /** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
+  partitions = new Set(); // the names of those that are asked for
   #timer = 0;
   #busy = false;
   #newestDoneMs = null;
@@ -97,8 +98,8 @@ export class Live {
     this.#busy = true;
     const startedMs = performance.now();
     try {
-      const since = this.#newestDoneMs === null ? "" : `?since_ms=${this.#newestDoneMs}`;
-      const response = await fetch(`/api/v1/state${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const since = this.#newestDoneMs === null ? "" : `&since_ms=${this.#newestDoneMs}`;
+      const response = await fetch(`/api/v1/state?partitions=${encodeURIComponent([...this.partitions].join(","))}${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (!response.ok) throw new StatusError(`status ${response.status}`);
       this.#take(await response.json(), startedMs);
     } catch (error) {

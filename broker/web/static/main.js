@@ -8,8 +8,8 @@ import { Faults } from "./faults.js";
 import { Groups } from "./groups.js";
 import { Filters, readColours } from "./kinds.js";
 import { Live } from "./live.js";
+import { Matrix } from "./matrix.js";
 import { Parked } from "./parked.js";
-import { Partitions } from "./partitions.js";
 import { Timeline } from "./timeline.js";
 import { Transactions } from "./transactions.js";
 import { Wheel } from "./wheel.js";
@@ -29,7 +29,7 @@ function show(state) {
   groups.update(state);
   transactions.update(state);
   timeline.update(state);
-  partitions.update(state);
+  matrix.update(state);
   setText(document.getElementById("cluster"), `cluster ${state.cluster_id}`);
   const produces = state.brokers.flatMap((broker) => broker.purgatories).filter((purgatory) => purgatory.name === "Produce");
   const waiting = produces.reduce((sum, purgatory) => sum + purgatory.num_delayed, 0);
@@ -58,7 +58,7 @@ const faults = new Faults(live);
 const groups = new Groups();
 const transactions = new Transactions(live);
 const timeline = new Timeline(live, filters);
-const partitions = new Partitions();
+const matrix = new Matrix(live, (...answer) => timeline.watchLeaders(...answer));
 new Clients();
 
 function frame(localMs) {

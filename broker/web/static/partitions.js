@@ -1,34 +1,11 @@
 // Per partition: how far each replica's log reaches, against the high watermark and the last stable offset.
 
 import { count, make, plural, reconcile, setText } from "./dom.js";
-import { placeOf } from "./links.js";
 
 const NAMED_OFFSETS = 24; // a window no longer than this shows single records
 const LABEL_CHAR_PX = 7; // the widest digit of the scale's labels
 const LAG_CHAR_PX = 6.9; // the same of the text beside a bar
 const LEAST_SAYS_PX = 126;
-
-/** Shows the partitions. */
-export class Partitions {
-  constructor() {
-    this.box = document.getElementById("partitions");
-    this.more = document.getElementById("partitions-more");
-  }
-
-  update(state) {
-    const down = new Set(state.brokers.filter((broker) => broker.follower === null).map((broker) => broker.id));
-    const shown = state.partitions.map((partition) => ({ ...partition, down }));
-    reconcile(this.box, shown, (partition) => `${partition.topic}-${partition.partition}`, (p) => new PartitionCard(p));
-    const cards = [...(this.box.views?.values() ?? [])];
-    const widths = cards.map((card) => card.scale.clientWidth); // read together, since each read after a write is a layout
-    cards.forEach((card, index) => card.hideOverlaps(widths[index]));
-    const further = state.partition_count - shown.length;
-    this.more.hidden = further <= 0 && shown.length > 0;
-    setText(this.more, shown.length
-      ? `and ${plural(further, "partition", "partitions")} more, none of which waits for a replica or a transaction if these do not`
-      : "There is no topic yet. The first client that produces to one makes it.");
-  }
-}
 
 /** Which offsets a card shows: all of a short log; of a long one its end, from well before the slowest replica. */
 function windowOf(partition) {
@@ -40,7 +17,8 @@ function windowOf(partition) {
   return { from, to: Math.max(end, from + 1) };
 }
 
-class PartitionCard {
+/** Shows a partition. */
+export class PartitionCard {
   constructor(partition) {
     this.says = make("span", "partition-says");
     this.meta = make("p", "meta");
@@ -61,7 +39,7 @@ class PartitionCard {
       this.meta, this.held,
       make("div", "plot", [this.rows, make("div", "plot-over", [this.stable, this.mark], { "aria-hidden": "true" })]),
       this.scale,
-    ], { id: placeOf("partition", name) });
+    ], { "aria-label": name });
   }
 
   update(partition) {

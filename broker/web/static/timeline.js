@@ -23,6 +23,7 @@ export class Timeline {
   #drawn = [];
   #leaders = new Map(); // of each partition: [leader, leader epoch]
   #moves = []; // newest first: {ms, text}
+  #cluster = "";
 
   constructor(live, filters) {
     this.live = live;
@@ -46,10 +47,8 @@ export class Timeline {
       this.#rows = [];
       this.#known.clear();
       this.#lanes = [];
-      this.#leaders.clear();
-      this.#moves = [];
     }
-    this.#watchLeaders(state);
+    this.#tellMoved(state.now_ms);
     const fresh = state.finished.filter((row) => {
       row.name = `${row.broker}/${row.purgatory}/${row.id}`;
       return !this.#known.has(row.name);
@@ -63,9 +62,14 @@ export class Timeline {
   }
 
   /** Notice which partitions have another leader than before. */
-  #watchLeaders(state) {
+  watchLeaders(partitions, cluster, nowMs) {
+    if (cluster !== this.#cluster) {
+      this.#leaders.clear();
+      this.#moves = [];
+    }
+    this.#cluster = cluster;
     const moves = new Map(); // by whom from and whom to: partitions
-    for (const { topic, partition, leader, leader_epoch: epoch } of state.partitions) {
+    for (const { topic, partition, leader, epoch } of partitions) {
       const name = `${topic}-${partition}`;
       const [before, epochBefore] = this.#leaders.get(name) ?? [leader, epoch];
       this.#leaders.set(name, [leader, epoch]);
@@ -75,12 +79,15 @@ export class Timeline {
     }
     for (const [move, names] of moves) {
       const shown = names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${count(names.length - 3)} more` : "");
-      this.#moves.unshift({ ms: state.now_ms, text: `${shown}: ${move}` });
+      this.#moves.unshift({ ms: nowMs, text: `${shown}: ${move}` });
     }
     this.#moves.splice(MOVES);
+  }
+
+  #tellMoved(nowMs) {
     const [last] = this.#moves;
     this.moved.hidden = last === undefined;
-    if (last !== undefined) setText(this.moved, `Leadership moved ${duration(Math.max(1000, state.now_ms - last.ms))} ago. ${last.text}`);
+    if (last !== undefined) setText(this.moved, `Leadership moved ${duration(Math.max(1000, nowMs - last.ms))} ago. ${last.text}`);
   }
 
   /** Show the newest of the kinds that are wanted. */

@@ -1,7 +1,8 @@
 // Transactions: state, time until each is aborted, partitions, and the markers that an end still waits for.
 
-import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { count, duration, make, plural, setText } from "./dom.js";
 import { Links, placeOf } from "./links.js";
+import { Rows } from "./rows.js";
 
 const STATES = {
   Empty: "its producer has begun no transaction",
@@ -16,7 +17,8 @@ const STATES = {
 export class Transactions {
   constructor(live) {
     this.live = live;
-    this.box = document.getElementById("transactions");
+    this.rows = new Rows(document.getElementById("transactions"), ["Transactional id", "State", "Partitions", "Open", "Ends"], cellsOf,
+      (each) => new TransactionCard(each, live));
     this.more = document.getElementById("transactions-more");
     this.counts = document.getElementById("transaction-counts");
   }
@@ -24,7 +26,7 @@ export class Transactions {
   update(state) {
     const transactions = state.transactions ?? [];
     const counts = state.transaction_counts ?? { ids: 0 };
-    reconcile(this.box, transactions, (each) => each.id, (each) => new TransactionCard(each, this.live));
+    this.rows.update(transactions, (each) => each.id);
     setText(this.counts, countsText(counts));
     const further = counts.ids - transactions.length;
     this.more.hidden = transactions.length > 0 && further <= 0;
@@ -32,6 +34,11 @@ export class Transactions {
       ? `and ${plural(further, "transactional id", "transactional ids")} more, of which none is open if these are not`
       : "There is no transactional id yet. The first producer with one makes it.");
   }
+}
+
+function cellsOf({ id, state, partition_count: partitions, open_ms: open, timeout_left_ms: left, idle_ms: idle, waits_for: waits }) {
+  const ends = waits || (left === null ? `${duration(idle)} ago` : `aborted in ${duration(left)}`);
+  return [id, state, count(partitions), open === null ? "" : duration(open), ends];
 }
 
 function countsText({ ids, open, committed, aborted, timed_out: timedOut }) {
@@ -43,6 +50,7 @@ function countsText({ ids, open, committed, aborted, timed_out: timedOut }) {
 class TransactionCard {
   constructor(transaction, live) {
     this.id = transaction.id;
+    this.place = placeOf("transaction", transaction.id);
     this.live = live;
     this.error = "";
     this.state = make("span", "transaction-state");
@@ -60,9 +68,9 @@ class TransactionCard {
     });
     this.countdown = make("div", "countdown kind-transaction", [make("div", "bar", this.fill, { "aria-hidden": "true" }), this.left, this.abort]);
     this.element = make("article", "transaction panel", [
-      make("header", "", [make("h3", "", transaction.id), this.state, this.since]),
+      make("header", "", [this.state, this.since]),
       this.meta, this.partitions, this.waits, this.links.element, this.countdown,
-    ], { "aria-label": `Transactional id ${transaction.id}`, id: placeOf("transaction", transaction.id) });
+    ], { "aria-label": `Transactional id ${transaction.id}`, id: this.place });
     this.abort.addEventListener("click", () => this.#abort());
   }
 
@@ -82,7 +90,7 @@ class TransactionCard {
     setText(this.waits, this.error || transaction.waits_for);
     this.waits.classList.toggle("failed", this.error !== "");
     this.waits.hidden = this.waits.textContent === "";
-    this.links.update(transaction.causes ?? [], this.element.id);
+    this.links.update(transaction.causes ?? [], this.place);
     this.countdown.hidden = left === null;
     if (left === null) return;
     const part = Math.max(0, Math.min(1, left / Math.max(1, timeout)));

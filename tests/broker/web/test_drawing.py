@@ -60,10 +60,11 @@ const clash = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 
   && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
 setTimeout(() => {
   const found = [];
-  const groups = ".group h3, .group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says";
+  document.querySelectorAll(".row[aria-expanded=false]").forEach((row) => row.click());
+  const groups = ".group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says";
   const answers = ".says, .answer-times, .way, .answers-more, .ordinary summary";
   const partitions = ".partition h3, .partition-says, .partition-held, .replica-name, .lag";
-  const transactions = ".transaction h3, .transaction-state, .transaction-since, .transaction .meta, "
+  const transactions = ".transaction-state, .transaction-since, .transaction .meta, "
     + ".transaction-partitions, .transaction-waits, .transaction .left, .transaction button";
   const brokers = ".purgatory strong, .purgatory span, .watched, .gate-says";
   for (const group of [brokers, answers, ".scale span", groups, partitions, transactions]) {
@@ -100,7 +101,8 @@ LINKS = """
 setTimeout(() => {
   tell([...document.querySelectorAll("#operations li:first-child .links a, .transaction .links a")].map((link) => {
     link.click();
-    return [link.textContent, document.querySelector(":target")?.querySelector("h3, .member-name").textContent];
+    const named = document.querySelector(":target")?.querySelector("h3, .cell, .member-name, .matrix-name");
+    return [link.textContent, named.textContent];
   }));
 }, 2500);
 """
@@ -290,6 +292,15 @@ def state() -> dict[str, Any]:
     }
 
 
+def matrix() -> dict[str, Any]:
+    """The rows of the same partitions, as `/api/v1/matrix` tells them."""
+    rows = [
+        [row["topic"], row["partition"], 1, 3, "waits", [[each["broker"], each["lag"], 1] for each in row["replicas"]]]
+        for row in state()["partitions"]
+    ]
+    return {"cluster_id": "tests", "now_ms": NOW_MS, "partition_count": len(rows), "rows": rows}
+
+
 GROUP, ID = "a-group-with-a-name-of-its-own-0", "a-transactional-id-with-a-name-of-its-own-1"
 CAUSES = [
     FollowerBehind(TopicPartition("orders", 0), 2, 40, 42),
@@ -310,6 +321,8 @@ class Page(BaseHTTPRequestHandler):
         name = "index.html" if self.path == "/" else Path(self.path).name
         if self.path.startswith("/api/v1/state"):
             kind, body = "application/json", json.dumps(state())
+        elif self.path == "/api/v1/matrix":
+            kind, body = "application/json", json.dumps(matrix())
         elif name == "probe.js":
             tell = "const tell = (said) => { document.body.dataset.said = JSON.stringify(said); };"
             kind, body = "text/javascript", tell + self.probe

@@ -90,7 +90,20 @@ def fill(cluster: Any, fake_log: Callable[..., Any], fake_follower: Callable[...
 
 
 @pytest.mark.parametrize(
-    "path", ["state", "brokers", "finished", "connections", "groups", "transactions", "faults", "topics", "network"]
+    "path",
+    [
+        "state",
+        "state?partitions=orders-1",
+        "matrix",
+        "brokers",
+        "finished",
+        "connections",
+        "groups",
+        "transactions",
+        "faults",
+        "topics",
+        "network",
+    ],
 )
 async def test_the_whole_is_what_one_process_with_all_brokers_shows(
     path: str, front: Any, client: Any, cluster: Any, fake_log: Any, fake_follower: Any, state_of: Any
