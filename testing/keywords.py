@@ -115,6 +115,26 @@ class BrokerSettings(TypedDict, total=False):
     group_coordinator_max_groups: int | str | None
     group_coordinator_max_offsets: int | str | None
     group_coordinator_memory_max_bytes: int | str | None
+    group_share_session_timeout_ms: int | str | None
+    group_share_min_session_timeout_ms: int | str | None
+    group_share_max_session_timeout_ms: int | str | None
+    group_share_heartbeat_interval_ms: int | str | None
+    group_share_min_heartbeat_interval_ms: int | str | None
+    group_share_max_heartbeat_interval_ms: int | str | None
+    group_share_max_size: int | str | None
+    group_share_assignment_interval_ms: int | str | None
+    group_share_min_assignment_interval_ms: int | str | None
+    group_share_max_assignment_interval_ms: int | str | None
+    group_share_initialize_retry_interval_ms: int | str | None
+    group_share_record_lock_duration_ms: int | str | None
+    group_share_min_record_lock_duration_ms: int | str | None
+    group_share_max_record_lock_duration_ms: int | str | None
+    group_share_delivery_count_limit: int | str | None
+    group_share_min_delivery_count_limit: int | str | None
+    group_share_max_delivery_count_limit: int | str | None
+    group_share_partition_max_record_locks: int | str | None
+    group_share_min_partition_max_record_locks: int | str | None
+    group_share_max_partition_max_record_locks: int | str | None
     transaction_state_log_num_partitions: int | str | None
     transaction_state_log_replication_factor: int | str | None
     transaction_state_log_min_isr: int | str | None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.config.broker_settings import WILDCARD_HOSTS
+from purgatorio.broker.config.address_settings import WILDCARD_HOSTS
 from purgatorio.broker.config.listeners import ListenerAddress, listener_configs, parse_addresses
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.security.security_protocol import SecurityProtocol

@@ -43,8 +43,13 @@ class Settings:
     _defaults: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __init_subclass__(cls) -> None:
-        """Collect what the class declares."""
-        fields, parts = dict(cls.model_fields), dict(cls._parts)
+        """Collect what the class declares, after what its bases declare, of which the last one comes first."""
+        fields: dict[str, Setting] = {}
+        parts: dict[str, type[Settings]] = {}
+        for base in reversed(cls.__bases__):
+            if issubclass(base, Settings):
+                fields.update(base.model_fields)
+                parts.update(base._parts)
         for name, annotation in cls.__annotations__.items():
             declared = cls.__dict__.get(name)
             if isinstance(declared, Setting):

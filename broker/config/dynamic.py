@@ -19,6 +19,7 @@ from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, c
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 
 _NUMBERS: Final = (
+    "group_share_assignment_interval_ms",
     "log_cleaner_backoff_ms",
     "max_connection_creation_rate",
     "max_connections",

@@ -1,23 +1,23 @@
-"""The configs that a group may have of its own, as Kafka 4.3 knows them: their defaults, bounds and documentation.
+"""The configs that a group may have of its own, as Kafka 4.4 knows them: their defaults, bounds and documentation.
 
-Those of the consumer protocol (KIP-848) are bounded by the broker's settings. Those of share groups (KIP-932) and of
+Those of the consumer protocol (KIP-848) and of share groups (KIP-932) are bounded by the broker's settings. Those of
 Streams groups (KIP-1071), which brokers do not serve, are checked by Kafka's default bounds and kept, so that programs
 which set them first go on.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.coordinator import share_settings as share
 from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT
 from purgatorio.broker.log.config_keys import MAX_INT, ConfigKey, ConfigType, number_key
+from purgatorio.broker.metadata.topic_name import topic_name_problem
 
-_NO_SHARE: Final = "Kept, without effect: there are no share groups."
 _NO_STREAMS: Final = "Kept, without effect: there are no groups of Kafka Streams' own protocol."
 _AT_ONCE: Final = "Kept, without effect: partitions are assigned at once."
 _PREFIX: Final = "group."
@@ -30,27 +30,36 @@ def _number(name: str, default: int, low: int, high: int, doc: str) -> ConfigKey
 
 _NUMBERS: Final = (
     _number("consumer.assignment.interval.ms", 1_000, 0, 15_000, _AT_ONCE),
-    _number("share.session.timeout.ms", 45_000, 45_000, 60_000, _NO_SHARE),
-    _number("share.heartbeat.interval.ms", 5_000, 5_000, 15_000, _NO_SHARE),
-    _number("share.record.lock.duration.ms", 30_000, 15_000, 60_000, _NO_SHARE),
-    _number("share.delivery.count.limit", 5, 2, 10, _NO_SHARE),
-    _number("share.partition.max.record.locks", 2_000, 100, 4_000, _NO_SHARE),
-    _number("share.assignment.interval.ms", 1_000, 0, 15_000, _NO_SHARE),
     _number("streams.session.timeout.ms", 45_000, 45_000, 60_000, _NO_STREAMS),
     _number("streams.heartbeat.interval.ms", 5_000, 5_000, 15_000, _NO_STREAMS),
     _number("streams.num.standby.replicas", 0, 0, 2, _NO_STREAMS),
     _number("streams.initial.rebalance.delay.ms", 3_000, 0, MAX_INT, _NO_STREAMS),
     _number("streams.assignment.interval.ms", 1_000, 0, 15_000, _NO_STREAMS),
 )
-_OFFSET_RESET: Final = re.compile(
-    r"earliest|latest|by_duration:P(?=[\dT])(\d{1,9}D)?(T(?=\d)(\d{1,9}H)?(\d{1,9}M)?(\d{1,9}(\.\d{1,9})?S)?)?"
+_OF_BROKER: Final = (
+    CONSUMER_SESSION_TIMEOUT,
+    CONSUMER_HEARTBEAT_INTERVAL,
+    share.SESSION_TIMEOUT,
+    share.HEARTBEAT_INTERVAL,
+    share.ASSIGNMENT_INTERVAL,
+    share.RECORD_LOCK_DURATION,
+    share.DELIVERY_COUNT_LIMIT,
+    share.MAX_RECORD_LOCKS,
 )
-"""Where a share group begins (KIP-1106); a duration is one of ISO 8601, without a sign, in days or less."""
+"""The configs whose default and bounds are settings of the broker."""
 
 
 def _offset_reset(text: str) -> str:
-    if not _OFFSET_RESET.fullmatch(text):
-        raise ValueError(f"'{text}' is not one of earliest, latest, by_duration:PnDTnHnMn.nS")
+    share.OffsetReset.parse(text)
+    return text
+
+
+def _dead_letter_topic(text: str) -> str:
+    problem = topic_name_problem(text) if text else None
+    if text.startswith("__"):
+        problem = "the name of a dead-letter topic must not start with '__'"
+    if problem is not None:
+        raise ValueError(problem)
     return text
 
 
@@ -63,21 +72,40 @@ def _one_of(*choices: str) -> Any:
     return parse
 
 
+def _flag(name: str, default: str, doc: str) -> ConfigKey:
+    return ConfigKey(name, ConfigType.BOOLEAN, default, doc, lambda text: _one_of("true", "false")(text.lower()))
+
+
 _TEXTS: Final = (
-    ConfigKey("share.auto.offset.reset", ConfigType.STRING, "latest", _NO_SHARE, _offset_reset),
     ConfigKey(
-        "share.isolation.level",
+        share.AUTO_OFFSET_RESET,
         ConfigType.STRING,
-        "read_uncommitted",
-        _NO_SHARE,
-        _one_of("read_committed", "read_uncommitted"),
+        "latest",
+        "Where a share group begins in a partition that it has not read before: earliest, latest, or so long ago: "
+        "by_duration:PnDTnHnMn.nS (KIP-1106).",
+        _offset_reset,
     ),
     ConfigKey(
-        "share.renew.acknowledge.enable",
-        ConfigType.BOOLEAN,
-        "true",
-        _NO_SHARE,
-        lambda text: _one_of("true", "false")(text.lower()),
+        share.ISOLATION_LEVEL,
+        ConfigType.STRING,
+        share.READ_UNCOMMITTED,
+        "Whether a share group gets the records of aborted transactions, too: read_uncommitted, or read_committed.",
+        _one_of(share.READ_COMMITTED, share.READ_UNCOMMITTED),
+    ),
+    _flag(
+        share.RENEW_ACKNOWLEDGE, "true", "Whether the members of a share group may renew the locks of their records."
+    ),
+    ConfigKey(
+        share.DEAD_LETTER_TOPIC,
+        ConfigType.STRING,
+        "",
+        "The topic to which a share group's records go that are rejected, or delivered too often; none if it is empty.",
+        _dead_letter_topic,
+    ),
+    _flag(
+        share.COPY_DEAD_LETTERS,
+        "false",
+        "Whether such records are copied with key, value and headers; else only headers tell of them.",
     ),
 )
 
@@ -87,7 +115,7 @@ def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
 
     The broker's own value is always allowed: Kafka refuses to start if its bounds exclude it, here they give way.
     """
-    own = [_of_broker(config, name) for name in (CONSUMER_SESSION_TIMEOUT, CONSUMER_HEARTBEAT_INTERVAL)]
+    own = [_of_broker(config, name) for name in _OF_BROKER]
     return MappingProxyType({key.name: key for key in sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)})
 
 

@@ -13,7 +13,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.config.broker_settings import WILDCARD_HOSTS, BrokerConfig
+from purgatorio.broker.config.address_settings import WILDCARD_HOSTS
+from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.security.security_protocol import SecurityProtocol
 
 PLAINTEXT: Final = "PLAINTEXT"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
 from purgatorio.broker.log.config_keys import config_text
@@ -86,6 +87,18 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
+    )
+
+
+def share_settings(config: BrokerConfig) -> ShareSettings:
+    """Return the settings of share groups without configs of their own from the broker's configs."""
+    return ShareSettings(
+        session_timeout_ms=config.group_share_session_timeout_ms,
+        heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        assignment_interval_ms=config.group_share_assignment_interval_ms,
+        record_lock_duration_ms=config.group_share_record_lock_duration_ms,
+        delivery_count_limit=config.group_share_delivery_count_limit,
+        max_record_locks=config.group_share_partition_max_record_locks,
     )
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.config.broker_settings import BrokerConfig, is_per_listener
+from purgatorio.broker.config.address_settings import is_per_listener
+from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.descriptions import settings_of_process
 from purgatorio.broker.config.kafka_environment import kafka_settings

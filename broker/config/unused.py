@@ -25,7 +25,6 @@ _NUMBERS: Final[dict[str, tuple[ConfigType, int]]] = {
     "compression.zstd.level": (_INT, -131_072),
     "group.consumer.assignment.interval.ms": (_INT, 0),
     "group.coordinator.cached.buffer.max.bytes": (_INT, 1),
-    "group.share.assignment.interval.ms": (_INT, 0),
     "group.streams.assignment.interval.ms": (_INT, 0),
     "log.cleaner.dedupe.buffer.size": (_LONG, 0),
     "log.cleaner.io.buffer.size": (_INT, 0),

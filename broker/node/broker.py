@@ -449,6 +449,7 @@ class Broker:
         config = self.dynamic.current
         logger.info("broker configs changed", broker=self.broker_id, **changed)
         self.replicas.reconfigure(topic_settings(config).log, config.producer_id_expiration_ms)
+        self.coordinators.reconfigure(config)
         max_connections = min(config.max_connections, self._connections_cap or config.max_connections)
         self._listeners.allow_connections(max_connections, config.max_connections_per_ip)
         limit_connections(self.quotas, config)

@@ -9,8 +9,9 @@ import asyncio
 import random
 
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.room_settings import group_config, transaction_config
+from purgatorio.broker.config.room_settings import group_config, share_settings, transaction_config
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.metadata.image import ClusterImage
@@ -35,6 +36,7 @@ class Coordinators:
         parked: the purgatories.
 
     Attributes:
+        share_settings: the settings of share groups, for their coordinator and for leaders.
         marker_writer: writes the end markers of transactions to the partitions that this broker leads.
     """
 
@@ -49,6 +51,7 @@ class Coordinators:
         rng: random.Random,
         ask: AskBroker,
     ) -> None:
+        self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
         self.groups = Groups(
             GroupServices(
                 config=group_config(config),
@@ -97,6 +100,10 @@ class Coordinators:
     def transaction_numbers(self) -> TransactionNumbers:
         """How many transactions there are, for observers."""
         return numbers(self.transactions, self._marker_sender, self._verifier)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Make changed configs take effect."""
+        self.share_settings.defaults = share_settings(config)
 
     def image_changed(self, image: ClusterImage) -> None:
         """Follow what has become of topics and leaders."""

@@ -153,3 +153,11 @@ async def test_a_changed_limit_of_connections_holds_for_new_ones(cluster: Cluste
     assert await produce(first, produce_request()) in (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     first.close()
     second.close()
+
+
+async def test_a_changed_assignment_interval_holds_for_share_groups_without_their_own(cluster: Cluster) -> None:
+    broker = cluster.brokers[0]
+    await alter(broker, "own", 32, share_assignment_interval_ms="7")
+    await alter(broker, ALL_BROKERS, group_share_assignment_interval_ms="9")
+    of = broker.coordinators.share_settings.of
+    assert (of("any").assignment_interval_ms, of("own").assignment_interval_ms) == (9, 7)

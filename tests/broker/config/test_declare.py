@@ -76,3 +76,10 @@ def test_their_text_leaves_out_passwords() -> None:
 def test_tables_of_two_settings_are_two() -> None:
     one, other = BrokerConfig(), BrokerConfig()
     assert one.listener_name is not other.listener_name
+
+
+def test_settings_of_several_classes_come_in_the_order_of_their_sections() -> None:
+    names = list(BrokerConfig.model_fields)
+    some = ("broker_id", "ssl_client_auth", "num_partitions", "group_max_size", "fetch_max_bytes", "shutdown_grace_ms")
+    assert sorted(some, key=names.index) == list(some)
+    assert (names[0], names[-1]) == (some[0], some[-1])

@@ -19,6 +19,7 @@ def test_they_are_kafkas_dynamic_configs_that_exist_here() -> None:
     assert set(dynamic_keys()) - {key.name for key in unused_keys()} == {
         "compression.type",
         "follower.replication.throttled.rate",
+        "group.share.assignment.interval.ms",
         "leader.replication.throttled.rate",
         "log.cleaner.backoff.ms",
         "log.cleaner.delete.retention.ms",

@@ -27,6 +27,9 @@ def accepts(name: str, text: str, **settings: Any) -> bool:
         ("share.session.timeout.ms", ("45000", "60000"), ("44999", "60001")),
         ("share.heartbeat.interval.ms", ("5000", "15000"), ("4999", "15001")),
         ("share.record.lock.duration.ms", ("15000", "60000"), ("14999", "60001")),
+        ("share.assignment.interval.ms", ("0", "15000"), ("-1", "15001")),
+        ("errors.deadletterqueue.topic.name", ("", "dlq.orders"), ("__dlq", "a b")),
+        ("errors.deadletterqueue.copy.record.enable", ("true",), ("",)),
         ("share.delivery.count.limit", ("2", "10"), ("1", "11")),
         ("share.partition.max.record.locks", ("100", "4000"), ("99", "4001")),
         ("share.isolation.level", ("read_committed", "read_uncommitted"), ("READ_COMMITTED", "")),
@@ -75,5 +78,5 @@ def test_the_brokers_own_value_is_always_allowed() -> None:
 
 def test_kafkas_configs_of_groups_are_known() -> None:
     keys = group_keys(BrokerConfig(broker_id=1))
-    assert len(keys) == 17
-    assert {name.partition(".")[0] for name in keys} == {"consumer", "share", "streams"}
+    assert len(keys) == 19
+    assert {name.partition(".")[0] for name in keys} == {"consumer", "errors", "share", "streams"}
