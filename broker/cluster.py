@@ -12,7 +12,7 @@ import contextlib
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from types import TracebackType
 from typing import Final
@@ -69,8 +69,8 @@ class Cluster:
         faults: the fault rules; a broker that is started again is under them too.
         network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
-        when_renewed: called when `reset` or `restore` has replaced the brokers and the metadata store; by a restore
-            that fails half-way, too.
+        when_renewed: called when `reset` or `restore` has replaced brokers and metadata store, even if it fails later.
+        beginning: fills the brokers again at the end of `reset`; None: nothing does.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
@@ -114,6 +114,7 @@ class Cluster:
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None
+        self.beginning: Callable[[], Awaitable[object]] | None = None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(
             self,
@@ -226,7 +227,7 @@ class Cluster:
     async def reset(self) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
 
-        Fault rules are removed, the network is healed, and brokers that were added are gone.
+        Fault rules are removed, the network is healed, and brokers that were added are gone; `beginning` fills it.
 
         Every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
         and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
@@ -239,6 +240,8 @@ class Cluster:
         async with self._alone():
             await self._reset()
         self.when_renewed()
+        if self.beginning is not None:
+            await self.beginning()
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:

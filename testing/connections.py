@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.operations.reading.records import check_isolation_level
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api import ApiKey
@@ -19,7 +20,6 @@ from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataReque
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
-from purgatorio.testing.records import check_isolation_level
 from purgatorio.testing.values import IsolationLevel, Record
 
 CLIENT_ID: Final = "purgatorio.testing"

@@ -5,39 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import re
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.cluster import BrokerStateError, Cluster
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.layers.faults import AnyFault, AnyLive
 from purgatorio.broker.layers.faults.names import nearest
-from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
-from purgatorio.broker.metadata.controller import NewTopic, create_topics
-from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
+from purgatorio.broker.operations.control import topic_control
 from purgatorio.broker.operations.control.access import add_acls
 from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
+from purgatorio.broker.operations.reading.records import check_isolation_level
+from purgatorio.broker.operations.reading.report import HIDDEN, connected_clients
 from purgatorio.broker.purgatory import ParkedOperation
-from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.results import AppendResult
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch
 from purgatorio.testing.group_controls import GroupControls, watches
-from purgatorio.testing.records import check_isolation_level, ends_transactions, read_records
+from purgatorio.testing.records import read_records
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Advanced, Ended, IsolationLevel, Parked, Record
 
@@ -45,14 +40,6 @@ T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
-PRODUCE_TIMEOUT_MS: Final = 10_000
-COMMIT_PATIENCE_SECONDS: Final = 0.1
-"""The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
-MARKER_PATIENCE_SECONDS: Final = 1.0
-"""The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
-
-HIDDEN: Final = ("Heartbeat", "TransactionTimeout")
-"""Purgatories of which nothing is told unless it is asked for: each member and each transaction waits there."""
 MADE_LATE: Final = ("Fault", "Throttled")
 """Purgatories that brokers make when the first operation needs them."""
 
@@ -90,6 +77,7 @@ class Controls:
         self.operator = Operator(cluster, ClusterControl(cluster))
         self.faults_at_start: list[AnyLive] = []
         cluster.when_renewed = self._begin
+        cluster.beginning = self._fill
         self.clock = clock
         self.groups = GroupControls(cluster)
         self._starting_admin = asyncio.Lock()
@@ -148,7 +136,6 @@ class Controls:
         """Make the cluster as it was after `start`."""
         self.clock.set_wall()
         await self.cluster.reset()
-        await self._fill()
 
     async def advance(self, seconds: float, *, sessions: bool) -> Advanced:
         """Move the clock; return what ended by it. See `KafkaClock.advance`, which says what is a ValueError."""
@@ -199,19 +186,7 @@ class Controls:
 
     async def topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Create a topic; return when each partition has a leader that all running brokers know."""
-        for config in configs:
-            if config not in TOPIC_CONFIGS:
-                hint = nearest(config, (*TOPIC_CONFIGS, "partitions", "replicas"))
-                raise ValueError(f"topic {name!r} was not created: there is no topic config {config!r}{hint}")
-        broker = self._any_broker()
-        new = NewTopic(name, partitions, replicas, configs=dict(configs))
-        settings = topic_settings(broker.config)
-        (result,) = await decide(
-            broker.store, lambda image: create_topics(image, [new], settings=settings, rng=self._rng)
-        )
-        if result.error:
-            raise ValueError(f"topic {name!r} was not created: {result.message or result.error.name}")
-        await self.until(lambda: all(_knows_leaders(each, name) for each in self.cluster.network.brokers))
+        await self.asked(topic_control.create(self.cluster, name, partitions, replicas, configs, self._rng))
 
     async def produce(
         self,
@@ -223,20 +198,11 @@ class Controls:
         timestamp_ms: int | None,
     ) -> int:
         """Append records to a partition with acks=all; return the offset of the first."""
-        leader = self.leader(topic, partition)
         at_ms = self.cluster.clock.wall_ms() if timestamp_ms is None else timestamp_ms
         pairs = tuple(headers.items())
-        records = [WireRecord(nth, at_ms, key, value, pairs) for nth, value in enumerate(values)]
+        batch = build_batch([WireRecord(nth, at_ms, key, value, pairs) for nth, value in enumerate(values)])
         tp = TopicPartition(topic, partition)
-        answer: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
-        leader.replicas.append(
-            [(tp, build_batch(records))],
-            acks=-1,
-            timeout_ms=PRODUCE_TIMEOUT_MS,
-            done=lambda results: None if answer.done() else answer.set_result(results[0]),
-            client="purgatorio.testing",
-        )
-        result = await answer
+        (result,) = await self.asked(topic_control.append(self.cluster, [(tp, batch)], client="purgatorio.testing"))
         if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
             raise TimeoutError(f"{tp}: the in-sync replicas do not have the records; see parked()")
         if result.error_code:
@@ -246,30 +212,15 @@ class Controls:
     async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
         """Return the committed records of a topic, by partition and offset.
 
-        Records that were acknowledged before followers have them (acks=1) are committed a moment later, and so are
-        transactions whose end was acknowledged before its markers are written: it waits so long, unless a follower is
-        held, and at most `COMMIT_PATIENCE_SECONDS` and `MARKER_PATIENCE_SECONDS`.
+        It waits a moment for what clients were acknowledged, see `topic_control.until_committed`.
         """
         check_isolation_level(isolation_level)
-        partitions = range(self._partition_count(topic)) if partition is None else (partition,)
-        if not any(broker.gate.held for broker in self.cluster.brokers):
-            if isolation_level == "read_committed":
-                await self._until(lambda: not ends_transactions(self.cluster), MARKER_PATIENCE_SECONDS)
-            await self._until(
-                lambda: all(_all_committed(self._led(topic, index)) for index in partitions), COMMIT_PATIENCE_SECONDS
-            )
-        return [each for index in partitions for each in read_records(self._led(topic, index), isolation_level)]
-
-    async def _until(self, true: Callable[[], object], patience_seconds: float) -> None:
-        """Wait until a condition is true, or for so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_seconds):
-                await self.until(true)
-
-    def _led(self, topic: str, partition: int) -> Partition:
-        replica = self.leader(topic, partition).replica(TopicPartition(topic, partition))
-        assert replica is not None, "a leader has a replica"
-        return replica
+        with _refused_as_value_error():
+            count = topic_control.partition_count(self.cluster, topic)
+            partitions = range(count) if partition is None else (partition,)
+            await topic_control.until_committed(self.cluster, topic, partitions, isolation_level)
+            replicas = [topic_control.led(self.cluster, topic, index) for index in partitions]
+        return [each for replica in replicas for each in read_records(replica, isolation_level)]
 
     # --- what waits ---
 
@@ -315,13 +266,7 @@ class Controls:
 
     def clients(self) -> list[str]:
         """Return the client ids that are connected; a connection that has not told its id is named by its address."""
-        found = {
-            each.client_id or f"a connection from {each.peer}"
-            for broker in self.cluster.brokers
-            for listener in broker.listeners.values()
-            for each in listener.connections()
-        }
-        return sorted(name for name in found if not is_broker(name))
+        return connected_clients(self.cluster)
 
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:
         """Return the client ids that are still connected after a while; at once when there are no others than these."""
@@ -346,13 +291,8 @@ class Controls:
 
     def leader(self, topic: str, partition: int) -> Broker:
         """Return the broker that leads a partition."""
-        if not 0 <= partition < self._partition_count(topic):
-            raise ValueError(f"topic {topic!r} has no partition {partition}")
-        state = self._any_broker().image.partition(topic, partition)
-        for broker in self.cluster.brokers:
-            if state is not None and broker.broker_id == state.leader:
-                return broker
-        raise ValueError(f"{topic}-{partition} has no leader now")
+        with _refused_as_value_error():
+            return topic_control.leader(self.cluster, topic, partition)
 
     def fault_rules(self) -> tuple[Sequence[AnyLive], Sequence[AnyLive]]:
         """Return the fault rules, and those of them that are from the start on."""
@@ -371,18 +311,6 @@ class Controls:
         """The brokers' addresses, with commas between."""
         return self.cluster.bootstrap
 
-    def _any_broker(self) -> Broker:
-        brokers = [each for each in self.cluster.brokers if self.cluster.network.reaches_store(each.broker_id)]
-        if not brokers:
-            raise ValueError("no broker is running")
-        return max(brokers, key=lambda each: each.image.version)
-
-    def _partition_count(self, topic: str) -> int:
-        known = self._any_broker().image.topics
-        if topic not in known:
-            raise ValueError(f"there is no topic {topic!r}, only {', '.join(sorted(known)) or 'none'}")
-        return len(known[topic].partitions)
-
 
 @contextlib.contextmanager
 def _refused_as_value_error() -> Iterator[None]:
@@ -393,27 +321,8 @@ def _refused_as_value_error() -> Iterator[None]:
         raise ValueError(str(error)) from None
 
 
-def _all_committed(replica: Partition) -> bool:
-    return replica.high_watermark >= replica.log.log_end_offset
-
-
-def _knows_leaders(broker: Broker, name: str) -> bool:
-    """Return whether a broker knows the leaders of a topic, and has the replicas that it shall have."""
-    topic = broker.image.topics.get(name)
-    return (
-        topic is not None
-        and all(state.leader != NO_LEADER for state in topic.partitions)
-        and broker.replicas.is_current
-    )
-
-
 def _names_topic(topic: str, keys: Sequence[Hashable]) -> bool:
     return any(topic in (str(key), getattr(key, "topic", None)) for key in keys)
-
-
-def is_broker(client: str) -> bool:
-    """Return whether a client id is that of a connection between brokers (see `Broker`)."""
-    return re.fullmatch(r"broker-\d+-[a-z]+", client) is not None
 
 
 def _shown(broker: Broker, operation: ParkedOperation, now_ms: int) -> Parked:

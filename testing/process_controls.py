@@ -20,11 +20,12 @@ from purgatorio.broker.operations.clock import AdvanceClock, FreezeClock, ShowCl
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.groups import DescribeGroup
 from purgatorio.broker.operations.purgatories import State
+from purgatorio.broker.operations.reading.report import HIDDEN, is_broker
 from purgatorio.broker.operations.topics import ListTopics
 from purgatorio.broker.web.asking import Asked, ask
 from purgatorio.broker.web.front import Front
 from purgatorio.testing.connections import CLIENT_ID, Connections, LeaderChanges
-from purgatorio.testing.controls import HIDDEN, POLL_SECONDS, is_broker
+from purgatorio.testing.controls import POLL_SECONDS
 from purgatorio.testing.group_controls import state_named
 from purgatorio.testing.options import ONE_PROCESS
 from purgatorio.testing.values import Advanced, Ended, Group, IsolationLevel, Parked, Record

@@ -1,65 +1,16 @@
-"""The committed records of a replica, read without a client."""
+"""The committed records of a replica, as tests get them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, get_args
+from collections.abc import Iterator
 
-from purgatorio.broker.cluster import Cluster
-from purgatorio.broker.layers.faults.names import nearest
-from purgatorio.broker.log.transactions import AbortedTransaction
-from purgatorio.broker.operations.control.transaction_control import TransactionControl
+from purgatorio.broker.operations.reading import records
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
 from purgatorio.testing.values import IsolationLevel, Record
-
-ISOLATION_LEVELS: Final[tuple[str, ...]] = get_args(IsolationLevel)
-
-
-def check_isolation_level(name: str) -> None:
-    """Refuse what is no isolation level of Kafka's.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if name not in ISOLATION_LEVELS:
-        known = " or ".join(ISOLATION_LEVELS)
-        raise ValueError(f"isolation_level is {known}, not {name!r}{nearest(name, ISOLATION_LEVELS)}")
 
 
 def read_records(replica: Partition, isolation_level: IsolationLevel) -> Iterator[Record]:
-    """Yield the records of a leader up to its high watermark or, with read_committed, its last stable offset (KIP-98).
-
-    With read_committed those of aborted transactions are left out.
-    """
-    log, stable = replica.log, isolation_level == "read_committed"
-    end_offset = replica.last_stable_offset if stable else replica.high_watermark
-    read = log.read(log.log_start_offset, max_bytes=1 << 62, end_offset=end_offset)
-    aborted = _by_producer(log.producers.aborted) if stable else {}
+    """Yield the records of a leader, as `purgatorio.broker.operations.reading.records` does."""
     topic, index = replica.tp
-    for header, batch in iter_batches(b"".join(read.parts)):
-        if not header.is_control and not _is_aborted(header, aborted):
-            for each in iter_records(batch):
-                yield Record(topic, index, each.offset, each.key, each.value, tuple(each.headers), each.timestamp_ms)
-
-
-def ends_transactions(cluster: Cluster) -> bool:
-    """Return whether a transaction is committed or aborted, but lacks an end marker in some partition.
-
-    A client is told of the end before the markers are there.
-    """
-    control = TransactionControl(cluster, lambda: cluster.store.image)
-    return any(each.value.is_decided for _, shard in control.shards() for each in shard.transactions.values())
-
-
-def _by_producer(transactions: Iterable[AbortedTransaction]) -> dict[int, list[AbortedTransaction]]:
-    found: dict[int, list[AbortedTransaction]] = {}
-    for each in transactions:
-        found.setdefault(each.producer_id, []).append(each)
-    return found
-
-
-def _is_aborted(header: BatchHeader, aborted: dict[int, list[AbortedTransaction]]) -> bool:
-    return header.is_transactional and any(
-        each.first_offset <= header.base_offset < each.marker_offset for each in aborted.get(header.producer_id, ())
-    )
+    for each in records.read_records(replica, isolation_level):
+        yield Record(topic, index, each.offset, each.key, each.value, tuple(each.headers), each.timestamp_ms)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import purgatorio
 from purgatorio.broker.cli.command import Parser, add_parser
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
+from purgatorio.broker.cli.owning_options import OWNING_OPTIONS, add_owning_options, wrong_with_processes
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
@@ -142,6 +143,7 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> Non
         help="clients speak TLS, with throw-away certificates; DIR keeps them for the next time",
     )
     parser.add_argument("--faults", metavar="FILE", help="start with the fault rules of this TOML file")
+    add_owning_options(parser)
     for flag, metavar, text in _SERVING_FLAGS:
         parser.add_argument(flag, metavar=metavar, help=text)
 
@@ -169,11 +171,15 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     """The configuration that the command was given, or None after its problems were printed."""
     from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
-    others = {"run", "config", "assignments", "faults", "tls", "processes", "restart"}
+    others = {"run", "config", "assignments", "faults", "tls", "processes", "restart", *OWNING_OPTIONS}
     environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # for other commands
     flags = {name: value for name, value in vars(args).items() if name not in others}
+    # A program reads where the admin HTTP is: a second cluster on this machine must not be refused.
+    defaults = {"admin_port": "0"} if getattr(args, "print_json", False) else {}
     try:
-        return load_cluster_config(flags=flags, assignments=args.assignments, environ=environ, file=args.config)
+        return load_cluster_config(
+            flags=flags, assignments=args.assignments, environ=environ, file=args.config, defaults=defaults
+        )
     except ConfigError as error:
         for problem in error.problems:
             print(f"purgatorio: {problem}", file=sys.stderr)
@@ -198,18 +204,22 @@ def _run_brokers(args: argparse.Namespace) -> int:
         from pathlib import Path
 
         from purgatorio.broker.cli.certificates import certificates_for
+        from purgatorio.broker.cli.owning import beginning_of, ways_of
         from purgatorio.broker.cli.serving import run
         from purgatorio.broker.layers.faults import FaultError
         from purgatorio.broker.layers.faults.rule_file import read_rules
+        from purgatorio.broker.operations.control.data_folder import DataUnusable
+        from purgatorio.broker.operations.control.importing import NotImported
         from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
     try:
         faults = read_rules(Path(args.faults)) if args.faults else []
         with certificates_for(config, args.tls) as (config, files):
             if config.store is not None:
-                return _run_on_host(config, faults)
-            return run(config, faults, files)
-    except (FaultError, CertificatesUnavailable) as error:
+                return _run_on_host(args, config, faults)
+            with beginning_of(args) as beginning:
+                return run(config, faults, files, beginning, ways_of(args))
+    except (FaultError, CertificatesUnavailable, NotImported, DataUnusable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
 
@@ -218,12 +228,16 @@ def _run_processes(args: argparse.Namespace) -> int:
     config = _load_config(args)
     if config is None:
         return EXIT_USAGE
+    from purgatorio.broker.cli.owning import ways_of
     from purgatorio.broker.cli.processes import command
 
-    return command.run(config, restart=args.restart)
+    return command.run(config, restart=args.restart, ways=ways_of(args))
 
 
-def _run_on_host(config: ClusterConfig, faults: Sequence[AnyFault]) -> int:
+def _run_on_host(args: argparse.Namespace, config: ClusterConfig, faults: Sequence[AnyFault]) -> int:
+    if given := next((name for name in OWNING_OPTIONS if getattr(args, name)), None):
+        print(f"purgatorio: --{given.replace('_', '-')} is not for a cluster on several hosts", file=sys.stderr)
+        return EXIT_USAGE
     try:
         from purgatorio.broker.cli.hosts import command
     except ModuleNotFoundError as error:
@@ -242,7 +256,9 @@ def _wrong_with_processes(args: argparse.Namespace, processes: bool) -> str:
         return "--processes needs sockets that a process inherits, which Windows does not have"
     if args.tls is not None:
         return "--processes does not make certificates: set listeners with certificates of your own"
-    return "--processes starts without fault rules: add them at each broker's page" if args.faults else ""
+    if args.faults:
+        return "--processes starts without fault rules: add them at each broker's page"
+    return wrong_with_processes(args)
 
 
 def _print_config(args: argparse.Namespace) -> int:

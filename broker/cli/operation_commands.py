@@ -40,6 +40,8 @@ def _add_argument(parser: Any, argument: Argument) -> None:
     details: dict[str, Any] = {"metavar": told.metavar or argument.name.upper(), "help": words}
     if get_origin(argument.kind) is Literal:
         details["choices"] = get_args(argument.kind)
+    elif get_origin(argument.kind) is dict:
+        details["type"] = json_object
     elif argument.kind in (int, float):
         details["type"] = seconds if argument.kind is float else int
     if told.positional or (told.positional is None and argument.place == "path"):
@@ -61,6 +63,23 @@ def seconds(text: str) -> float:
         given = -1.0
     if not 0 <= given < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
+    return given
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return an object that a user typed as JSON.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    import json  # not at the top: help needs none
+
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
     return given
 
 

@@ -14,11 +14,15 @@ from typing import Any, Final
 
 from purgatorio.broker.cli.certificates import client_settings
 from purgatorio.broker.cli.logging_setup import configure_logging
+from purgatorio.broker.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with_parent
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
 from purgatorio.broker.layers.faults import AnyFault
 from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.operations.control.beginning import NO_BEGINNING, Beginning
+from purgatorio.broker.operations.control.importing import NotImported
+from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
@@ -35,11 +39,19 @@ made in a thread; with Python's default of 5 ms each turn of the loop waits so l
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
-def run(config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: CertificateFiles | None = None) -> int:
+def run(
+    config: ClusterConfig,
+    faults: Sequence[AnyFault] = (),
+    certificates: CertificateFiles | None = None,
+    beginning: Beginning = NO_BEGINNING,
+    ways: Ways = PLAIN_WAYS,
+) -> int:
     """Run the cluster until a signal stops it.
 
     Args:
         certificates: throw-away ones, of which clients have to know.
+        beginning: what the cluster begins with, and where it is kept at the end.
+        ways: how the process tells where it is, and what ends it beside signals.
 
     Returns:
         the process's exit code: 0, 1 if the process cannot listen on an address, or 2 if it cannot use its settings.
@@ -48,39 +60,72 @@ def run(config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: Ce
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(serve(config, faults, certificates))
+        return runner.run(serve(config, faults, certificates, beginning, ways))
 
 
 async def serve(
-    config: ClusterConfig, faults: Sequence[AnyFault] = (), certificates: CertificateFiles | None = None
+    config: ClusterConfig,
+    faults: Sequence[AnyFault],
+    certificates: CertificateFiles | None,
+    beginning: Beginning,
+    ways: Ways,
 ) -> int:
     """Run the cluster until a signal stops it; a second one ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
     stop_on_signals(stop)
+    if ways.with_parent:
+        stop_with_parent(stop)
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
     try:
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
-    except (TlsError, ValueError) as error:
+        beginning.check(cluster)
+    except (TlsError, ValueError, OperationRefused) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2
-    for rule in faults:
-        cluster.faults.add(rule)
+    if ways.with_parent:
+        cluster.faults.record_requests()  # for the report of a failed test
     try:
-        await cluster.start()
+        await begin(cluster, beginning, faults)
     except OSError as error:
         print(f"purgatorio: {why_not_listening(config) or error}", file=sys.stderr)
         return 1
+    except (NotImported, OperationRefused) as error:
+        await cluster.stop()
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return 2
     try:
-        print(
-            greeting(
-                cluster, _settings_of_clients(cluster, config, certificates), plain=not has_security(config.broker)
-            ),
-            flush=True,
-        )
+        print(_told(cluster, config, certificates, ways), flush=True)
         await first_of(stop.wait(), cluster.failed())
+        await beginning.keep(cluster)
+    except OperationRefused as error:
+        print(f"purgatorio: the data was not kept: {error}", file=sys.stderr)
+        return 1
     finally:
         await cluster.stop()
     return 0
+
+
+async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFault]) -> None:
+    """Start a cluster, and give it what it begins with. The rules are at work from the first request of a client on."""
+
+    def renew() -> None:
+        for rule in faults:
+            cluster.faults.add(rule)
+
+    if beginning.is_empty:
+        renew()
+    await cluster.start()
+    if not beginning.is_empty:
+        await beginning.fill(cluster)
+        renew()
+    cluster.when_renewed, cluster.beginning = renew, lambda: beginning.fill(cluster)
+
+
+def _told(cluster: Cluster, config: ClusterConfig, certificates: CertificateFiles | None, ways: Ways) -> str:
+    if ways.print_json:
+        return ready_line(cluster.bootstrap, cluster.admin)
+    settings = _settings_of_clients(cluster, config, certificates)
+    return greeting(cluster, settings, plain=not has_security(config.broker))
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

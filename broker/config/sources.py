@@ -54,12 +54,14 @@ def load_cluster_config(
     environ: Mapping[str, str] | None = None,
     file: str | Path | None = None,
     settings: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> ClusterConfig:
     """Read the configuration of a process.
 
     Args:
         settings: settings as text, by any of their spellings, that a program gives; they win over all other sources.
         flags: settings that have a flag of their own, by name, as text; None: not given. They win over all sources.
+        defaults: settings as text, by their names, that all sources win over.
         assignments: ``key=value`` as given to ``--set``; the last one for a key wins.
         file: a TOML file; not given: the one that ``PURGATORIO_CONFIG`` names, if any.
 
@@ -72,6 +74,7 @@ def load_cluster_config(
     problems: list[str] = []
     merged: dict[str, Any] = {}
     for source in (
+        (Given("", name, value) for name, value in (defaults or {}).items()),
         _from_file(Path(path), problems) if path else (),
         _from_kafka_environment(environ, problems),
         _from_environment(environ),

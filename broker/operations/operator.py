@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from purgatorio.broker.metadata.image import ClusterImage
@@ -25,6 +26,7 @@ class Operator:
 
     Attributes:
         snapshots: those that were taken by operations.
+        rng: the source of random choices: ids of topics, and where their replicas are.
     """
 
     def __init__(self, cluster: OperatedCluster, control: ClusterControl) -> None:
@@ -35,6 +37,7 @@ class Operator:
         self.hanging = HangingTransactions(self.transactions)
         self.clock = ClockControl(cluster)
         self.snapshots = KeptSnapshots()
+        self.rng = random.Random()
 
     @property
     def image(self) -> ClusterImage:

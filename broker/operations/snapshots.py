@@ -1,4 +1,4 @@
-"""Operations that save what a cluster has, and make it so again."""
+"""Operations that save what a cluster has, and make it so again; and one that makes it as it was at its start."""
 
 from __future__ import annotations
 
@@ -51,6 +51,16 @@ class RestoreSnapshot(
         snapshot = operator.snapshots.find(self.name)
         await operator.control.complete(operator.cluster.restore(snapshot))
         return _shown(self.name, snapshot)
+
+
+class Reset(Operation, http="POST /reset", patience_seconds=RESTORE_SECONDS, answered_by="nobody"):
+    """Make the cluster as it was at its start: other topics, records, groups, faults and moves of time are gone."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Do it, even if the client goes: all brokers are replaced, clients connect again."""
+        operator.clock.reset()
+        await operator.control.complete(operator.cluster.reset())
+        return {"state": "reset"}
 
 
 class RemoveSnapshot(

@@ -1,4 +1,4 @@
-"""Operations on topics and partitions: list them, elect, move and remove leaders, compact, apply retention."""
+"""Operations on topics and partitions: list, create, elect, move and take away leaders, compact, retention."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from purgatorio.broker.operations.declare import Answer, Int32, Limits, Operatio
 if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
 
+MAX_NEW_PARTITIONS: Final = 10_000
+MAX_INT16: Final = 2**15 - 1
 MAX_PLACEMENTS: Final = 1000
 """Partitions that one answer lists."""
 TO: Final = "the broker; any other in-sync replica if it is not given"
@@ -27,6 +29,29 @@ class ListTopics(Operation, http="GET /topics", command="topics list"):
 
         placements, count, offline = read_placements(operator.image, self.topic, self.limit)
         return {"partitions": placements, "partition_count": count, "offline_count": offline}
+
+
+class CreateTopic(
+    Operation, http="POST /topics", command="topics create", says="topic {topic} has {partition_count} partitions"
+):
+    """Create a topic; answers when all brokers know its leaders."""
+
+    name: TopicName = arg("the topic's name", positional=True)
+    partitions: Annotated[int, Limits(ge=1, le=MAX_NEW_PARTITIONS)] | None = arg(
+        "how many; num.partitions if it is not given", default=None, metavar="N"
+    )
+    replicas: Annotated[int, Limits(ge=1, le=MAX_INT16)] | None = arg(
+        "of each partition; default.replication.factor if it is not given", default=None, metavar="N"
+    )
+    configs: dict[str, str] | None = arg('its configs by Kafka\'s names: {"cleanup.policy": "compact"}', default=None)
+
+    async def run(self, operator: Operator) -> Answer:
+        from purgatorio.broker.operations.control import topic_control
+
+        cluster = operator.cluster
+        partitions, replicas = self.partitions or -1, self.replicas or -1
+        await topic_control.create(cluster, self.name, partitions, replicas, self.configs or {}, operator.rng)
+        return {"topic": self.name, "partition_count": topic_control.partition_count(cluster, self.name)}
 
 
 class ElectLeaders(Operation, http="POST /topics/elect", command="topics elect"):

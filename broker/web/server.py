@@ -67,6 +67,11 @@ class HttpService(ABC):
         return self._token
 
     @property
+    def made_token(self) -> str | None:
+        """The token if the server made it; None if it was set, or if requests need none."""
+        return self._token if self._made_token else None
+
+    @property
     def address(self) -> tuple[str, int]:
         """The host and port on which the server listens, or did before it was stopped.
 

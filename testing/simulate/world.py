@@ -14,10 +14,11 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.metadata.store import decide
+from purgatorio.broker.operations.reading.records import check_isolation_level
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock
-from purgatorio.testing.records import check_isolation_level, read_records
+from purgatorio.testing.records import read_records
 from purgatorio.testing.simulate import checks
 from purgatorio.testing.simulate.faults import Faults, Plan
 from purgatorio.testing.simulate.feed import Encode, Feed, Payloads

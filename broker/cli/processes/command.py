@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from purgatorio.broker.cli.command import DEFAULT_ADMIN_URL
 from purgatorio.broker.cli.logging_setup import configure_logging
+from purgatorio.broker.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with_parent
 from purgatorio.broker.cli.processes.forking import Nursery
 from purgatorio.broker.cli.processes.supervised import ProcessFailed
 from purgatorio.broker.cli.processes.supervisor import Supervisor
@@ -18,12 +19,13 @@ from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.web.front import Front
 
 
-def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = ()) -> int:
+def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = (), ways: Ways = PLAIN_WAYS) -> int:
     """Run a process for each broker until a signal stops them all.
 
     Args:
         restart: whether a broker's process that ends by itself is started again.
         settings: lines with what clients need to connect.
+        ways: how it tells where it is, and what ends it beside signals.
 
     Returns:
         the process's exit code: 0, or 1 if a broker did not start.
@@ -32,14 +34,18 @@ def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = ()) -
     nursery = Nursery(fork=True)
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_supervise(config, restart, nursery, settings))
+            return runner.run(_supervise(config, restart, nursery, settings, ways))
     finally:
         nursery.end()
 
 
-async def _supervise(config: ClusterConfig, restart: bool, nursery: Nursery, settings: Sequence[str]) -> int:
+async def _supervise(
+    config: ClusterConfig, restart: bool, nursery: Nursery, settings: Sequence[str], ways: Ways
+) -> int:
     stop = asyncio.Event()
     stop_on_signals(stop)
+    if ways.with_parent:
+        stop_with_parent(stop)
     taken = why_not_listening(config)
     if taken:
         print(f"purgatorio: {taken}", file=sys.stderr)
@@ -54,7 +60,12 @@ async def _supervise(config: ClusterConfig, restart: bool, nursery: Nursery, set
     try:
         await front.start(*config.admin_address)
         await supervisor.start(front.token)
-        print(greeting(supervisor, front, settings, plain=not has_security(config.broker)), flush=True)
+        if ways.print_json:
+            addresses = [each.endpoints[0] for each in supervisor.brokers]
+            bootstrap = ",".join(f"{each.host}:{each.port}" for each in addresses)
+            print(ready_line(bootstrap, front), flush=True)
+        else:
+            print(greeting(supervisor, front, settings, plain=not has_security(config.broker)), flush=True)
         await stop.wait()
     except (OSError, ProcessFailed) as error:
         print(f"purgatorio: {error}", file=sys.stderr)

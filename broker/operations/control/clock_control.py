@@ -55,6 +55,11 @@ class ClockControl:
         is_frozen = isinstance(clock, MovableClock) and clock.is_frozen
         return {"now_ms": clock.now_ms(), "wall_ms": clock.wall_ms(), "movable": is_movable, "frozen": is_frozen}
 
+    def reset(self) -> None:
+        """Let the brokers' time be the machine's again, if it was moved or stopped (`MovableClock.set_wall`)."""
+        if isinstance(self._cluster.clock, MovableClock):
+            self._cluster.clock.set_wall()
+
     async def advance(self, seconds: float, *, sessions: bool) -> list[EndedOperation]:
         """Move the clock; return the operations whose time was over by that, without fetches of followers.
 

@@ -39,6 +39,9 @@ class OperatedCluster(NetworkedCluster, Protocol):
     def snapshot(self) -> Snapshot:
         """What the cluster has now."""
 
+    async def reset(self) -> None:
+        """Make the cluster as it was after its start, with what it began with."""
+
     async def restore(self, snapshot: Snapshot) -> None:
         """Make the cluster as it was at a snapshot."""
 

@@ -20,6 +20,8 @@ from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, Op
 
 MAX_SNAPSHOTS: Final = 10
 MAX_NAME_CHARS: Final = 100
+SECURITY: Final = ("client_quotas", "acls", "scram_credentials")
+"""The metadata that is no topic's and no broker's, as `ClusterImage` names it."""
 BYTES_PER_TURN: Final = 4 * 1024 * 1024
 """Bytes that are appended to a log before the event loop makes a turn: some milliseconds."""
 
@@ -103,12 +105,13 @@ class KeptSnapshots:
         del self._kept[name]
 
 
-def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
+def take(image: ClusterImage, brokers: Sequence[Broker], *, only_committed: bool = True) -> Snapshot:
     """Return what a cluster has now, without copying records.
 
     Args:
         image: the committed metadata.
         brokers: the running brokers.
+        only_committed: without it records are saved, too, which followers have yet to fetch.
 
     Raises:
         ClusterUnavailable: a partition has no leader that runs.
@@ -116,17 +119,19 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
     logs = {}
     for name, topic in image.topics.items():
         for index, state in enumerate(topic.partitions):
-            logs[TopicPartition(name, index)] = _saved(TopicPartition(name, index), state.leader, brokers)
-    security = {name: getattr(image, name) for name in ("client_quotas", "acls", "scram_credentials")}
+            tp = TopicPartition(name, index)
+            logs[tp] = _saved(tp, state.leader, brokers, only_committed)
+    security = {name: getattr(image, name) for name in SECURITY}
     return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, security)
 
 
-def _saved(tp: TopicPartition, leader: int, brokers: Sequence[Broker]) -> SavedPartition:
+def _saved(tp: TopicPartition, leader: int, brokers: Sequence[Broker], only_committed: bool) -> SavedPartition:
     broker = next((each for each in brokers if each.broker_id == leader), None)
     replica = None if broker is None else broker.replica(tp)
     if replica is None:
         raise ClusterUnavailable(f"{tp} has no leader now, so it cannot be saved")
-    start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
+    end = replica.high_watermark if only_committed else replica.log.log_end_offset
+    start, end = replica.log.log_start_offset, max(end, replica.log.log_start_offset)
     read = replica.log.read(start, max_bytes=1 << 62, end_offset=end)
     return SavedPartition(start, end, tuple(read.parts))
 

@@ -15,6 +15,7 @@ import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
 from purgatorio.broker.cli import main as cli
+from purgatorio.broker.cli.owning_options import OWNING_OPTIONS
 from purgatorio.broker.config.descriptions import as_toml, settings_of_process
 from purgatorio.broker.config.sources import load_cluster_config
 
@@ -64,7 +65,7 @@ def test_flags_are_settings() -> None:
     """Each flag that is not about configuration itself has a setting's name, so that none is silently lost."""
     for command in ("cluster", "serve"):
         args = vars(cli.build_parser().parse_args([command]))
-        about_the_process = {"run", "config", "assignments", "faults", "tls", "processes", "restart"}
+        about_the_process = {"run", "config", "assignments", "faults", "tls", "processes", "restart", *OWNING_OPTIONS}
         assert args.keys() - about_the_process <= settings_of_process().keys()
 
 

@@ -232,6 +232,9 @@ class FakeCluster:
     def snapshot(self) -> Snapshot:
         return Snapshot(dict(self.store.image.topics), {}, {}, 0, {})
 
+    async def reset(self) -> None:
+        """Nothing to make anew."""
+
     async def restore(self, snapshot: Snapshot) -> None:
         self.change_image(lambda image: image.with_topics(list(snapshot.topics.values())))
 

@@ -1,0 +1,61 @@
+"""The committed records of a replica, read without a client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, get_args
+
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.log.transactions import AbortedTransaction
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+"""Kafka's `isolation.level`: whether a reader gets the records of aborted and of open transactions."""
+ISOLATION_LEVELS: Final[tuple[str, ...]] = get_args(IsolationLevel)
+
+
+def check_isolation_level(name: str) -> None:
+    """Refuse what is no isolation level of Kafka's.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if name not in ISOLATION_LEVELS:
+        known = " or ".join(ISOLATION_LEVELS)
+        raise ValueError(f"isolation_level is {known}, not {name!r}{nearest(name, ISOLATION_LEVELS)}")
+
+
+def read_records(replica: Partition, isolation_level: IsolationLevel, start_offset: int = 0) -> Iterator[Record]:
+    """Yield the records of a leader up to its high watermark or, with read_committed, its last stable offset (KIP-98).
+
+    With read_committed those of aborted transactions are left out.
+
+    Args:
+        start_offset: where to begin; the log's start if that is behind it.
+    """
+    log, stable = replica.log, isolation_level == "read_committed"
+    end_offset = replica.last_stable_offset if stable else replica.high_watermark
+    start_offset = max(start_offset, log.log_start_offset)
+    if start_offset >= end_offset:
+        return
+    read = log.read(start_offset, max_bytes=1 << 62, end_offset=end_offset)
+    aborted = _by_producer(log.producers.aborted) if stable else {}
+    for part in read.parts:
+        for header, batch in iter_batches(part):
+            if not header.is_control and not _is_aborted(header, aborted):
+                yield from (each for each in iter_records(batch) if each.offset >= start_offset)
+
+
+def _by_producer(transactions: Iterable[AbortedTransaction]) -> dict[int, list[AbortedTransaction]]:
+    found: dict[int, list[AbortedTransaction]] = {}
+    for each in transactions:
+        found.setdefault(each.producer_id, []).append(each)
+    return found
+
+
+def _is_aborted(header: BatchHeader, aborted: dict[int, list[AbortedTransaction]]) -> bool:
+    return header.is_transactional and any(
+        each.first_offset <= header.base_offset < each.marker_offset for each in aborted.get(header.producer_id, ())
+    )
