@@ -188,6 +188,25 @@ class NoHeartbeat:
     member_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class NotAcknowledged:
+    """A member of a share group has acquired records, and has not acknowledged all of them yet.
+
+    Attributes:
+        first_offset, last_offset: the records that it acquired together.
+        held_count: how many of them it has not acknowledged.
+        delivery_count: how often they were delivered, this time included.
+    """
+
+    group_id: str
+    member_id: str
+    tp: TopicPartition
+    first_offset: int
+    last_offset: int
+    held_count: int
+    delivery_count: int
+
+
 # --- transactions ---
 
 
@@ -305,6 +324,7 @@ Cause = (
     | FirstMembersToJoin
     | MembersToSync
     | NoHeartbeat
+    | NotAcknowledged
     | TransactionNotConfirmed
     | TransactionNotEnded
     | StateNotCommitted

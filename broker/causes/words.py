@@ -20,6 +20,7 @@ from purgatorio.broker.causes.cause import (
     NoHeartbeat,
     NoLeader,
     NoRecordsYet,
+    NotAcknowledged,
     NotDecided,
     NotLeading,
     OpenTransaction,
@@ -175,6 +176,17 @@ def _(cause: MembersToSync) -> str:
 @_say.register
 def _(cause: NoHeartbeat) -> str:
     return f"no heartbeat of member {shortened(cause.member_id)} of {shortened(cause.group_id)} yet"
+
+
+@_say.register
+def _(cause: NotAcknowledged) -> str:
+    count = cause.last_offset - cause.first_offset + 1
+    offsets = str(cause.first_offset) if count == 1 else f"{cause.first_offset} to {cause.last_offset}"
+    said = [] if cause.held_count == count else [f"{cause.held_count} of {count} left"]
+    if cause.delivery_count > 1:
+        said.append(f"delivery {cause.delivery_count}")
+    details = f" ({', '.join(said)})" if said else ""
+    return f"member {shortened(cause.member_id)} of {shortened(cause.group_id)} has not acknowledged {offsets}{details}"
 
 
 def _members(cause: MembersToJoin | MembersToSync) -> str:

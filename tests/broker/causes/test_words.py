@@ -20,6 +20,7 @@ from purgatorio.broker.causes.cause import (
     NoHeartbeat,
     NoLeader,
     NoRecordsYet,
+    NotAcknowledged,
     NotDecided,
     NotLeading,
     OpenTransaction,
@@ -91,6 +92,12 @@ def test_a_fetch_says_what_holds_it_back_on_each_partition() -> None:
         (MembersToSync("app", 3, None, (ADA, BOB), 7), "generation 3 of app waits for members ada, bob and 7 more"),
         (MembersToSync("app", 3, ADA, (BOB, ADA), 0), "generation 3 of app waits for the assignment of leader ada"),
         (NoHeartbeat("app", "m" * 200), f"no heartbeat of member {'m' * 100}… of app yet"),
+        (NotAcknowledged("app", "ada", ORDERS, 5, 5, 1, 1), "orders-0: member ada of app has not acknowledged 5"),
+        (NotAcknowledged("app", "ada", ORDERS, 5, 9, 5, 1), "orders-0: member ada of app has not acknowledged 5 to 9"),
+        (
+            NotAcknowledged("a" * 200, "ada", ORDERS, 5, 9, 2, 3),
+            f"orders-0: member ada of {'a' * 100}… has not acknowledged 5 to 9 (2 of 5 left, delivery 3)",
+        ),
         (
             TransactionNotConfirmed("pay", (ORDERS, BILLS), 2),
             "the coordinator of `pay` has not confirmed that its transaction includes orders-0, bills-1 and 2 more",

@@ -1,0 +1,472 @@
+"""A share partition: a partition as one share group consumes it, at the partition's leader (KIP-932).
+
+It knows of each record from its start offset (SPSO) to its end offset (SPEO) whether it may be acquired, which member
+has acquired it until when, and whether it is acknowledged or given up. A change that a member asks for, or that comes
+of the end of its share session, is written to the share coordinator first: until then the records are in their old
+state, can be neither acquired nor acknowledged, and stay in it if the write fails.
+
+Plain functions, without time and without I/O of its own: the log is read by others, deadlines are those of the
+purgatory of acquisition locks, and the persister writes.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.share.acknowledging import (
+    Acknowledgement,
+    AcknowledgeType,
+    check,
+    check_form,
+    decisions,
+)
+from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, Acquisition, OffsetRange, ReadRecords
+from purgatorio.broker.share.acquisition_lock import AcquisitionLock
+from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, DeadLetters, GiveUpCause
+from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
+from purgatorio.broker.share.limits import ReadLimits
+from purgatorio.broker.share.lock_table import LockTable, held_under
+from purgatorio.broker.share.persister import Done, Persister, ShareState
+from purgatorio.broker.share.stored_state import FENCING, client_error, in_flight, state_batches
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import NO_START_OFFSET, RecordState, SharePartitionKey, StateBatch
+
+_log = logging.getLogger(__name__)
+
+ARCHIVING = RecordState.ARCHIVING
+
+
+class SharePartitionState(enum.Enum):
+    """How far a share partition has come."""
+
+    EMPTY = "empty"
+    """Its state was not asked for yet."""
+    INITIALIZING = "initializing"
+    """The share coordinator was asked for its state."""
+    ACTIVE = "active"
+    FAILED = "failed"
+    """Its state could not be read. It stays so; make another one to try again."""
+    FENCED = "fenced"
+    """This broker is to have no part in it any more. It stays so."""
+
+
+FindStart = Callable[[], tuple[ErrorCode, int]]
+"""Returns the offset at which a group begins that has none yet (share.auto.offset.reset), or an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareServices:
+    """What the share partitions of one broker share.
+
+    Attributes:
+        locks: the purgatory "AcquisitionLock".
+        changed: called when share fetches that wait for a share partition should be checked: there may be records to
+            acquire, or it is fenced.
+        fenced: called once when a share partition becomes FENCED: it is to leave the cache.
+    """
+
+    persister: Persister
+    locks: Purgatory[Any]
+    changed: Callable[[SharePartitionKey], None]
+    fenced: Callable[[SharePartitionKey, ErrorCode], None]
+
+
+class SharePartition:
+    """One share partition at the leader of its partition.
+
+    Args:
+        tp: the partition by its name, for people.
+        leader_epoch: that of this broker's leadership.
+        limits: the group's configs.
+        find_start: is asked once at most, when the state is read.
+
+    Attributes:
+        timed_out_count: how many records became available again, or were given up, since a lock ran out.
+    """
+
+    __slots__ = (
+        "_dead_letters",
+        "_fetch_owner",
+        "_find_start",
+        "_limits",
+        "_locks",
+        "_records",
+        "_services",
+        "_state_epoch",
+        "key",
+        "leader_epoch",
+        "state",
+        "timed_out_count",
+        "tp",
+    )
+
+    def __init__(
+        self,
+        key: SharePartitionKey,
+        tp: TopicPartition,
+        leader_epoch: int,
+        services: ShareServices,
+        *,
+        limits: ReadLimits,
+        find_start: FindStart,
+        dead_letters: DeadLetters = NO_DEAD_LETTERS,
+    ) -> None:
+        self.key = key
+        self.tp = tp
+        self.leader_epoch = leader_epoch
+        self.state = SharePartitionState.EMPTY
+        self.timed_out_count = 0
+        self._services = services
+        self._limits = limits
+        self._find_start = find_start
+        self._dead_letters = dead_letters
+        self._state_epoch = -1
+        self._records = InFlight(0)
+        self._locks = LockTable(services.locks, key.group_id, tp)
+        self._fetch_owner: object | None = None
+
+    # --- its life ---
+
+    def load(self, done: Done) -> None:
+        """Read the state from the share coordinator.
+
+        `done` receives NONE when the share partition is ACTIVE, at once if it was before. Otherwise it receives
+        LEADER_NOT_AVAILABLE while a load is under way, or if it is fenced; or the error with which the load failed.
+        """
+        match self.state:
+            case SharePartitionState.EMPTY:
+                self.state = SharePartitionState.INITIALIZING
+                self._services.persister.read(
+                    self.key, leader_epoch=self.leader_epoch, done=partial(self._loaded, done)
+                )
+            case SharePartitionState.ACTIVE:
+                done(ErrorCode.NONE)
+            case SharePartitionState.FAILED:
+                done(ErrorCode.UNKNOWN_SERVER_ERROR)
+            case _:
+                done(ErrorCode.LEADER_NOT_AVAILABLE)
+
+    def _loaded(self, done: Done, error: ErrorCode, stored: ShareState | None) -> None:
+        if self.state is not SharePartitionState.INITIALIZING:
+            done(ErrorCode.LEADER_NOT_AVAILABLE)
+            return
+        error = client_error(error) if stored is None else self._restore(stored)
+        self.state = SharePartitionState.FAILED if error else SharePartitionState.ACTIVE
+        done(error)
+        self._services.changed(self.key)
+        if not error:
+            for first_offset, last_offset, delivery_count in self._archiving():
+                self._dead_letters.give_up(first_offset, last_offset, delivery_count, GiveUpCause.RESUMED)
+
+    def _restore(self, stored: ShareState) -> ErrorCode:
+        start_offset = stored.start_offset
+        if start_offset == NO_START_OFFSET:
+            error, start_offset = self._find_start()
+            if error:
+                return error
+        try:
+            self._records = in_flight(start_offset, stored.batches)
+        except ValueError:
+            _log.exception("the state of share partition %s is broken", self.key)
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        self._state_epoch = stored.state_epoch
+        return ErrorCode.NONE
+
+    def _archiving(self) -> list[tuple[int, int, int]]:
+        """Return the offsets of records that an earlier leader has given up, with their delivery counts."""
+        found = [batch for batch in self._records if batch.state is ARCHIVING]
+        return [(batch.first_offset, batch.last_offset, batch.delivery_count) for batch in found]
+
+    def fence(self, error: ErrorCode) -> None:
+        """End it: this broker does not lead the partition any more, its topic or group is gone, or has no member here.
+
+        Its locks end. Acknowledgements that are being written are answered when they are.
+        """
+        if self.state is SharePartitionState.FENCED:
+            return
+        self.state = SharePartitionState.FENCED
+        self._records = InFlight(self._records.start_offset)
+        self._locks.drop_all()
+        self._services.fenced(self.key, error)
+        self._services.changed(self.key)
+
+    # --- offsets ---
+
+    @property
+    def start_offset(self) -> int:
+        """The share-partition start offset (SPSO): all records below it are acknowledged or archived."""
+        return self._records.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The share-partition end offset (SPEO), the last one in flight; one below the start offset if none is."""
+        return self._records.end_offset
+
+    @property
+    def in_flight(self) -> InFlight:
+        """The records from the start offset to the end offset; not to be changed by others."""
+        return self._records
+
+    def next_fetch_offset(self) -> int:
+        """Return where the next fetch reads: at the first record that may be acquired again, or above the end."""
+        first = self._records.first_available
+        return self._records.end_offset + 1 if first is None else first
+
+    def may_acquire(self) -> bool:
+        """Return whether a fetch might acquire records: some are available again, or there is room for more locks."""
+        if self.state is not SharePartitionState.ACTIVE:
+            return False
+        records = self._records
+        return records.first_available is not None or records.record_count < self._limits().max_record_locks
+
+    # --- the fetch lock: one share fetch at a time reads and acquires ---
+
+    def try_lock(self, owner: object) -> bool:
+        """Lock the share partition for one fetch; False if another one has the lock, or it is not ACTIVE."""
+        if self.state is not SharePartitionState.ACTIVE or self._fetch_owner is not None:
+            return False
+        self._fetch_owner = owner
+        return True
+
+    def unlock(self, owner: object) -> None:
+        """Give the lock back, so that other fetches are checked."""
+        assert self._fetch_owner is owner, f"{owner!r} has not locked {self.key}"
+        self._fetch_owner = None
+        self._services.changed(self.key)
+
+    # --- acquiring ---
+
+    def acquire(
+        self,
+        member_id: str,
+        read: ReadRecords,
+        *,
+        max_records: int,
+        batch_size: int,
+        mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
+    ) -> list[AcquiredRecords]:
+        """Acquire records that were read for a member, as one delivery more of each.
+
+        Args:
+            read: what was read from `next_fetch_offset` on; nothing is acquired if the records have been deleted since.
+            max_records: the most records, in batch-optimized mode up to a record batch more.
+            batch_size: in batch-optimized mode the records of a part, if there are more; see `Acquisition`.
+
+        Returns:
+            What the member may process, in ascending order. Other records that were read are not for it.
+        """
+        records = self._records
+        if self.state is not SharePartitionState.ACTIVE or max_records <= 0 or not read.batches:
+            return []
+        if read.fetch_offset > records.end_offset + 1:
+            return []
+        undelivered = read.undelivered
+        if read.batches[0].first_offset > read.fetch_offset:
+            undelivered = [OffsetRange(read.fetch_offset, read.batches[0].first_offset - 1), *undelivered]
+        limits = self._limits()
+        acquisition = Acquisition(
+            records,
+            limits,
+            mode,
+            max_records,
+            batch_size,
+            read.batches,
+            lock=lambda batch: self._locks.lock(batch, member_id, limits.record_lock_duration_ms, self),
+            give_up=lambda batch: self._let_go([batch]),
+        )
+        acquired = acquisition.run(undelivered)
+        records.advance()
+        return acquired
+
+    # --- acknowledging ---
+
+    def acknowledge(
+        self, member_id: str, acknowledgements: Sequence[Acknowledgement], *, renews: bool = False, done: Done
+    ) -> None:
+        """Do what a member says about records that it has acquired: all of it, or nothing.
+
+        `done` receives NONE when that is written. Otherwise it receives INVALID_REQUEST for acknowledgements without
+        order or types, with unknown types, or for offsets that no member has acquired yet; INVALID_RECORD_STATE if a
+        record is not acquired by this member, or is being acknowledged already, or renewals are off;
+        NOT_LEADER_OR_FOLLOWER if this is fenced; or why the state could not be written: the member has the records on
+        then, until its lock runs out.
+
+        Args:
+            renews: whether the request may renew locks: it has IsRenewAck.
+        """
+        error = self._check(member_id, acknowledgements, renews)
+        if error:
+            done(error)
+            return
+        changed: list[InFlightBatch] = []
+        for first_offset, last_offset, kind in decisions(acknowledgements, self._records.start_offset):
+            batches = [each for each in self._records.cut(first_offset, last_offset) if not each.is_hole]
+            if kind is AcknowledgeType.RENEW:
+                self._locks.renew(batches, member_id, self._limits().record_lock_duration_ms, self)
+            else:
+                for batch in batches:
+                    self._begin(batch, kind)
+                changed += batches
+        self._write(changed, done)
+
+    def _check(self, member_id: str, acknowledgements: Sequence[Acknowledgement], renews: bool) -> ErrorCode:
+        if self.state is SharePartitionState.FENCED:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return check_form(acknowledgements, renews=renews) or check(
+            self._records, member_id, acknowledgements, renew_enabled=self._limits().renew_enabled
+        )
+
+    def _begin(self, batch: InFlightBatch, kind: AcknowledgeType) -> None:
+        """Note what is going to become of a batch."""
+        match kind:
+            case AcknowledgeType.ACCEPT:
+                target = ACKNOWLEDGED
+            case AcknowledgeType.RELEASE:
+                target = self._released(batch)
+            case AcknowledgeType.REJECT:
+                target = self._given_up(batch, GiveUpCause.REJECTED)
+            case _:
+                target = ARCHIVED
+        self._records.begin(batch, target)
+
+    def _released(self, batch: InFlightBatch) -> RecordState:
+        """Return the state of a batch that a member gives back."""
+        if batch.delivery_count < self._limits().delivery_count_limit:
+            return AVAILABLE
+        return self._given_up(batch, GiveUpCause.DELIVERY_LIMIT)
+
+    def _given_up(self, batch: InFlightBatch, cause: GiveUpCause) -> RecordState:
+        if not self._dead_letters.wanted():
+            return ARCHIVED
+        batch.give_up_cause = cause
+        return ARCHIVING
+
+    def release(self, member_id: str, done: Done) -> None:
+        """Make all records available again that a member has acquired: its share session has ended.
+
+        `done` receives NONE when that is written, or why it was not: the records are acquired then, until the lock runs
+        out.
+        """
+        changed: list[InFlightBatch] = []
+        for lock in self._locks.of_member(member_id):
+            changed += held_under(lock, self._records)
+        changed.sort(key=lambda batch: batch.first_offset)
+        for batch in changed:
+            self._begin(batch, AcknowledgeType.RELEASE)
+        self._write(changed, done)
+
+    def archived(self, first_offset: int, last_offset: int, done: Done) -> None:
+        """End ARCHIVING for records that are copied to the dead-letter topic, or that cannot be."""
+        records = self._records
+        first_offset, last_offset = max(first_offset, records.start_offset), min(last_offset, records.end_offset)
+        changed: list[InFlightBatch] = []
+        if first_offset <= last_offset:
+            for batch in records.cut(first_offset, last_offset):
+                if batch.state is ARCHIVING and batch.target is None:
+                    records.begin(batch, ARCHIVED)
+                    changed.append(batch)
+        self._write(changed, done)
+
+    # --- writing ---
+
+    def _write(self, changed: list[InFlightBatch], done: Done) -> None:
+        """Write the targets of batches; commit them, or roll them back."""
+        if not changed:
+            done(ErrorCode.NONE)
+            return
+        self._persist(state_batches(changed), partial(self._written, changed, done))
+
+    def _persist(self, batches: list[StateBatch], done: Done) -> None:
+        records = self._records
+        self._services.persister.write(
+            self.key,
+            state_epoch=self._state_epoch,
+            leader_epoch=self.leader_epoch,
+            start_offset=records.start_offset,
+            delivery_complete_count=records.complete_count,
+            batches=batches,
+            done=done,
+        )
+
+    def _written(self, changed: list[InFlightBatch], done: Done, error: ErrorCode) -> None:
+        if self.state is SharePartitionState.ACTIVE:
+            if error in FENCING:
+                self.fence(error)
+            elif error:
+                self._roll_back(changed)
+            else:
+                self._commit(changed)
+        done(client_error(error))
+
+    def _commit(self, changed: Iterable[InFlightBatch]) -> None:
+        records = self._records
+        released = False
+        for batch in changed:
+            target, cause = batch.target, batch.give_up_cause
+            if target is None:
+                continue  # the log begins above it
+            self._locks.unlock(batch)
+            first_offset, last_offset = batch.first_offset, batch.last_offset
+            records.settle(batch, target)
+            released = released or target is AVAILABLE
+            if target is ARCHIVING and cause is not None:
+                self._dead_letters.give_up(first_offset, last_offset, batch.delivery_count, cause)
+        if records.advance() or released:
+            self._services.changed(self.key)
+
+    def _roll_back(self, changed: Iterable[InFlightBatch]) -> None:
+        late: list[InFlightBatch] = []
+        for batch in changed:
+            if batch.target is None:
+                continue  # the log begins above it
+            self._records.roll_back(batch)
+            if batch.lock is not None and batch.lock.ran_out:
+                late.append(batch)
+        if late:
+            self._let_go(late)
+
+    # --- without a member that waits ---
+
+    def lock_ran_out(self, lock: AcquisitionLock) -> None:
+        """Make the records that a lock still holds available again, or give them up; called at its deadline.
+
+        That is written, but it does not depend on it. Records that are being acknowledged wait for that.
+        """
+        self._locks.forget(lock)
+        batches = held_under(lock, self._records)
+        if batches:
+            self.timed_out_count += sum(batch.count for batch in batches)
+            self._let_go(batches)
+
+    def log_start_moved(self, offset: int) -> None:
+        """Archive all records below this offset, where the log begins now; the locks on them end.
+
+        The next write tells the share coordinator.
+        """
+        records = self._records
+        if self.state is not SharePartitionState.ACTIVE or offset <= records.start_offset:
+            return
+        for lock, count in records.drop_below(offset):
+            self._locks.count_down(lock, count)
+        records.advance()
+        self._services.changed(self.key)
+
+    def _let_go(self, batches: list[InFlightBatch]) -> None:
+        """Make batches available again, or give them up, at once; write it."""
+        records = self._records
+        for batch in batches:
+            records.begin(batch, self._released(batch))
+        stored = state_batches(batches)
+        self._commit(batches)
+        self._persist(stored, self._noted)
+
+    def _noted(self, error: ErrorCode) -> None:
+        if error in FENCING and self.state is SharePartitionState.ACTIVE:
+            self.fence(error)
