@@ -3,6 +3,7 @@
 
 import { duration, make, plural, reconcile, setText } from "./dom.js";
 import { kindClass } from "./kinds.js";
+import { pick, placeOfCause } from "./selection.js";
 
 const SHOWN = 4; // causes, before all of them are asked for
 
@@ -72,15 +73,17 @@ class Answer {
   constructor(wait, live) {
     this.live = live;
     this.error = "";
-    this.says = make("p", "says");
+    this.says = pick("");
     this.times = make("p", "answer-times");
     this.ways = make("div", "ways");
-    this.element = make("li", "answer", [make("div", "answer-text", [this.says, this.times]), this.ways]);
+    this.element = make("li", "answer", [make("div", "answer-text", [make("p", "says", this.says), this.times]), this.ways], { id: placeOfCause(wait) });
+    this.element.places = [placeOfCause(wait)];
   }
 
   update(wait) {
     const [kind] = Object.entries(wait.counts).reduce((a, b) => (b[1] > a[1] ? b : a), ["other", 0]);
-    this.element.className = `answer ${kindClass(kind)}`;
+    this.element.classList.remove(...[...this.element.classList].filter((name) => name.startsWith("kind-")));
+    this.element.classList.add(kindClass(kind));
     setText(this.says, wait.says);
     this.says.title = wait.clients.filter(Boolean).join(", ");
     setText(this.times, this.error || timesText(wait));

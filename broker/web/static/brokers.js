@@ -2,6 +2,7 @@
 
 import { count, make, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
+import { pick } from "./selection.js";
 
 const SHOWN_MS = 60_000; // how long a purgatory is shown after something waited in it
 const NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
@@ -40,11 +41,12 @@ class BrokerCard {
       }),
     ]);
     this.element = make("article", "broker panel", [
-      make("header", "", [make("h3", "", `Broker ${id}`), this.badges, this.state, this.address]),
+      make("header", "", [make("h3", "", pick(`Broker ${id}`)), this.badges, this.state, this.address]),
       this.numbers.element,
       this.says,
       make("div", "controls", [this.gate, this.stop, this.kill, this.start]),
     ], { "aria-label": `Broker ${id}`, id: placeOf("broker", id) });
+    this.element.places = [placeOf("broker", id)];
     this.hold.addEventListener("click", () => this.#change({ held: !this.held }));
     this.delay.addEventListener("change", () => this.#changeDelay());
     for (const [button, change] of [[this.stop, "stop"], [this.kill, "kill"], [this.start, "start"]]) {

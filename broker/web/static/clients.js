@@ -1,6 +1,8 @@
 // The connections of clients and brokers: who is behind each. They are asked for only while they are shown.
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { placeOf } from "./links.js";
+import { pick, selection } from "./selection.js";
 
 const INTERVAL_MS = 2000;
 const SHOWN = 100;
@@ -30,6 +32,7 @@ export class Clients {
 
   #show(listed) {
     reconcile(this.rows, listed.connections, (each) => `${each.broker} ${each.id}`, () => new Row());
+    if (selection.place) selection.apply();
     const further = listed.connection_count - listed.connections.length;
     this.more.hidden = further <= 0;
     setText(this.more, `and ${plural(further, "connection", "connections")} more`);
@@ -39,14 +42,18 @@ export class Clients {
 class Row {
   constructor() {
     this.cells = ["", "", "", "", "number", "number", "number"].map((kind) => make("td", kind));
+    this.client = pick("");
+    this.cells[1].append(this.client);
     this.element = make("tr", "", this.cells);
   }
 
   update(each) {
+    this.element.places = [placeOf("client", each.client), placeOf("connection", each.broker, each.id)];
+    setText(this.client, each.client);
     const shown = [
-      each.principal, each.client, each.peer, `broker ${each.broker}, ${each.listener}`, duration(each.age_ms),
+      each.principal, null, each.peer, `broker ${each.broker}, ${each.listener}`, duration(each.age_ms),
       count(each.in_flight + each.waiting), `${count(each.bytes_in)} / ${count(each.bytes_out)}`,
     ];
-    shown.forEach((text, column) => setText(this.cells[column], text));
+    shown.forEach((text, column) => text !== null && setText(this.cells[column], text));
   }
 }

@@ -41,6 +41,7 @@ class FaultCard {
       this.told,
       make("div", "countdown", [make("span", "left", `rule ${fault.id}`), this.remove]),
     ], { "aria-label": `Fault rule ${fault.id}`, id: placeOf("fault", fault.id) });
+    this.element.places = [placeOf("fault", fault.id)];
     this.remove.addEventListener("click", () => this.#remove());
   }
 

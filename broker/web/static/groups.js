@@ -129,6 +129,7 @@ class MemberRow {
       title: [`Member id ${member.member_id}`, `client ${member.client || "without a name"}`, member.host].filter(Boolean).join(", "),
     });
     this.element = make("li", "member", [this.name, this.owns, this.session, this.says], { id: placeOf("member", member.group, member.member_id) });
+    this.element.places = [this.element.id, ...(member.client ? [placeOf("client", member.client)] : [])];
   }
 
   update(member) {

@@ -40,7 +40,7 @@ function collect(value, group, found) {
 /** A line of links; those to what the page does not show are left out, and that to where the line itself is. */
 export class Links {
   constructor() {
-    this.element = make("nav", "links", [], { "aria-label": "What it waits for" });
+    this.element = make("div", "links", [], { role: "group", "aria-label": "What it waits for" });
   }
 
   update(causes, here = "") {

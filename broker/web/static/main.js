@@ -10,6 +10,7 @@ import { Filters, readColours } from "./kinds.js";
 import { Live } from "./live.js";
 import { Matrix } from "./matrix.js";
 import { Parked } from "./parked.js";
+import { selection } from "./selection.js";
 import { Timeline } from "./timeline.js";
 import { Transactions } from "./transactions.js";
 import { Wheel } from "./wheel.js";
@@ -30,6 +31,7 @@ function show(state) {
   transactions.update(state);
   timeline.update(state);
   matrix.update(state);
+  selection.update(state);
   setText(document.getElementById("cluster"), `cluster ${state.cluster_id}`);
   const produces = state.brokers.flatMap((broker) => broker.purgatories).filter((purgatory) => purgatory.name === "Produce");
   const waiting = produces.reduce((sum, purgatory) => sum + purgatory.num_delayed, 0);

@@ -4,6 +4,7 @@
 import { count, make, plural, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
 import { PartitionCard } from "./partitions.js";
+import { selection } from "./selection.js";
 
 const SEEN_MS = 1000;
 const UNSEEN_MS = 3000;
@@ -69,6 +70,7 @@ export class Matrix {
     for (const name of this.live.partitions) if (!names.has(name)) this.live.partitions.delete(name);
     this.#stop(this.list.querySelector("[tabindex='0']") ?? this.list.firstElementChild);
     this.#mark();
+    if (selection.place) selection.apply();
     setText(this.summary, summaryText(partitions, all));
   }
 
@@ -126,6 +128,7 @@ class MatrixRow {
     this.cells = make("span", "matrix-cells");
     this.element = make("button", "matrix-row", [make("span", "matrix-name", this.name), this.cells, this.says],
       { type: "button", id: placeOf("partition", this.name), tabindex: "-1" });
+    this.element.places = [this.element.id];
     this.element.addEventListener("click", () => matrix.toggle(this.name));
   }
 
@@ -133,7 +136,8 @@ class MatrixRow {
     const text = JSON.stringify(each);
     if (text === this.#shown) return;
     this.#shown = text;
-    this.element.className = `matrix-row ${each.state}`;
+    this.element.classList.remove(...Object.keys(STATES));
+    if (each.state) this.element.classList.add(each.state);
     const replicas = new Map(each.replicas.map((replica) => [replica[0], replica]));
     this.cells.replaceChildren(...each.brokers.map((id) => cellOf(id, replicas.get(id), each)));
     setText(this.says, STATES[each.state] ?? "");

@@ -3,6 +3,7 @@
 import { count, duration, keysText, make, plural, reconcile, setText } from "./dom.js";
 import { kindClass, kindName, LISTLESS } from "./kinds.js";
 import { Links } from "./links.js";
+import { pick, placeOfOperation } from "./selection.js";
 
 const ROWS = 60;
 const ORDER = ["produce", "rebalance", "consumer fetch"]; // first; then other kinds, then these:
@@ -81,7 +82,7 @@ class OperationRow {
     const total = operation.deadline_ms - operation.parked_ms;
     this.element = make("li", `operation ${kindClass(operation.kind)}`, [
       make("div", "operation-head", [
-        make("i", "dot"), make("strong", "", kindName(operation.kind)), make("span", "who", operation.client, { title: `Asked for by ${operation.client || "a client without a name"}` }),
+        make("i", "dot"), make("strong", "", pick(kindName(operation.kind))), make("span", "who", operation.client, { title: `Asked for by ${operation.client || "a client without a name"}` }),
         make("span", "keys", keysText(operation), { title: `Watched under ${keysText(operation)}` }), this.waited, expire,
       ]),
       this.missing, this.links.element,
@@ -94,6 +95,8 @@ class OperationRow {
       ]),
     ]);
     this.element.dataset.name = operation.name;
+    this.element.id = placeOfOperation(operation);
+    this.element.places = [this.element.id];
     expire.addEventListener("click", () => this.#expire());
   }
 

@@ -30,6 +30,7 @@ class Row {
     this.line = make("button", "row", this.texts, { type: "button" });
     this.line.addEventListener("click", () => this.#open(this.card.element.hidden));
     this.element = make("li", "thing", [this.line, this.card.element], { id: this.card.element.id });
+    this.element.places = [this.element.id];
     this.card.element.removeAttribute("id");
     this.element.addEventListener("open", () => this.#open(true));
     this.#open(isOpen || location.hash === `#${this.element.id}`);

@@ -1,6 +1,7 @@
 // Finished operations: bars over the last half minute, and a table of the newest; and when leadership moved.
 
 import { count, duration, fitCanvas, keysText, make, reconcile, setText, showTooltip } from "./dom.js";
+import { pick, placeOfOperation, relativesOf, selection } from "./selection.js";
 import { colours, kindClass, kindName, OUTCOMES } from "./kinds.js";
 
 const WINDOW_MS = 30_000;
@@ -33,6 +34,10 @@ export class Timeline {
     this.moved = document.getElementById("moved");
     this.button = document.getElementById("pause");
     this.button.addEventListener("click", () => this.#togglePause());
+    this.canvas.addEventListener("click", (event) => {
+      const hit = this.#at(event);
+      if (hit !== undefined) selection.choose(placeOfOperation(hit.row));
+    });
     this.canvas.addEventListener("pointermove", (event) => this.#point(event));
     this.canvas.addEventListener("pointerleave", (event) => showTooltip(event, []));
     document.getElementById("legend").append(
@@ -176,9 +181,10 @@ export class Timeline {
     const y = 8 + lane * LANE_PX;
     const long = to - from;
     context.fillStyle = colours[row.outcome] ?? colours.muted;
-    context.globalAlpha = row.kind === "produce" ? 0.55 : 0.25;
+    const dim = (row.places ??= relativesOf(row)).some((place) => selection.lights(place)) ? 1 : 0.2;
+    context.globalAlpha = dim * (row.kind === "produce" ? 0.55 : 0.25);
     if (long > 1) context.fillRect(from, y + 2, long, 5);
-    context.globalAlpha = isQuiet(row) || row.kind === "follower fetch" ? 0.55 : 1;
+    context.globalAlpha = dim * (isQuiet(row) || row.kind === "follower fetch" ? 0.55 : 1);
     context.beginPath();
     if (row.outcome === "completed") context.arc(to, y + 4.5, 3.2, 0, 2 * Math.PI);
     else context.rect(to - 3.2, y + 1.3, 6.4, 6.4); // another shape, too, not only another colour
@@ -202,10 +208,14 @@ export class Timeline {
     return best;
   }
 
-  #point(event) {
+  #at(event) {
     const box = this.canvas.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
-    const hit = this.#drawn.findLast(({ from, to, y }) => px >= Math.min(from, to - 5) && px <= to + 5 && py >= y && py <= y + LANE_PX);
+    return this.#drawn.findLast(({ from, to, y }) => px >= Math.min(from, to - 5) && px <= to + 5 && py >= y && py <= y + LANE_PX);
+  }
+
+  #point(event) {
+    const hit = this.#at(event);
     if (hit === undefined) return showTooltip(event, []);
     const { row } = hit;
     return showTooltip(event, [
@@ -264,13 +274,14 @@ class FinishedRow {
     this.ended = make("td", "number");
     this.element = make("tr", `${kindClass(row.kind)}`, [
       make("td", `outcome outcome-${row.outcome}${isQuiet(row) ? " quiet" : ""}`, [make("i", "mark", mark, { "aria-hidden": "true" }), row.outcome]),
-      make("td", "request", [make("i", "dot"), `${kindName(row.kind)} `, make("span", "where", whereText(row))]),
+      make("td", "request", [make("i", "dot"), pick(kindName(row.kind)), " ", make("span", "where", whereText(row))]),
       make("td", "keys", keysText(row)),
       make("td", "number", duration(row.waited_ms)),
       make("td", "cause", causeOf(row)),
       make("td", "number", count(row.checks)),
       this.ended,
     ]);
+    this.element.places = relativesOf(row);
   }
 
   update({ row, now }) {

@@ -7,6 +7,7 @@
 import { count, duration, fitCanvas, make, reconcile, setText, showTooltip } from "./dom.js";
 import { colours, kindColour, kindName, OUTCOMES } from "./kinds.js";
 import { shownOperations } from "./parked.js";
+import { placeOfOperation, selection } from "./selection.js";
 
 const TURN = 2 * Math.PI;
 const LEAST_LEVELS = 4; // 1 ms, 20 ms, 400 ms, 8 s: a wheel that has not needed the coarse ones yet is drawn with them
@@ -33,6 +34,10 @@ export class Wheel {
     this.canvas = document.getElementById("wheel");
     this.list = document.getElementById("levels");
     this.pointed = null;
+    this.canvas.addEventListener("click", (event) => {
+      this.#point(event);
+      if (this.pointed !== null) selection.choose(placeOfOperation(this.pointed.operation));
+    });
     this.canvas.addEventListener("pointermove", (event) => this.#point(event));
     this.canvas.addEventListener("pointerleave", (event) => {
       this.pointed = null;
@@ -221,16 +226,18 @@ export class Wheel {
     const { context } = g;
     const produce = dot.operation.kind === "produce";
     context.fillStyle = kindColour(dot.operation.kind);
-    if (produce) {
-      context.globalAlpha = 0.2;
+    const lit = selection.lights(placeOfOperation(dot.operation));
+    const dim = lit ? 1 : 0.15;
+    if (produce || (lit && selection.place)) {
+      context.globalAlpha = 0.2 * dim;
       circle(context, dot.x, dot.y, 9);
       context.fill();
     }
-    context.globalAlpha = produce ? 1 : 0.75;
+    context.globalAlpha = dim * (produce ? 1 : 0.75);
     circle(context, dot.x, dot.y, produce ? 4.5 : 3.5);
     context.fill();
     context.globalAlpha = 1;
-    if (dot === this.pointed) {
+    if (dot === this.pointed || selection.place === placeOfOperation(dot.operation)) {
       context.strokeStyle = colours.text;
       context.lineWidth = 1.5;
       circle(context, dot.x, dot.y, 8);

@@ -1,4 +1,4 @@
-"""The page itself is looked at in a browser; here, that it is whole, and that it puts no markup together."""
+"""The page itself is looked at in a browser; here, that it is whole, small, and puts no markup together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from purgatorio.broker.web.pages import STATIC, page_files
 
+MOST_LINES = 3_500
 SCRIPTS = sorted(STATIC.glob("*.js"))
 INDEX = (STATIC / "index.html").read_text()
 
@@ -21,6 +22,11 @@ async def test_the_page_is_served_and_asked_for_again_only_when_it_changed(clien
     assert response.text == INDEX
     again = await client.get("/", headers={"if-none-match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_page_stays_small() -> None:
+    """It is read and changed by hand, without a build step."""
+    assert sum(len(file.content.splitlines()) for file in page_files().values()) <= MOST_LINES
 
 
 async def test_every_file_of_the_page_is_served(client: httpx.AsyncClient) -> None:

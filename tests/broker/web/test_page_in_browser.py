@@ -1,0 +1,198 @@
+"""The page in a browser that is driven: by keyboard, on three screens, in both themes, with names like markup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.broker.web.served_page import BROWSER, Served, serve, state
+
+playwright = pytest.importorskip("playwright.sync_api", reason="these tests need playwright")
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="these tests need chromium"),
+]
+
+SCREENS = {"laptop": (1280, 720), "desktop": (1920, 1080), "phone": (390, 844)}
+MARKUP = "<img src=x onerror=document.body.dataset.broken=1><b>"
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    with serve() as page:
+        yield page
+
+
+@pytest.fixture
+def opened(browser: Any, served: Served) -> Iterator[Open]:
+    """Open the page on a screen; a failure in it, and what its console says, fails the test."""
+    contexts, failures = [], []
+
+    def open_page(screen: str = "laptop", hash_: str = "", **options: Any) -> Any:
+        width, height = SCREENS[screen]
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        page.goto(served.url + hash_)
+        page.wait_for_selector(".broker, .status[data-state=silent]")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert failures == []
+
+
+def lit(page: Any) -> set[str]:
+    return set(page.eval_on_selector_all(".lit", "found => found.map((each) => each.id)"))
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_on_any_screen_in_any_theme(opened: Open, screen: str, theme: str) -> None:
+    """Contrast of AA, names for all that can be touched, roles, order of headings."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="this test needs axe").Axe()
+    page = opened(screen, color_scheme=theme, reduced_motion="reduce")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.wait_for_timeout(400)
+    violations = axe.run(page).response["violations"]
+    assert [(each["id"], each["nodes"][0]["target"], each["nodes"][0]["failureSummary"]) for each in violations] == []
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_page_is_not_wider_than_the_screen(opened: Open, screen: str) -> None:
+    page = opened(screen)
+    page.wait_for_selector(".matrix-row")
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen][0]
+
+
+def test_the_buttons_of_an_answer_are_its_ways_out(opened: Open, served: Served) -> None:
+    page = opened()
+    page.locator(".answer").first.get_by_role("button", name="Release fetches").click()
+    page.wait_for_timeout(100)
+    assert served.posted == [("brokers/3/follower", {"held": False})]
+
+
+def test_all_causes_are_shown_when_they_are_asked_for(opened: Open) -> None:
+    page = opened()
+    assert page.locator(".answer").count() == 4
+    page.get_by_role("button", name="and 1 more cause").click()
+    page.wait_for_function("document.querySelectorAll('.answer').length === 5")
+
+
+def test_a_request_lights_up_with_all_that_it_has_to_do_with(opened: Open) -> None:
+    page = opened()
+    page.wait_for_selector(".matrix-row")
+    page.locator("#operations .pick").first.click()
+    first = page.locator("#operations > li").first.get_attribute("id")
+    assert page.url.endswith(f"#{first}")
+    assert {first, "broker-2", "partition-orders-0", "partition-orders-1"} <= lit(page)
+    assert "broker-1" not in lit(page)
+    assert [each for each in lit(page) if each.startswith("operation-")] == [first]
+    assert page.locator("#selected-name").inner_text() == "Produce 0 of broker 1"
+    page.keyboard.press("Escape")
+    assert (lit(page), page.url.partition("#")[2]) == (set(), "")
+
+
+def test_a_link_shows_the_same_selection(opened: Open) -> None:
+    page = opened(hash_="#broker-2")
+    page.wait_for_function("document.querySelectorAll('.operation.lit').length > 0")
+    assert page.locator(".broker.chosen h3").inner_text() == "Broker 2"
+    assert "broker-3" not in lit(page)
+    page.locator("#let-go").click()
+    assert lit(page) == set()
+
+
+@pytest.mark.parametrize("hash_", ["#partition-%zz", "#operation-", "#main", "#<b>", "#broker-99"])
+def test_a_link_to_nothing_leaves_the_page_whole(opened: Open, hash_: str) -> None:
+    assert opened(hash_=hash_).locator(".broker").count() == 3
+
+
+def test_the_keyboard_does_what_the_pointer_does(opened: Open, served: Served) -> None:
+    """After the link that skips comes the first answer; Enter selects it, and the next stop is its way out."""
+    page = opened()
+    page.wait_for_selector(".matrix-row")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#cause-FollowerBehind-0")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(100)
+    assert [path for path, _ in served.posted] == ["brokers/3/follower"]
+    page.locator(".matrix-row").first.focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.id") == "partition-orders-1"
+    was_open = page.locator("#partition-orders-1").get_attribute("aria-expanded")
+    page.keyboard.press("Enter")
+    assert page.locator("#partition-orders-1").get_attribute("aria-expanded") != was_open
+
+
+def test_names_that_clients_chose_are_never_markup(opened: Open, served: Served) -> None:
+    def chosen(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: chosen(each) if name not in kept else each for name, each in value.items()}
+        if isinstance(value, list):
+            return [chosen(each) for each in value]
+        return MARKUP + value if isinstance(value, str) else value
+
+    kept = {"kind", "state", "type", "path", "cluster_id", "outcome", "name"}
+    served.state, served.matrix = chosen(state()), chosen(served.matrix)
+    connection = {"broker": 1, "id": 1, "age_ms": 1, "in_flight": 0, "waiting": 0, "bytes_in": 0, "bytes_out": 0}
+    names = dict.fromkeys(("principal", "client", "peer", "listener"), MARKUP)
+    served.connections = {"connections": [connection | names], "connection_count": 1}
+    page = opened()
+    page.wait_for_selector(".matrix-row")
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.wait_for_selector("#client-rows tr")
+    page.locator("#operations .pick").first.click()
+    page.locator(".row[aria-expanded]").first.click()
+    assert page.locator("main img, main b, .selected b").count() == 0
+    assert page.evaluate("document.body.dataset.broken") is None
+    assert MARKUP in page.locator(".answer").first.inner_text()
+
+
+def test_with_reduced_motion_nothing_moves(opened: Open) -> None:
+    page = opened(reduced_motion="reduce")
+    running = "document.getAnimations().filter((each) => each.playState === 'running').length"
+    assert page.evaluate(running) == 0
+
+
+def test_a_cluster_that_comes_back_is_shown_without_a_reload(opened: Open, served: Served) -> None:
+    page = opened()
+    served.state = None
+    page.wait_for_selector("#alarm:not([hidden])")
+    assert "status 503" in page.locator("#status").inner_text()
+    served.state = {**state(), "cluster_id": "another", "waits": []}
+    page.wait_for_selector("#answers-empty:not([hidden])", timeout=5_000)
+    assert page.locator("#alarm").is_hidden()
+    assert "another" in page.locator("#cluster").inner_text()
+
+
+def test_the_page_asks_for_little(opened: Open) -> None:
+    """Five states a second and a matrix in one to three seconds, whatever happens."""
+    page = opened()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2_000)
+    assert 2 <= sum("/api/v1/state" in url for url in asked) <= 11
+    assert sum("/api/v1/matrix" in url for url in asked) <= 2
+    assert json.dumps(asked).count("/api/v1/connections") == 0
