@@ -12,11 +12,18 @@ what the key names. Names are Kafka's, but ids end in `_id` and times in `_ms` t
 | 6 | `ConsumerGroupTargetAssignmentMetadataKey` | `ConsumerGroupTargetAssignmentMetadataValue` | 0, flexible | 0 |
 | 7 | `ConsumerGroupTargetAssignmentMemberKey` | `ConsumerGroupTargetAssignmentMemberValue` | 0, flexible | 0 |
 | 8 | `ConsumerGroupCurrentMemberAssignmentKey` | `ConsumerGroupCurrentMemberAssignmentValue` | 0, flexible | 0 |
+| 10 | `ShareGroupMemberMetadataKey` | `ShareGroupMemberMetadataValue` | 0, flexible | 0 |
+| 11 | `ShareGroupMetadataKey` | `ShareGroupMetadataValue` | 0, flexible | 0 |
+| 12 | `ShareGroupTargetAssignmentMetadataKey` | `ShareGroupTargetAssignmentMetadataValue` | 0, flexible | 0 |
+| 13 | `ShareGroupTargetAssignmentMemberKey` | `ShareGroupTargetAssignmentMemberValue` | 0, flexible | 0 |
+| 14 | `ShareGroupCurrentMemberAssignmentKey` | `ShareGroupCurrentMemberAssignmentValue` | 0, flexible | 0 |
+| 15 | `ShareGroupStatePartitionMetadataKey` | `ShareGroupStatePartitionMetadataValue` | 0, flexible | 0 |
 | 16 | `ConsumerGroupRegularExpressionKey` | `ConsumerGroupRegularExpressionValue` | 0, flexible | 0 |
 
-Offsets are of groups of both protocols, type 2 is of classic groups, the others are of consumer groups (KIP-848).
-Type 0 is older than type 1 and has the same fields. Readers skip all other types, among them 4, which Kafka 4.0 wrote
-and later versions do not need, and unknown tagged fields of values (KIP-915).
+Offsets are of classic and of consumer groups. Type 2 is of classic groups, types 10 to 15 are of share groups
+(KIP-932), the others are of consumer groups (KIP-848); the fields of these two are in `group_records`. Type 0 is older
+than type 1 and has the same fields. Readers skip all other types, among them 4, which Kafka 4.0 wrote and later
+versions do not need, and unknown tagged fields of values (KIP-915).
 """
 
 from __future__ import annotations
@@ -24,18 +31,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from purgatorio.protocol.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
 from purgatorio.protocol.message import (
-    INT32,
-    STRING,
     Message,
     array,
     binary,
-    int8,
     int32,
     int64,
-    nullable_array,
     nullable_string,
-    nullable_struct,
     string,
     uuid,
     wire_struct,
@@ -107,147 +135,6 @@ class GroupMetadataValue(Message):
     members: list[MemberMetadata] = array(MemberMetadata)
 
 
-@wire_struct
-class ConsumerGroupMetadataKey(Message):
-    """The key of a consumer group."""
-
-    group_id: str = string()
-
-
-@wire_struct
-class ConsumerGroupMetadataValue(Message):
-    """The epoch of a consumer group, and a hash of its topics' metadata (KIP-1101)."""
-
-    epoch: int = int32()
-    metadata_hash: int = int64(tag=0)
-
-
-@wire_struct
-class ConsumerGroupMemberMetadataKey(Message):
-    """The key of a member's subscription."""
-
-    group_id: str = string()
-    member_id: str = string()
-
-
-@wire_struct
-class ClassicProtocol:
-    """One protocol that a member supports, with its subscription as in JoinGroup."""
-
-    name: str = string()
-    metadata: Buffer = binary()
-
-
-@wire_struct
-class ClassicMemberMetadata:
-    """What a consumer group knows of a member that speaks the classic protocol."""
-
-    session_timeout_ms: int = int32()
-    supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
-
-
-@wire_struct
-class ConsumerGroupMemberMetadataValue(Message):
-    """A member of a consumer group with its subscription; with classic metadata if it speaks the classic protocol."""
-
-    instance_id: str | None = nullable_string(None)
-    rack_id: str | None = nullable_string(None)
-    client_id: str = string()
-    client_host: str = string()
-    subscribed_topic_names: list[str] = array(STRING)
-    subscribed_topic_regex: str | None = nullable_string(None)
-    rebalance_timeout_ms: int = int32(-1)
-    server_assignor: str | None = nullable_string(None)
-    classic_member_metadata: ClassicMemberMetadata | None = nullable_struct(ClassicMemberMetadata, tag=0)
-
-
-@wire_struct
-class ConsumerGroupTargetAssignmentMetadataKey(Message):
-    """The key of a consumer group's target assignment as a whole."""
-
-    group_id: str = string()
-
-
-@wire_struct
-class ConsumerGroupTargetAssignmentMetadataValue(Message):
-    """The group epoch that the target assignment was made for, and when (KIP-1263)."""
-
-    assignment_epoch: int = int32()
-    assignment_timestamp_ms: int = int64(tag=0)
-
-
-@wire_struct
-class ConsumerGroupTargetAssignmentMemberKey(Message):
-    """The key of the target assignment of one member."""
-
-    group_id: str = string()
-    member_id: str = string()
-
-
-@wire_struct
-class TargetPartitions:
-    """The partitions of one topic that a member shall own."""
-
-    topic_id: bytes = uuid()
-    partitions: list[int] = array(INT32)
-
-
-@wire_struct
-class ConsumerGroupTargetAssignmentMemberValue(Message):
-    """The partitions that a member shall own."""
-
-    topic_partitions: list[TargetPartitions] = array(TargetPartitions)
-
-
-@wire_struct
-class ConsumerGroupCurrentMemberAssignmentKey(Message):
-    """The key of the present assignment of one member."""
-
-    group_id: str = string()
-    member_id: str = string()
-
-
-@wire_struct
-class CurrentPartitions:
-    """The partitions of one topic, with the epoch at which each was assigned (KIP-1251); none if that is not known."""
-
-    topic_id: bytes = uuid()
-    partitions: list[int] = array(INT32)
-    assignment_epochs: list[int] | None = nullable_array(INT32, tag=0)
-
-
-@wire_struct
-class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """The epoch of a member, with the partitions that it owns and those that it has to give up.
-
-    The state is 0 for stable, 1 while the member has partitions to give up (unrevoked), 2 while it waits for partitions
-    that others own (unreleased).
-    """
-
-    member_epoch: int = int32()
-    previous_member_epoch: int = int32()
-    state: int = int8()
-    assigned_partitions: list[CurrentPartitions] = array(CurrentPartitions)
-    partitions_pending_revocation: list[CurrentPartitions] = array(CurrentPartitions)
-
-
-@wire_struct
-class ConsumerGroupRegularExpressionKey(Message):
-    """The key of a regular expression that members of a group subscribe by."""
-
-    group_id: str = string()
-    regular_expression: str = string()
-
-
-@wire_struct
-class ConsumerGroupRegularExpressionValue(Message):
-    """The topics that a regular expression matches, with the version of the metadata that told and the time."""
-
-    topics: list[str] = array(STRING)
-    version: int = int64()
-    timestamp_ms: int = int64()
-
-
 Key = (
     OffsetCommitKey
     | GroupMetadataKey
@@ -257,6 +144,12 @@ Key = (
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
     | ConsumerGroupRegularExpressionKey
+    | ShareGroupMemberMetadataKey
+    | ShareGroupMetadataKey
+    | ShareGroupTargetAssignmentMetadataKey
+    | ShareGroupTargetAssignmentMemberKey
+    | ShareGroupCurrentMemberAssignmentKey
+    | ShareGroupStatePartitionMetadataKey
 )
 Value = (
     OffsetCommitValue
@@ -267,6 +160,12 @@ Value = (
     | ConsumerGroupTargetAssignmentMemberValue
     | ConsumerGroupCurrentMemberAssignmentValue
     | ConsumerGroupRegularExpressionValue
+    | ShareGroupMemberMetadataValue
+    | ShareGroupMetadataValue
+    | ShareGroupTargetAssignmentMetadataValue
+    | ShareGroupTargetAssignmentMemberValue
+    | ShareGroupCurrentMemberAssignmentValue
+    | ShareGroupStatePartitionMetadataValue
 )
 
 
@@ -287,7 +186,7 @@ class RecordKind:
     value_version: int
 
 
-def _consumer_group_kind(record_type: int, key: type[Message], value: type[Message]) -> RecordKind:
+def _group_kind(record_type: int, key: type[Message], value: type[Message]) -> RecordKind:
     keys = VersionedCodec(key, range(record_type, record_type + 1))
     return RecordKind(record_type, keys, VersionedCodec(value, range(1), flexible_from=0), 0)
 
@@ -302,12 +201,18 @@ KINDS: Final = (
         VersionedCodec(GroupMetadataValue, range(5), flexible_from=4),
         3,
     ),
-    _consumer_group_kind(3, ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-    _consumer_group_kind(5, ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-    _consumer_group_kind(6, ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-    _consumer_group_kind(7, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-    _consumer_group_kind(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-    _consumer_group_kind(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+    _group_kind(3, ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+    _group_kind(5, ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+    _group_kind(6, ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+    _group_kind(7, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+    _group_kind(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+    _group_kind(10, ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue),
+    _group_kind(11, ShareGroupMetadataKey, ShareGroupMetadataValue),
+    _group_kind(12, ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue),
+    _group_kind(13, ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue),
+    _group_kind(14, ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue),
+    _group_kind(15, ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue),
+    _group_kind(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
 )
 """The kinds of records that are read and written, by type."""
 

@@ -6,6 +6,21 @@ import pytest
 
 from purgatorio.protocol.consumer_offsets import (
     KINDS,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    Key,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    RecordKind,
+    Value,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from purgatorio.protocol.errors import DecodeError, EncodeError
+from purgatorio.protocol.group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -21,26 +36,28 @@ from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
     CurrentPartitions,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    Key,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    RecordKind,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
     TargetPartitions,
-    Value,
-    decode_key,
-    decode_value,
-    encode_key,
-    encode_value,
+    TopicInfo,
+    TopicPartitionsInfo,
 )
-from purgatorio.protocol.errors import DecodeError, EncodeError
 from tests.protocol.random_messages import Maker
 
 ROUNDS = 20
 TOPIC_ID = bytes(range(16))
 TOPIC_ID_HEX = TOPIC_ID.hex()
+SHARED_ID = bytes.fromhex("112233445566778899aabbccddeeff00")
 
 OFFSET_KEY = OffsetCommitKey(group_id="g", topic="t", partition=3)
 OFFSET = OffsetCommitValue(offset=5, leader_epoch=2, metadata="m", commit_timestamp_ms=9)
@@ -159,6 +176,60 @@ RECORDS: list[tuple[Key, str, Value, str]] = [
         ConsumerGroupRegularExpressionValue(topics=["xa"], version=8, timestamp_ms=9),
         "0000 02 037861 0000000000000008 0000000000000009 00",
     ),
+    # The bytes of share groups were made by the classes of Kafka 4.4.0.
+    (
+        ShareGroupMemberMetadataKey(group_id="g", member_id="m"),
+        "000a 000167 00016d",
+        ShareGroupMemberMetadataValue(client_id="c", client_host="/127.0.0.1", subscribed_topic_names=["t"]),
+        "0000 00 0263 0b2f3132372e302e302e31 02 0274 00",
+    ),
+    (
+        ShareGroupMetadataKey(group_id="g"),
+        "000b 000167",
+        ShareGroupMetadataValue(epoch=7, metadata_hash=42),
+        "0000 00000007 000000000000002a 00",
+    ),
+    (
+        ShareGroupTargetAssignmentMetadataKey(group_id="g"),
+        "000c 000167",
+        ShareGroupTargetAssignmentMetadataValue(assignment_epoch=7, assignment_timestamp_ms=1_000),
+        "0000 00000007 01 00 08 00000000000003e8",
+    ),
+    (
+        ShareGroupTargetAssignmentMemberKey(group_id="g", member_id="m"),
+        "000d 000167 00016d",
+        ShareGroupTargetAssignmentMemberValue(
+            topic_partitions=[TargetPartitions(topic_id=SHARED_ID, partitions=[0, 1])]
+        ),
+        "0000 02 112233445566778899aabbccddeeff00 03 00000000 00000001 00 00",
+    ),
+    (
+        ShareGroupCurrentMemberAssignmentKey(group_id="g", member_id="m"),
+        "000e 000167 00016d",
+        ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=7,
+            previous_member_epoch=6,
+            assigned_partitions=[TargetPartitions(topic_id=SHARED_ID, partitions=[0, 1])],
+        ),
+        "0000 00000007 00000006 00 02 112233445566778899aabbccddeeff00 03 00000000 00000001 00 00",
+    ),
+    (
+        ShareGroupStatePartitionMetadataKey(group_id="g"),
+        "000f 000167",
+        ShareGroupStatePartitionMetadataValue(
+            initialized_topics=[TopicPartitionsInfo(topic_id=SHARED_ID, topic_name="t", partitions=[0, 1])]
+        ),
+        "0000 01 02 112233445566778899aabbccddeeff00 0274 03 00000000 00000001 00 01 00",
+    ),
+    (
+        ShareGroupStatePartitionMetadataKey(group_id="g"),
+        "000f 000167",
+        ShareGroupStatePartitionMetadataValue(
+            initializing_topics=[TopicPartitionsInfo(topic_id=SHARED_ID, topic_name="t", partitions=[2])],
+            deleting_topics=[TopicInfo(topic_id=SHARED_ID, topic_name="d")],
+        ),
+        "0000 02 112233445566778899aabbccddeeff00 0274 02 00000002 00 0102 112233445566778899aabbccddeeff00 0264 00 00",
+    ),
 ]
 CASES = [
     pytest.param(kind, record_type, version, id=f"{kind.values.cls.__name__}-{record_type}-{version}")
@@ -188,9 +259,9 @@ def test_every_type_and_version_is_read(kind: RecordKind, record_type: int, vers
         assert decode_value(key, kind.values.encode(value, version)) == value
 
 
-@pytest.mark.parametrize("record_type", [-1, 4, 9, 15, 17, 0x7FFF])
+@pytest.mark.parametrize("record_type", [-1, 4, 9, 17, 18, 0x7FFF])
 def test_keys_of_other_types_are_skipped(record_type: int) -> None:
-    """Type 4 is Kafka 4.0's, 9 and above are of share and streams groups, or of a newer Kafka."""
+    """Type 4 is Kafka 4.0's, those from 17 on are of streams groups, or of a newer Kafka."""
     assert decode_key(record_type.to_bytes(2, signed=True) + b"anything") is None
 
 

@@ -18,15 +18,15 @@ from purgatorio.broker.group.consumer.member import (
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, text_bytes
-from purgatorio.protocol.consumer_offsets import (
+from purgatorio.protocol.consumer_offsets import Key
+from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.group_records import (
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMetadataKey,
-    Key,
 )
-from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from purgatorio.protocol.errors import ErrorCode
 
 COMMIT_VERSION_WITH_EPOCHS = 9
 """The first version of OffsetCommit that knows the errors of this protocol."""

@@ -15,12 +15,7 @@ from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partition
 from purgatorio.broker.group.consumer.update import Change, GroupUpdate
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.protocol.consumer_offsets import (
-    ClassicMemberMetadata,
-    ClassicProtocol,
-    ConsumerGroupMemberMetadataValue,
-    GroupMetadataKey,
-)
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 from purgatorio.protocol.consumer_protocol import (
     ASSIGNMENT,
     CONSUMER_PROTOCOL_TYPE,
@@ -30,6 +25,7 @@ from purgatorio.protocol.consumer_protocol import (
     TopicPartitions,
 )
 from purgatorio.protocol.errors import DecodeError, ErrorCode
+from purgatorio.protocol.group_records import ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.versioned import version_of
 
 KNOWN_ASSIGNORS: Final = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})

@@ -20,7 +20,7 @@ from purgatorio.broker.group.consumer.partitions import (
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.memory import ENTRY_BYTES, TEXT_BYTES, text_bytes
 from purgatorio.broker.purgatory import TimerEntry
-from purgatorio.protocol.consumer_offsets import (
+from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     CurrentPartitions,

@@ -15,7 +15,9 @@ from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.time.clock import Clock
-from purgatorio.protocol.consumer_offsets import (
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey
+from purgatorio.protocol.errors import EncodeError, ErrorCode
+from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
@@ -28,9 +30,7 @@ from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    GroupMetadataKey,
 )
-from purgatorio.protocol.errors import EncodeError, ErrorCode
 
 
 def _find(shard: GroupShard, group_id: str) -> ConsumerGroup | None:

@@ -16,8 +16,8 @@ from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.logger import get_logger
-from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.group_records import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 logger = get_logger(__name__)

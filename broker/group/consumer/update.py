@@ -16,7 +16,8 @@ from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, Resol
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, to_wire
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.protocol.consumer_offsets import (
+from purgatorio.protocol.consumer_offsets import Key, Value, encode_key, encode_value
+from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
@@ -28,11 +29,7 @@ from purgatorio.protocol.consumer_offsets import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
-    Key,
     TargetPartitions,
-    Value,
-    encode_key,
-    encode_value,
 )
 
 LOOKED_UP_PER_STEP = 3

@@ -17,17 +17,14 @@ from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter, 
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.shard_offsets import ShardOffsets
-from purgatorio.protocol.consumer_offsets import (
+from purgatorio.protocol.consumer_offsets import GroupMetadataKey, Key, OffsetCommitKey, decode_key
+from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.group_records import (
     ConsumerGroupMetadataKey,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupTargetAssignmentMetadataKey,
-    GroupMetadataKey,
-    Key,
-    OffsetCommitKey,
-    decode_key,
 )
-from purgatorio.protocol.end_marker import EndMarker
-from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import iter_batches, iter_records
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
 from tests.broker.replica.harness import topic

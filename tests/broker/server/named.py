@@ -25,7 +25,7 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.values import TransactionValue
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
-from purgatorio.protocol.consumer_offsets import ConsumerGroupMemberMetadataValue
+from purgatorio.protocol.group_records import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.message import ArrayType, BytesType, Fixed, StringType, StructType, WireField, fields_of
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.transaction_state import TransactionState
