@@ -16,9 +16,9 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import Member as GroupMember
-from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.group.consumer.update import choose_assignor
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.groups import hide_topics
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType

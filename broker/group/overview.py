@@ -16,11 +16,11 @@ from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, MemberState
 from purgatorio.broker.group.consumer.member import Member as ConsumerMember
-from purgatorio.broker.group.consumer.partitions import Partitions
 from purgatorio.broker.group.consumer.update import choose_assignor
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.modern.partitions import Partitions
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_protocol import ASSIGNMENT, CONSUMER_PROTOCOL_TYPE

@@ -15,6 +15,13 @@ from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.time.clock import Clock
 
 
+@dataclass(slots=True)
+class Beating:
+    """How many members of consumer groups and of share groups send heartbeats to this broker."""
+
+    count: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupServices:
     """What the parts of one broker's group coordinator share.
@@ -25,6 +32,7 @@ class GroupServices:
         heartbeat_purgatory: Kafka's "Heartbeat": the session of each member, until its deadline.
         transaction_purgatory: "Transaction": commits with transactions, which wait for their coordinators.
         memory: what the groups of this broker keep.
+        beating: counts the members whose heartbeats this broker paces.
     """
 
     config: GroupConfig
@@ -37,6 +45,7 @@ class GroupServices:
     heartbeat_purgatory: Purgatory[Any]
     transaction_purgatory: Purgatory[Any]
     memory: GroupMemory = field(default_factory=GroupMemory)
+    beating: Beating = field(default_factory=Beating)
 
     def check_room(self, more_bytes: int) -> None:
         """Check that the groups of this broker may keep so many more bytes.

@@ -9,51 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from heapq import heapify, heapreplace
-from typing import Final, NamedTuple
+from typing import Final
 
-from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, collect, each
+from purgatorio.broker.group.modern.assignment import AssignedMember, Assignment, Partition, TopicId, Work
+from purgatorio.broker.group.modern.partitions import collect, each
 
-TopicId = bytes
-Partition = tuple[TopicId, int]
-
-
-class AssignedMember(NamedTuple):
-    """A member, as assignors see it.
-
-    Attributes:
-        instance_id: the name of a static member (KIP-345); None for a dynamic member.
-        topics: the ids of the topics that it subscribes to and that exist, ascending.
-        target: what it shall own until now.
-    """
-
-    member_id: str
-    instance_id: str | None
-    topics: tuple[TopicId, ...]
-    target: Partitions = NO_PARTITIONS
-
-
-Assignment = Generator[None, None, dict[str, Partitions]]
 Assignor = Callable[[Sequence[AssignedMember], Mapping[TopicId, int]], Assignment]
 """Returns what each member shall own, from the members and the number of partitions of each topic; in steps."""
-STEP: Final = 4_000
-"""How many subscriptions to a topic, or partitions, a step looks at: some milliseconds."""
-
-
-class _Work:
-    """Counts work, to tell when a step has done enough of it."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self) -> None:
-        self._done = 0
-
-    def is_enough(self, amount: int) -> bool:
-        """Add to the work; return whether the step is over."""
-        self._done += 1 + amount
-        if self._done < STEP:
-            return False
-        self._done = 0
-        return True
 
 
 def assign_uniform(members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]) -> Assignment:
@@ -87,7 +49,7 @@ def _assign_equal(
     quota, larger = divmod(total, len(members))
     free = {(topic, number) for topic in topics for number in range(partition_counts[topic])}
     owned: dict[str, list[Partition]] = {}
-    work = _Work()
+    work = Work()
     for member in members:
         if work.is_enough(quota):
             yield
@@ -110,7 +72,7 @@ def _assign_equal(
 def _assign_unequal(
     members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]
 ) -> Generator[None, None, dict[str, list[Partition]]]:
-    work = _Work()
+    work = Work()
     subscribers: dict[TopicId, list[str]] = {}
     owner: dict[Partition, str] = {}
     for member in members:
@@ -192,7 +154,7 @@ def assign_ranges(members: Sequence[AssignedMember], partition_counts: Mapping[T
         What each member shall own, by member id.
     """
     by_topic: dict[TopicId, list[str]] = {}
-    work = _Work()
+    work = Work()
     for member in sorted(members, key=_range_order):
         if work.is_enough(len(member.topics)):
             yield

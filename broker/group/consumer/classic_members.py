@@ -34,10 +34,10 @@ from purgatorio.broker.group.consumer.conversion import (
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
 from purgatorio.broker.group.consumer.identification import Sender, static_member, unknown_member
 from purgatorio.broker.group.consumer.member import NOTHING_YET, CurrentAssignment, Member, MemberState
-from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.routing.request import RequestContext
@@ -120,7 +120,7 @@ class ClassicMembers(ClassicGroups):
             self._consumers.timers.expect(shard, group, member, "it has not joined again")
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
         self._consumers.timers.expect_no_more(member)
-        self._consumers.timers.renew_session(shard, group, member)
+        self._consumers.timers.renew(shard, group, member)
         assignment = write_assignment(member.current.assigned, protocols, self._services.image())
         response = SyncGroupResponse(protocol_type=CONSUMER_PROTOCOL_TYPE, protocol_name=name, assignment=assignment)
 
@@ -142,7 +142,7 @@ class ClassicMembers(ClassicGroups):
             return
         member = _find(group, request.member_id, request.group_instance_id)
         check_generation(member, request.generation_id)
-        self._consumers.timers.renew_session(shard, group, member)
+        self._consumers.timers.renew(shard, group, member)
         if _has_to_join(group, member):
             self._consumers.timers.expect(shard, group, member, "it has not joined again")
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
@@ -194,7 +194,7 @@ class ClassicMembers(ClassicGroups):
             self.rebalances.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
             self.unloaded(shard, group)
             for member in update.group.members.values():
-                self._consumers.timers.renew_session(shard, update.group, member)
+                self._consumers.timers.renew(shard, update.group, member)
 
         if not self._consumers.writer.write(shard, update, tell_nobody, applied=applied):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
@@ -286,7 +286,7 @@ class ClassicMembers(ClassicGroups):
                 return  # a member of the classic protocol took the place of the last other one
             member = group.members[member_id]
             timers.expect_no_more(member)
-            timers.renew_session(shard, group, member)
+            timers.renew(shard, group, member)
             timers.expect(shard, group, member, "it has not synced")
 
         def done(error_code: ErrorCode) -> None:

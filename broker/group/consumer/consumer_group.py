@@ -12,16 +12,17 @@ from purgatorio.broker.group.consumer.member import (
     CurrentAssignment,
     Member,
     Owners,
-    partitions_bytes,
     subscription_bytes,
 )
-from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions
-from purgatorio.broker.group.group import Group, GroupType
-from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, text_bytes
+from purgatorio.broker.group.group import GroupType
+from purgatorio.broker.group.memory import ENTRY_BYTES, text_bytes
+from purgatorio.broker.group.modern.modern_group import ModernGroup, SubscriptionCounts, count
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, partitions_bytes
 from purgatorio.protocol.consumer_offsets import Key
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.group_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupRegularExpressionKey,
@@ -32,39 +33,29 @@ COMMIT_VERSION_WITH_EPOCHS = 9
 """The first version of OffsetCommit that knows the errors of this protocol."""
 
 
-class SubscriptionCounts:
+class ConsumerSubscriptionCounts(SubscriptionCounts):
     """The topics that members name, and the regular expressions, each with the number of those members.
 
     Attributes:
-        names: by topic; a topic need not exist.
         expressions: by regular expression.
     """
 
-    __slots__ = ("expressions", "names")
+    __slots__ = ("expressions",)
 
     def __init__(self) -> None:
-        self.names: dict[str, int] = {}
+        super().__init__()
         self.expressions: dict[str, int] = {}
 
-    def copy(self) -> SubscriptionCounts:
+    def copy(self) -> ConsumerSubscriptionCounts:
         """Return counts that can be changed without changing these."""
-        copied = SubscriptionCounts()
+        copied = ConsumerSubscriptionCounts()
         copied.names, copied.expressions = dict(self.names), dict(self.expressions)
         return copied
 
-    def add(self, subscription: ConsumerGroupMemberMetadataValue) -> None:
-        """Count a member in."""
-        self._change(subscription, 1)
-
-    def remove(self, subscription: ConsumerGroupMemberMetadataValue) -> None:
-        """Count a member out."""
-        self._change(subscription, -1)
-
     def _change(self, subscription: ConsumerGroupMemberMetadataValue, change: int) -> None:
-        for name in dict.fromkeys(subscription.subscribed_topic_names):
-            _change(self.names, name, change)
+        super()._change(subscription, change)
         if subscription.subscribed_topic_regex:
-            _change(self.expressions, subscription.subscribed_topic_regex, change)
+            count(self.expressions, subscription.subscribed_topic_regex, change)
 
 
 class ResolvedExpression(NamedTuple):
@@ -80,61 +71,38 @@ class ResolvedExpression(NamedTuple):
     resolved_ms: int
 
 
-class ConsumerGroup(Group):
-    """A group whose partitions the coordinator assigns. Only the methods that apply records change it.
+class ConsumerGroup(ModernGroup[Member]):
+    """A group of the consumer protocol. Only the methods that apply records change it.
 
     Attributes:
-        epoch: grows when members, subscriptions or topics change.
-        metadata_hash: tells whether the subscribed topics have changed since that epoch began.
-        target_epoch: the epoch that the target assignment was made for; lower than `epoch` if there is none yet.
-        target: what each member shall own.
         static_members: the member id by instance id.
         counts: how many members subscribe to what.
+        owners: which member holds each partition.
         expressions: the regular expressions that members subscribe by, with the topics that they match.
-        is_metadata_stale: whether a subscribed topic may have changed since `metadata_hash`; the next heartbeat checks.
         matched_count: how many topics all of them match, each by itself.
         stale_expressions: those that may match other topics than `expressions` says; the next heartbeat checks.
-        assigned_ms: when the target assignment was made, by the clock's monotonic time; None: before this was loaded.
-        appended: counts the group's appends to the log.
-        committed: `appended`, as of the last append that is known to be committed.
     """
 
     __slots__ = (
         "_behind",
-        "appended",
-        "assigned_ms",
-        "committed",
         "counts",
-        "epoch",
         "expressions",
-        "is_metadata_stale",
         "matched_count",
-        "members",
-        "metadata_hash",
         "owners",
         "stale_expressions",
         "static_members",
-        "target",
-        "target_epoch",
     )
 
     type: ClassVar[GroupType] = "consumer"
+    counts: ConsumerSubscriptionCounts
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.epoch = 0
-        self.metadata_hash = 0
-        self.target_epoch = 0
-        self.target: dict[str, Partitions] = {}
-        self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.owners = Owners()
         self.expressions: dict[str, ResolvedExpression] = {}
-        self.is_metadata_stale = True
         self.matched_count = 0
-        self.appended = self.committed = 0
-        self.assigned_ms: int | None = None
-        self.counts = SubscriptionCounts()
+        self.counts = ConsumerSubscriptionCounts()
         self.stale_expressions: dict[str, None] = {}
         self._behind: int | None = None  # the members that do not own what they shall own; None: to be counted
 
@@ -161,15 +129,8 @@ class ConsumerGroup(Group):
         """Always ``consumer``."""
         return CONSUMER_PROTOCOL_TYPE
 
-    @property
-    def member_count(self) -> int:
-        """How many members it has."""
-        return len(self.members)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the group has no members."""
-        return not self.members
+    def subscribed_topics(self) -> frozenset[str]:
+        return frozenset(self.counts.names).union(*(each.topics for each in self.expressions.values()))
 
     def record_keys(self) -> list[Key]:
         group_id = self.group_id
@@ -196,7 +157,7 @@ class ConsumerGroup(Group):
         """
         if generation_or_epoch < 0 and not self.members:
             return
-        member = self._known(member_id)
+        member = self.known(member_id)
         if member.is_classic:
             check_generation(member, generation_or_epoch)
             return
@@ -207,7 +168,7 @@ class ConsumerGroup(Group):
 
     def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
         """Check the member; TxnOffsetCommit knows no other error for an epoch than ILLEGAL_GENERATION."""
-        member = self._known(member_id)
+        member = self.known(member_id)
         if generation_or_epoch == LEFT_FOR_A_WHILE:
             message = f"member {member_id} cannot commit while it is away"
             raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)
@@ -221,50 +182,30 @@ class ConsumerGroup(Group):
         """
         if member_id is None and member_epoch < 0:
             return
-        _check_epoch(self._known(member_id or ""), member_epoch)
-
-    def check_delete(self) -> None:
-        """Check that the group may be deleted.
-
-        Raises:
-            CoordinatorError: NON_EMPTY_GROUP.
-        """
-        if self.members:
-            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, f"group {self.group_id} has {len(self.members)} members")
+        _check_epoch(self.known(member_id or ""), member_epoch)
 
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
         """Return the time of the commit, unless a member consumes the topic."""
         return None if self.subscribes_to(topic) else commit_ms
 
-    def _known(self, member_id: str) -> Member:
-        member = self.members.get(member_id)
-        if member is None:
-            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id}")
-        return member
-
     # --- what records say ---
 
     def put_member(self, member_id: str, subscription: ConsumerGroupMemberMetadataValue) -> None:
-        """Apply a member's subscription; it may be a new member."""
         member = self._member(member_id)
         self.counts.remove(member.subscription)
         member.subscription = subscription
         self.counts.add(subscription)
-        size_bytes = subscription_bytes(subscription)
-        self.memory.change(size_bytes - member.counted_bytes)
-        member.counted_bytes = size_bytes
+        self._count_subscription(member, subscription_bytes(subscription))
         if subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
     def remove_member(self, member_id: str) -> None:
-        """Remove a member, with all that it holds."""
         member = self.members.pop(member_id, None)
         if member is None:
             return
         self.counts.remove(member.subscription)
         self.owners.move(member_id, member.current.held, NO_PARTITIONS)
-        own_bytes = MEMBER_BYTES + text_bytes(member_id) + member.counted_bytes
-        self.memory.change(-own_bytes - partitions_bytes(member.current.held))
+        self._count_removed(member)
         instance_id = member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
@@ -281,19 +222,11 @@ class ConsumerGroup(Group):
         if self._behind is not None:
             self._behind += self._is_behind(member) - was_behind
 
-    def forget_current(self, member_id: str) -> None:
-        """Apply that nothing is known of what a member owns."""
-        if member_id in self.members:
+    def put_current_record(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+        if value is not None:
+            self.put_current(member_id, CurrentAssignment.of_record(value))
+        elif member_id in self.members:
             self.put_current(member_id, NOTHING_YET)
-
-    def put_target(self, member_id: str, partitions: Partitions | None) -> None:
-        """Apply what a member shall own; None: nothing is known of it."""
-        before = self.target.pop(member_id, None)
-        if before is not None:
-            self.memory.change(-text_bytes(member_id) - partitions_bytes(before))
-        if partitions is not None:
-            self.target[member_id] = partitions
-            self.memory.change(text_bytes(member_id) + partitions_bytes(partitions))
 
     def put_expression(self, expression: str, resolved: ResolvedExpression | None) -> None:
         """Apply the topics that a regular expression matches; None: no member subscribes by it."""
@@ -314,16 +247,13 @@ class ConsumerGroup(Group):
 
     def put_target_epoch(self, epoch: int) -> None:
         """Apply the epoch of the target assignment."""
-        self.target_epoch = epoch
+        super().put_target_epoch(epoch)
         self._behind = None
 
-    def _member(self, member_id: str) -> Member:
-        member = self.members.get(member_id)
-        if member is None:
-            member = self.members[member_id] = Member(member_id)
-            self.memory.change(MEMBER_BYTES + text_bytes(member_id))
-            if self._behind is not None:
-                self._behind += self._is_behind(member)
+    def _new_member(self, member_id: str) -> Member:
+        member = Member(member_id)
+        if self._behind is not None:
+            self._behind += self._is_behind(member)
         return member
 
     def _is_behind(self, member: Member) -> bool:
@@ -345,9 +275,3 @@ def check_generation(member: Member, generation: int) -> None:
     if generation != member.current.epoch:
         message = f"member {member.member_id} is in generation {member.current.epoch}, not in {generation}"
         raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)
-
-
-def _change(counts: dict[str, int], name: str, change: int) -> None:
-    counts[name] = counts.get(name, 0) + change
-    if counts[name] <= 0:
-        del counts[name]

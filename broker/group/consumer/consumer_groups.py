@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.expressions import Expressions, TopicIndex
+from purgatorio.broker.group.consumer.expressions import ExpressionIndex, Expressions
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.modern.topic_index import shape
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.delta import changed_topics
-from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.image import ClusterImage
 
 
 class ConsumerGroups:
@@ -27,7 +28,7 @@ class ConsumerGroups:
 
     def __init__(self, services: GroupServices, coordinator: GroupCoordinator, wake: Callable[[], None]) -> None:
         self.expressions = Expressions(services, wake)
-        self._index = TopicIndex(self.expressions)
+        self._index = ExpressionIndex(self.expressions)
         self._seen: ClusterImage | None = None
         self.heartbeats = ConsumerHeartbeats(services, coordinator, self._index, self.expressions)
 
@@ -51,15 +52,10 @@ class ConsumerGroups:
             return
         came_or_went = []
         for delta in changed_topics(before, image):
-            if _shape(delta.before) != _shape(delta.after):
+            if shape(delta.before) != shape(delta.after):
                 for group in self._index.groups_of(delta.name):
                     group.is_metadata_stale = True
             if delta.before is None or delta.after is None:
                 came_or_went.append(delta.name)
         if came_or_went:
             self.expressions.topics_changed(came_or_went)
-
-
-def _shape(topic: Topic | None) -> tuple[bytes, int] | None:
-    """Return what an assignment depends on."""
-    return None if topic is None else (topic.topic_id, len(topic.partitions))

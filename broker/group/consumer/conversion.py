@@ -11,8 +11,9 @@ from purgatorio.broker.group.classic.member import GroupState, Protocols
 from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment, Member
-from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, collect, minus, union
-from purgatorio.broker.group.consumer.update import Change, GroupUpdate
+from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, collect, minus, union
+from purgatorio.broker.group.modern.update import Change
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.coordinator_log import Committed, tell_nobody
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.expressions import Expressions, TopicIndex
+from purgatorio.broker.group.consumer.expressions import ExpressionIndex, Expressions
 from purgatorio.broker.group.consumer.identification import (
     JOINS,
     Sender,
@@ -24,13 +24,13 @@ from purgatorio.broker.group.consumer.identification import (
     unknown_member,
 )
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, CurrentAssignment, Member, reconcile
-from purgatorio.broker.group.consumer.partitions import Partitions, from_wire, to_wire
 from purgatorio.broker.group.consumer.records import GroupWriter
 from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.subscribing import Subscribing, subscription_of
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.modern.partitions import Partitions, from_wire, to_wire
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.logger import get_logger
@@ -69,7 +69,7 @@ class ConsumerHeartbeats:
         self,
         services: GroupServices,
         coordinator: GroupCoordinator,
-        index: TopicIndex,
+        index: ExpressionIndex,
         expressions: Expressions,
     ) -> None:
         self._services = services
@@ -211,7 +211,7 @@ class ConsumerHeartbeats:
         group, member_id = update.group, response.member_id or ""
 
         def applied() -> None:
-            self.timers.renew_session(shard, group, group.members[member_id])
+            self.timers.renew(shard, group, group.members[member_id])
             response.heartbeat_interval_ms = self.timers.heartbeat_interval_ms(group)
 
         done = _when_committed(response, answer)

@@ -8,7 +8,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.assignors import ASSIGNORS
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, NOTHING_YET, CurrentAssignment, Member
-from purgatorio.broker.group.consumer.partitions import from_wire, includes
+from purgatorio.broker.group.modern.partitions import from_wire, includes
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.group_records import ConsumerGroupMemberMetadataValue
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

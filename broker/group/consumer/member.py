@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from purgatorio.broker.group.consumer.partitions import (
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
+from purgatorio.broker.group.memory import ENTRY_BYTES, TEXT_BYTES, text_bytes
+from purgatorio.broker.group.modern.partitions import (
     NO_PARTITIONS,
     Partitions,
     common,
@@ -17,8 +19,6 @@ from purgatorio.broker.group.consumer.partitions import (
     to_wire,
     union,
 )
-from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
-from purgatorio.broker.group.memory import ENTRY_BYTES, TEXT_BYTES, text_bytes
 from purgatorio.broker.purgatory import TimerEntry
 from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -31,9 +31,6 @@ LEFT_FOR_A_WHILE: Final = -2
 
 NAME_BYTES: Final = 500
 """A subscribed topic, besides its name: in the subscription, the group's counts and the index of topics."""
-
-PARTITION_BYTES: Final = 150
-"""A partition that a member holds, or shall hold."""
 
 
 class MemberState(IntEnum):
@@ -113,11 +110,6 @@ def subscription_bytes(subscription: ConsumerGroupMemberMetadataValue) -> int:
         for each_protocol in subscription.classic_member_metadata.supported_protocols:
             size_bytes += ENTRY_BYTES + TEXT_BYTES + text_bytes(each_protocol.name) + len(each_protocol.metadata)
     return size_bytes
-
-
-def partitions_bytes(partitions: Partitions) -> int:
-    """Return the bytes that a set of partitions takes."""
-    return sum(2 * ENTRY_BYTES + PARTITION_BYTES * len(numbers) for numbers in partitions.values())
 
 
 class Member:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.member import partitions_bytes, subscription_bytes
+from purgatorio.broker.group.consumer.member import subscription_bytes
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.memory import ENTRY_BYTES, GROUP_BYTES, MEMBER_BYTES, text_bytes
+from purgatorio.broker.group.modern.partitions import partitions_bytes
 from purgatorio.broker.group.shard import GroupShard
 
 

@@ -10,7 +10,7 @@ import pytest
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.heartbeats import Client
-from purgatorio.broker.group.consumer.partitions import NO_PARTITIONS, Partitions, each, from_wire, to_wire
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, each, from_wire, to_wire
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import (

@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatorio.broker.group.consumer.assignors import (
-    ASSIGNORS,
-    STEP,
-    AssignedMember,
-    Assignor,
-)
-from purgatorio.broker.group.consumer.partitions import Partitions, each
+from purgatorio.broker.group.consumer.assignors import ASSIGNORS, Assignor
+from purgatorio.broker.group.modern.assignment import STEP, AssignedMember
+from purgatorio.broker.group.modern.partitions import Partitions, each
 
 
 def taken(assignor: Assignor, joined: Sequence[AssignedMember], counts: Mapping[bytes, int]) -> dict[str, Partitions]:

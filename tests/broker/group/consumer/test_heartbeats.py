@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.consumer.partitions import to_wire
+from purgatorio.broker.group.modern.partitions import to_wire
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness, is_consistent

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from purgatorio.broker.group.consumer.member import CurrentAssignment, MemberState, Owners, reconcile
-from purgatorio.broker.group.consumer.partitions import Partitions, each
+from purgatorio.broker.group.modern.partitions import Partitions, each
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness, is_consistent
 
 A = b"a" * 16

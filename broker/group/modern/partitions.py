@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol, TypeVar
 
+from purgatorio.broker.group.memory import ENTRY_BYTES
+
+PARTITION_BYTES: Final = 150
+"""A partition that a member holds, or shall hold."""
+
 Partitions = Mapping[bytes, frozenset[int]]
 """Partition numbers by topic id; no set is empty. Never changed: a change makes a new mapping."""
 
@@ -79,3 +84,8 @@ def union(left: Partitions, right: Partitions) -> Partitions:
 def includes(whole: Partitions, part: Partitions) -> bool:
     """Return whether all partitions of `part` are in `whole`."""
     return all(numbers <= whole.get(topic_id, frozenset()) for topic_id, numbers in part.items())
+
+
+def partitions_bytes(partitions: Partitions) -> int:
+    """Return the bytes that a set of partitions takes."""
+    return sum(2 * ENTRY_BYTES + PARTITION_BYTES * len(numbers) for numbers in partitions.values())
