@@ -14,6 +14,7 @@ from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgator
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
+from purgatorio.broker.share.acquisition_lock import PURGATORY as ACQUISITION_LOCK
 from purgatorio.broker.time.clock import Clock
 
 
@@ -21,8 +22,8 @@ class BrokerPurgatories:
     """The purgatories of one broker.
 
     Args:
-        session_clock: the source of time without the standstills of this process. Open transactions are judged by it:
-            while the process stands still it hears no client, and must abort none for that.
+        session_clock: the source of time without the standstills of this process. Open transactions and acquisition
+            locks are judged by it: while the process stands still it hears no client, and must end none for that.
         member_now_ms: the same for members of groups, without the times that a test skipped.
         on_finished: called with every operation that has ended.
 
@@ -46,10 +47,12 @@ class BrokerPurgatories:
         self.all: list[Purgatory[Any]] = []
         self._fault: Purgatory[Any] | None = None
         self._throttled: Purgatory[Any] | None = None
+        self._acquisition_lock: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
         self.reaper.add(self.timer, listens=True)
         self._clock = clock
+        self._session_clock = session_clock
         self._on_finished = on_finished
         self.produce: Purgatory[ProduceOperation] = self._add(
             "Produce", config.producer_purgatory_purge_interval_requests
@@ -75,6 +78,16 @@ class BrokerPurgatories:
         if self._throttled is None:
             self._throttled = self._add(THROTTLED)
         return self._throttled
+
+    def acquisition_lock(self) -> Purgatory[Any]:
+        """Return the purgatory of the locks of share groups' members; it is made when the first one acquires records.
+
+        Its time is that of open transactions. A test that moves the clock ends locks, which is all that it can want to
+        wait for; but while this process stands still no member can acknowledge, and must lose no record for that.
+        """
+        if self._acquisition_lock is None:
+            self._acquisition_lock = self._add(ACQUISITION_LOCK, now_ms=self._session_clock.now_ms)
+        return self._acquisition_lock
 
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None

@@ -71,12 +71,13 @@ def check_form(acknowledgements: Sequence[Acknowledgement], *, renews: bool) -> 
     return ErrorCode.NONE
 
 
-def check(
-    records: InFlight, member_id: str, acknowledgements: Sequence[Acknowledgement], *, renew_enabled: bool
-) -> ErrorCode:
+def check(records: InFlight, member_id: str, acknowledgements: Sequence[Acknowledgement], *, renews: bool) -> ErrorCode:
     """Return whether a member may acknowledge these records, whose form is checked.
 
     Records below the start offset are not looked at: they may be acknowledged again.
+
+    Args:
+        renews: whether the group allows renewals.
 
     Returns:
         NONE; INVALID_REQUEST if there are offsets above the end offset; INVALID_RECORD_STATE if there are no records in
@@ -91,7 +92,7 @@ def check(
             return ErrorCode.INVALID_RECORD_STATE
         if each.last_offset > records.end_offset:
             return ErrorCode.INVALID_REQUEST
-        if not renew_enabled and AcknowledgeType.RENEW in each.types:
+        if not renews and AcknowledgeType.RENEW in each.types:
             return ErrorCode.INVALID_RECORD_STATE
         for batch in records.overlapping(max(each.first_offset, records.start_offset), each.last_offset):
             if not batch.is_hole and not is_held(batch, member_id):

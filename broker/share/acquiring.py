@@ -14,10 +14,13 @@ from __future__ import annotations
 import enum
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.share.in_flight import ARCHIVED, AVAILABLE, InFlight, InFlightBatch
-from purgatorio.broker.share.limits import ShareLimits
+
+NEVER_ISOLATED_BELOW: Final = 2
+"""The fewest deliveries after which a record is delivered with fewer others; a limit of so many has no last attempt."""
 
 
 class AcquireMode(enum.IntEnum):
@@ -70,10 +73,11 @@ class Acquisition:
         "_bases",
         "_batch_size",
         "_batches",
+        "_delivery_limit",
         "_give_up",
         "_isolated_left",
-        "_limits",
         "_lock",
+        "_max_locks",
         "_mode",
         "_records",
         "_records_left",
@@ -82,7 +86,7 @@ class Acquisition:
     def __init__(
         self,
         records: InFlight,
-        limits: ShareLimits,
+        settings: ShareSettings,
         mode: AcquireMode,
         max_records: int,
         batch_size: int,
@@ -92,7 +96,8 @@ class Acquisition:
         give_up: Callable[[InFlightBatch], None],
     ) -> None:
         self._records = records
-        self._limits = limits
+        self._delivery_limit = settings.delivery_count_limit
+        self._max_locks = settings.max_record_locks
         self._mode = mode
         self._records_left = max_records
         self._batch_size = max(1, batch_size)
@@ -115,8 +120,7 @@ class Acquisition:
             self._archive(max(each.first_offset, records.start_offset), min(each.last_offset, records.end_offset))
         last_offset = self._batches[-1].last_offset
         first_offset = max(self._batches[0].first_offset, records.start_offset)
-        self._take_available(first_offset, min(last_offset, records.end_offset))
-        if self._records_left > 0 and self._isolated_left < 0:
+        if self._take_available(first_offset, min(last_offset, records.end_offset)):
             self._take_new(last_offset, undelivered)
         return self._acquired
 
@@ -129,26 +133,27 @@ class Acquisition:
 
     # --- records that were in flight before ---
 
-    def _take_available(self, first_offset: int, last_offset: int) -> None:
+    def _take_available(self, first_offset: int, last_offset: int) -> bool:
+        """Acquire records of this range that are available; return whether new ones may follow."""
         while self._records_left > 0:
             batch = self._records.next_available(first_offset, last_offset)
             if batch is None:
-                return
-            if batch.delivery_count >= self._limits.delivery_count_limit:
+                return self._isolated_left < 0
+            if batch.delivery_count >= self._delivery_limit:
                 self._give_up(batch)
                 continue
             end_offset = self._end_of(batch, min(batch.last_offset, last_offset))
             if end_offset is None:
-                return
+                return False
             (taken,) = self._records.cut(batch.first_offset, end_offset)
             self._take(taken)
             first_offset = end_offset + 1
+        return False
 
     def _end_of(self, batch: InFlightBatch, last_offset: int) -> int | None:
         """Return how far to acquire a batch that may be acquired to `last_offset`; None: nothing of it now."""
-        limits = self._limits
         delivery_count = batch.delivery_count
-        if delivery_count < limits.isolation_count:
+        if delivery_count < isolated_from(self._delivery_limit):
             if self._isolated_left >= 0:
                 return None
             return self._limited(batch.first_offset, last_offset, self._records_left)
@@ -156,7 +161,7 @@ class Acquisition:
             if self._acquired:
                 return None
             self._isolated_left = max(1, batch.delivered_with // 2)
-        if limits.is_last_attempt(delivery_count):
+        if delivery_count == self._delivery_limit - 1 >= NEVER_ISOLATED_BELOW:
             if self._acquired:
                 return None
             self._isolated_left = 1
@@ -177,7 +182,7 @@ class Acquisition:
     def _take_up_to(self, last_offset: int) -> bool:
         """Acquire records from the end offset to this one; return whether the limits allowed all of them."""
         records = self._records
-        room = min(self._records_left, self._limits.max_record_locks - records.record_count)
+        room = min(self._records_left, self._max_locks - records.record_count)
         if room <= 0:
             return False
         end_offset = self._limited(records.end_offset + 1, last_offset, room)
@@ -219,3 +224,8 @@ class Acquisition:
         self._records.acquire(part, together or part.count)
         self._lock(part)
         self._acquired.append(AcquiredRecords(part.first_offset, part.last_offset, part.delivery_count))
+
+
+def isolated_from(delivery_limit: int) -> int:
+    """Return after how many deliveries a record is delivered with fewer others each time."""
+    return max(NEVER_ISOLATED_BELOW, -(-delivery_limit // 2))

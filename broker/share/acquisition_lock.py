@@ -10,19 +10,22 @@ the lock stays one operation, and counts the records that it still holds.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from purgatorio.broker.causes.cause import NotAcknowledged
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 
+PURGATORY: Final = "AcquisitionLock"
+
 
 class LockKey(NamedTuple):
     """The watch key of an acquisition lock: the records that it was taken for."""
 
     group_id: str
-    tp: TopicPartition
+    topic: str
+    partition: int
     first_offset: int
     last_offset: int
 
@@ -30,7 +33,7 @@ class LockKey(NamedTuple):
         offsets = f"{self.first_offset}"
         if self.last_offset != self.first_offset:
             offsets += f"–{self.last_offset}"
-        return f"{shortened(self.group_id)}: {self.tp} {offsets}"
+        return f"{shortened(self.group_id)}: {self.topic}-{self.partition} {offsets}"
 
 
 class LockOwner(Protocol):
@@ -116,8 +119,9 @@ class AcquisitionLock(DelayedOperation):
     def causes(self) -> tuple[NotAcknowledged]:
         """Return the records with the member that is to decide about them."""
         key = self._key
+        tp = TopicPartition(key.topic, key.partition)
         held = (key.first_offset, key.last_offset, self.held_count)
-        return (NotAcknowledged(key.group_id, self.member_id, key.tp, *held, self.delivery_count),)
+        return (NotAcknowledged(key.group_id, self.member_id, tp, *held, self.delivery_count),)
 
     def held_by(self) -> tuple[str]:
         """Return the member's id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -15,12 +15,12 @@ class LockTable:
     """The locks of one share partition that have not ended.
 
     Args:
-        purgatory: where they wait for their deadlines.
+        purgatory: returns where they wait for their deadlines; it is asked when there is a lock.
     """
 
     __slots__ = ("_by_member", "_group_id", "_purgatory", "_tp")
 
-    def __init__(self, purgatory: Purgatory[Any], group_id: str, tp: TopicPartition) -> None:
+    def __init__(self, purgatory: Callable[[], Purgatory[Any]], group_id: str, tp: TopicPartition) -> None:
         self._purgatory = purgatory
         self._group_id = group_id
         self._tp = tp
@@ -29,8 +29,8 @@ class LockTable:
     def lock(self, batch: InFlightBatch, member_id: str, duration_ms: int, owner: LockOwner) -> None:
         """Lock a batch, which has no lock, for a member."""
         lock = AcquisitionLock(
-            self._purgatory,
-            LockKey(self._group_id, self._tp, batch.first_offset, batch.last_offset),
+            self._purgatory(),
+            LockKey(self._group_id, *self._tp, batch.first_offset, batch.last_offset),
             member_id,
             duration_ms,
             delivery_count=batch.delivery_count,

@@ -16,8 +16,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.share.acknowledging import (
@@ -31,7 +32,6 @@ from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, Acqu
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, DeadLetters, GiveUpCause
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
-from purgatorio.broker.share.limits import ReadLimits
 from purgatorio.broker.share.lock_table import LockTable, held_under
 from purgatorio.broker.share.persister import Done, Persister, ShareState
 from purgatorio.broker.share.stored_state import FENCING, client_error, in_flight, state_batches
@@ -40,7 +40,9 @@ from purgatorio.protocol.share_state import NO_START_OFFSET, RecordState, ShareP
 
 _log = logging.getLogger(__name__)
 
-ARCHIVING = RecordState.ARCHIVING
+ARCHIVING: Final = RecordState.ARCHIVING
+MAX_INT32: Final = 2**31 - 1
+"""The most that a count in a stored record can say; a hole may have more offsets."""
 
 
 class SharePartitionState(enum.Enum):
@@ -66,14 +68,16 @@ class ShareServices:
     """What the share partitions of one broker share.
 
     Attributes:
-        locks: the purgatory "AcquisitionLock".
+        locks: returns the purgatory "AcquisitionLock"; it is first asked when records are acquired.
+        settings: returns the settings of a group as they are now.
         changed: called when share fetches that wait for a share partition should be checked: there may be records to
             acquire, or it is fenced.
         fenced: called once when a share partition becomes FENCED: it is to leave the cache.
     """
 
     persister: Persister
-    locks: Purgatory[Any]
+    locks: Callable[[], Purgatory[Any]]
+    settings: Callable[[str], ShareSettings]
     changed: Callable[[SharePartitionKey], None]
     fenced: Callable[[SharePartitionKey, ErrorCode], None]
 
@@ -84,7 +88,6 @@ class SharePartition:
     Args:
         tp: the partition by its name, for people.
         leader_epoch: that of this broker's leadership.
-        limits: the group's configs.
         find_start: is asked once at most, when the state is read.
 
     Attributes:
@@ -95,7 +98,6 @@ class SharePartition:
         "_dead_letters",
         "_fetch_owner",
         "_find_start",
-        "_limits",
         "_locks",
         "_records",
         "_services",
@@ -114,7 +116,6 @@ class SharePartition:
         leader_epoch: int,
         services: ShareServices,
         *,
-        limits: ReadLimits,
         find_start: FindStart,
         dead_letters: DeadLetters = NO_DEAD_LETTERS,
     ) -> None:
@@ -124,7 +125,6 @@ class SharePartition:
         self.state = SharePartitionState.EMPTY
         self.timed_out_count = 0
         self._services = services
-        self._limits = limits
         self._find_start = find_start
         self._dead_letters = dead_letters
         self._state_epoch = -1
@@ -184,6 +184,9 @@ class SharePartition:
         found = [batch for batch in self._records if batch.state is ARCHIVING]
         return [(batch.first_offset, batch.last_offset, batch.delivery_count) for batch in found]
 
+    def _settings(self) -> ShareSettings:
+        return self._services.settings(self.key.group_id)
+
     def fence(self, error: ErrorCode) -> None:
         """End it: this broker does not lead the partition any more, its topic or group is gone, or has no member here.
 
@@ -224,7 +227,7 @@ class SharePartition:
         if self.state is not SharePartitionState.ACTIVE:
             return False
         records = self._records
-        return records.first_available is not None or records.record_count < self._limits().max_record_locks
+        return records.first_available is not None or records.record_count < self._settings().max_record_locks
 
     # --- the fetch lock: one share fetch at a time reads and acquires ---
 
@@ -270,15 +273,15 @@ class SharePartition:
         undelivered = read.undelivered
         if read.batches[0].first_offset > read.fetch_offset:
             undelivered = [OffsetRange(read.fetch_offset, read.batches[0].first_offset - 1), *undelivered]
-        limits = self._limits()
+        settings = self._settings()
         acquisition = Acquisition(
             records,
-            limits,
+            settings,
             mode,
             max_records,
             batch_size,
             read.batches,
-            lock=lambda batch: self._locks.lock(batch, member_id, limits.record_lock_duration_ms, self),
+            lock=lambda batch: self._locks.lock(batch, member_id, settings.record_lock_duration_ms, self),
             give_up=lambda batch: self._let_go([batch]),
         )
         acquired = acquisition.run(undelivered)
@@ -309,7 +312,7 @@ class SharePartition:
         for first_offset, last_offset, kind in decisions(acknowledgements, self._records.start_offset):
             batches = [each for each in self._records.cut(first_offset, last_offset) if not each.is_hole]
             if kind is AcknowledgeType.RENEW:
-                self._locks.renew(batches, member_id, self._limits().record_lock_duration_ms, self)
+                self._locks.renew(batches, member_id, self._settings().record_lock_duration_ms, self)
             else:
                 for batch in batches:
                     self._begin(batch, kind)
@@ -320,7 +323,7 @@ class SharePartition:
         if self.state is SharePartitionState.FENCED:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return check_form(acknowledgements, renews=renews) or check(
-            self._records, member_id, acknowledgements, renew_enabled=self._limits().renew_enabled
+            self._records, member_id, acknowledgements, renews=self._settings().renews
         )
 
     def _begin(self, batch: InFlightBatch, kind: AcknowledgeType) -> None:
@@ -338,7 +341,7 @@ class SharePartition:
 
     def _released(self, batch: InFlightBatch) -> RecordState:
         """Return the state of a batch that a member gives back."""
-        if batch.delivery_count < self._limits().delivery_count_limit:
+        if batch.delivery_count < self._settings().delivery_count_limit:
             return AVAILABLE
         return self._given_up(batch, GiveUpCause.DELIVERY_LIMIT)
 
@@ -390,7 +393,7 @@ class SharePartition:
             state_epoch=self._state_epoch,
             leader_epoch=self.leader_epoch,
             start_offset=records.start_offset,
-            delivery_complete_count=records.complete_count,
+            delivery_complete_count=min(records.complete_count, MAX_INT32),
             batches=batches,
             done=done,
         )
@@ -408,6 +411,7 @@ class SharePartition:
     def _commit(self, changed: Iterable[InFlightBatch]) -> None:
         records = self._records
         released = False
+        given_up: list[tuple[int, int, int, GiveUpCause]] = []
         for batch in changed:
             target, cause = batch.target, batch.give_up_cause
             if target is None:
@@ -417,9 +421,11 @@ class SharePartition:
             records.settle(batch, target)
             released = released or target is AVAILABLE
             if target is ARCHIVING and cause is not None:
-                self._dead_letters.give_up(first_offset, last_offset, batch.delivery_count, cause)
+                given_up.append((first_offset, last_offset, batch.delivery_count, cause))
         if records.advance() or released:
             self._services.changed(self.key)
+        for each in given_up:
+            self._dead_letters.give_up(*each)
 
     def _roll_back(self, changed: Iterable[InFlightBatch]) -> None:
         late: list[InFlightBatch] = []

@@ -106,3 +106,16 @@ async def test_members_are_judged_by_a_clock_of_their_own() -> None:
     names = {purgatory.name for purgatory in parked.all if purgatory.now_ms() == 0}
     assert names == {"Rebalance", "Heartbeat"}
     assert parked.timer.now_ms() == 0
+
+
+async def test_acquisition_locks_go_by_the_clock_that_tests_move_and_outlive_a_standstill() -> None:
+    clock = ManualClock()
+    running = RunningClock(clock)
+    parked = BrokerPurgatories(BrokerConfig(), clock, running, lambda: 0, IMAGE, lambda _: None)
+    assert "AcquisitionLock" not in {purgatory.name for purgatory in parked.all}
+    locks = parked.acquisition_lock()
+    assert parked.all[-1] is locks is parked.acquisition_lock()
+    before_ms = locks.now_ms()
+    clock.advance_ms(3_600_000)
+    running.beat()
+    assert locks.now_ms() == before_ms + RunningClock.MAX_GAP_MS

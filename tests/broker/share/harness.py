@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
 from purgatorio.broker.share.giving_up import GiveUpCause
-from purgatorio.broker.share.limits import ShareLimits
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.share_partition import SharePartition, ShareServices
 from purgatorio.protocol.errors import ErrorCode
@@ -127,7 +127,7 @@ class Shared:
         *,
         start_offset: int = 0,
         batches: Sequence[StateBatch] = (),
-        limits: ShareLimits | None = None,
+        settings: ShareSettings | None = None,
         loaded: bool = True,
         letters: Letters | None = None,
     ) -> None:
@@ -141,11 +141,15 @@ class Shared:
         self.persister = FakePersister(ShareState(7, 2, start_offset, batches=tuple(batches)))
         self.changes = 0
         self.fenced: list[ErrorCode] = []
-        self.limits = limits or ShareLimits()
+        self.settings = settings or ShareSettings()
         self.start: tuple[ErrorCode, int] = (ErrorCode.NONE, 40)
         self.letters = letters or Letters(on=False)
         self.services = ShareServices(
-            persister=self.persister, locks=self.locks, changed=self._changed, fenced=self._fenced
+            persister=self.persister,
+            locks=lambda: self.locks,
+            settings=self._settings,
+            changed=self._changed,
+            fenced=self._fenced,
         )
         self.partition = self.lead()
         if loaded:
@@ -159,10 +163,13 @@ class Shared:
             TP,
             leader_epoch,
             self.services,
-            limits=lambda: self.limits,
             find_start=lambda: self.start,
             dead_letters=self.letters,
         )
+
+    def _settings(self, group_id: str) -> ShareSettings:
+        assert group_id == KEY.group_id
+        return self.settings
 
     def _changed(self, key: SharePartitionKey) -> None:
         assert key == KEY
