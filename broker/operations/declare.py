@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
+MAX_BODY_BYTES: Final = 64 * 1024
+"""The longest body of a request for an operation that does not say otherwise."""
 
 AnsweredBy = Literal["any broker", "its broker", "all brokers", "who knows", "supervisor", "nobody"]
 """Who answers where each broker is a process: any of them, for what the metadata has; the one of the path; all, whose
@@ -140,6 +142,7 @@ class Operation:
         says: what the command prints, with the names of attributes and of the answer in braces; "": the answer.
         patience_seconds: the longest wait of a command for the answer.
         answered_by: who answers in a cluster of several processes.
+        max_body_bytes: the longest body of a request for it.
     """
 
     method: ClassVar[str]
@@ -148,6 +151,7 @@ class Operation:
     says: ClassVar[str]
     patience_seconds: ClassVar[float]
     answered_by: ClassVar[AnsweredBy]
+    max_body_bytes: ClassVar[int]
 
     def __init_subclass__(
         cls,
@@ -157,9 +161,11 @@ class Operation:
         says: str = "",
         patience_seconds: float = 15.0,
         answered_by: AnsweredBy = "any broker",
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         cls.method, _, cls.path = http.partition(" ")
         cls.command, cls.says, cls.patience_seconds, cls.answered_by = command, says, patience_seconds, answered_by
+        cls.max_body_bytes = max_body_bytes
         dataclass(repr=False, eq=False, match_args=False)(cls)
 
     def __post_init__(self) -> None:

@@ -15,12 +15,18 @@ MAX_RECORDS: Final = 10_000
 MAX_READ_BYTES: Final = 16 * 1024 * 1024
 """Keys and values of one answer; the record that is beyond it is the last one."""
 PRODUCE_SECONDS: Final = 15.0
+MAX_PRODUCE_BYTES: Final = 8 * 1024 * 1024
+"""The longest body with records: they are read in one turn of the event loop."""
 CLIENT: Final = "purgatorio.operations"
 """The client id of what waits for followers meanwhile."""
 
 
 class ProduceRecords(
-    Operation, http="POST /topics/{topic}/records", answered_by="nobody", patience_seconds=PRODUCE_SECONDS
+    Operation,
+    http="POST /topics/{topic}/records",
+    answered_by="nobody",
+    patience_seconds=PRODUCE_SECONDS,
+    max_body_bytes=MAX_PRODUCE_BYTES,
 ):
     """Append records with acks=all, without a client; answers when they are committed."""
 

@@ -85,17 +85,18 @@ def typed(hint: Any) -> Any:
     return hint
 
 
-async def read_change(request: Request, model: type[Body], allowed_host: str, clock: Clock) -> Body:
+async def read_change(request: Request, kind: type[Operation], allowed_host: str, clock: Clock) -> Body:
     """Check a request that changes something, and return its body.
 
     Args:
+        kind: what is asked for.
         allowed_host: the configured host (see `check_may_change`).
 
     Raises:
         HTTPException: the request must not change anything, or its body is invalid.
     """
     check_may_change(request.headers, allowed_host)
-    body = await read_body(request, clock)
+    model, body = body_of(kind), await read_body(request, clock, kind.max_body_bytes)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

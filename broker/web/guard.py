@@ -25,9 +25,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from purgatorio.broker.operations.declare import MAX_BODY_BYTES
 from purgatorio.broker.time.clock import Clock, time_limit
 
-MAX_BODY_BYTES: Final = 64 * 1024
 BODY_TIMEOUT_MS: Final = 5_000
 MAX_SHOWN_HOST_CHARS: Final = 100
 
@@ -122,23 +122,23 @@ def _is_address(host: str) -> bool:
     return True
 
 
-async def read_body(request: Request, clock: Clock) -> bytes:
+async def read_body(request: Request, clock: Clock, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
     """Return the body of a request.
 
     Raises:
-        HTTPException: 413 when it is larger than `MAX_BODY_BYTES`, 408 when it does not come in time, 400 when the
+        HTTPException: 413 when it is larger than `limit_bytes`, 408 when it does not come in time, 400 when the
             connection is lost.
     """
-    too_large = HTTPException(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+    too_large = HTTPException(413, f"the body is larger than {limit_bytes} bytes")
     declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
+    if declared.isdecimal() and int(declared) > limit_bytes:
         raise too_large
     body = bytearray()
     try:
         async with time_limit(clock, BODY_TIMEOUT_MS):
             async for part in request.stream():
                 body += part
-                if len(body) > MAX_BODY_BYTES:
+                if len(body) > limit_bytes:
                     raise too_large
     except ClientDisconnect:
         raise HTTPException(400, "the body ended too early") from None  # no client reads it, but a bug would be logged

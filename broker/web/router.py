@@ -22,7 +22,7 @@ from purgatorio.broker.operations.declare import Argument, Operation, limits_of
 from purgatorio.broker.operations.errors import ClusterUnavailable, Invalid, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.operations.table import OPERATIONS
-from purgatorio.broker.web.bodies import body_of, json_response, read_change
+from purgatorio.broker.web.bodies import json_response, read_change
 from purgatorio.broker.web.openapi import openapi
 
 MAX_PATH_COMPARED: Final = 200
@@ -67,7 +67,7 @@ async def _run(kind: type[Operation], operator: Operator, allowed_host: str, req
     """Answer a request for an operation. What is given is the content of an object, and never names of parameters."""
     given: dict[str, Any] = {}
     if kind.method != "GET":
-        read = await read_change(request, body_of(kind), allowed_host, operator.cluster.clock)
+        read = await read_change(request, kind, allowed_host, operator.cluster.clock)
         given = read.given()
     for argument in kind.arguments():
         if argument.place == "path":

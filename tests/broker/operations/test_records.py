@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from purgatorio.broker.operations.purgatories import Report
@@ -79,3 +80,11 @@ def test_a_reset_leaves_what_the_cluster_began_with(kafka: Kafka) -> None:
     assert kafka.records("orders") == []
     with pytest.raises(ValueError, match="there is no topic 'bills', only orders"):
         kafka.records("bills")
+
+
+def test_many_records_are_produced_over_http(kafka: Kafka) -> None:
+    """Other operations take 64 KiB."""
+    records = [{"value": "x" * 100, "partition": 0} for _ in range(2_000)]
+    answer = httpx.post(f"{kafka.admin_url}/api/v1/topics/orders/records", json={"records": records})
+    assert answer.status_code == 200
+    assert answer.json()["records"][-1] == {"partition": 0, "offset": 1_999}

@@ -1,0 +1,3 @@
+module purgatorio
+
+go 1.24

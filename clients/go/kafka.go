@@ -1,0 +1,150 @@
+// Package purgatorio gives tests a Kafka cluster, which is a process of its own:
+//
+//	func TestBilling(t *testing.T) {
+//		kafka := purgatorio.Start(t, purgatorio.Topic("orders", 6))
+//		client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...))
+//
+// The cluster ends with the test. If the test fails, what the cluster waits for, and why, is logged.
+package purgatorio
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Kafka is a running cluster. Its methods may be called by any goroutine.
+type Kafka struct {
+	// Bootstrap has the addresses of the brokers, with commas between.
+	Bootstrap string
+	// AdminURL is where the page is that shows what waits, and the HTTP API.
+	AdminURL string
+
+	token   string
+	process *process
+}
+
+// Option is something that is asked of a cluster.
+type Option func(*options)
+
+type options struct {
+	brokers  int
+	topics   []string
+	settings []string
+	args     []string
+	command  string
+}
+
+// Brokers asks for a number of brokers; it is 3 otherwise.
+func Brokers(count int) Option { return func(o *options) { o.brokers = count } }
+
+// Topic asks for a topic to begin with, which a reset brings back empty.
+func Topic(name string, partitions int) Option {
+	return func(o *options) { o.topics = append(o.topics, fmt.Sprintf("%s:%d", name, partitions)) }
+}
+
+// Setting asks for a setting of the brokers by Kafka's name, such as "log.retention.ms".
+func Setting(name string, value any) Option {
+	return func(o *options) { o.settings = append(o.settings, fmt.Sprintf("%s=%v", name, value)) }
+}
+
+// Args gives further flags to `purgatorio cluster`, such as "--import", "testdata".
+func Args(args ...string) Option { return func(o *options) { o.args = append(o.args, args...) } }
+
+// Command names the command; otherwise it is in the environment variable PURGATORIO, or purgatorio on the PATH.
+func Command(command string) Option { return func(o *options) { o.command = command } }
+
+// Start starts a cluster for a test, and ends it with the test. The test fails if the cluster does not start.
+func Start(t testing.TB, options ...Option) *Kafka {
+	t.Helper()
+	kafka, err := Run(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kafka.Stop)
+	kafka.reportTo(t)
+	return kafka
+}
+
+// Run starts a cluster that several tests share, in TestMain. Stop ends it; it ends with this process at the latest.
+func Run(given ...Option) (*Kafka, error) {
+	asked := &options{}
+	for _, each := range given {
+		each(asked)
+	}
+	started, told, err := startProcess(asked)
+	if err != nil {
+		return nil, err
+	}
+	return &Kafka{Bootstrap: told.Bootstrap, AdminURL: told.AdminURL, token: told.Token, process: started}, nil
+}
+
+// For gives a shared cluster to a test: it is as it was at its start, and what waits is logged if the test fails.
+func (k *Kafka) For(t testing.TB) *Kafka {
+	t.Helper()
+	if err := k.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	k.reportTo(t)
+	return k
+}
+
+func (k *Kafka) reportTo(t testing.TB) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		report, err := k.Report()
+		if err != nil {
+			report = err.Error()
+		}
+		t.Logf("Kafka at %s\n%s", k.Bootstrap, report)
+	})
+}
+
+// Brokers returns the addresses of the brokers, for kgo.SeedBrokers and the like.
+func (k *Kafka) Brokers() []string { return strings.Split(k.Bootstrap, ",") }
+
+// Stop ends the cluster, and returns when its process is gone. It may be called again.
+func (k *Kafka) Stop() { k.process.end() }
+
+// Report returns what waits in the cluster, and why, as text.
+func (k *Kafka) Report() (string, error) {
+	answer, err := k.Do(Report{})
+	if err != nil {
+		return "", err
+	}
+	text, _ := answer["text"].(string)
+	return text, nil
+}
+
+// Reset makes the cluster as it was at its start, in milliseconds. Clients that live on connect again.
+func (k *Kafka) Reset() error {
+	_, err := k.Do(Reset{})
+	return err
+}
+
+// CreateTopic creates a topic, and returns when it can be written to.
+func (k *Kafka) CreateTopic(name string, partitions int) error {
+	_, err := k.Do(CreateTopic{Name: name, Partitions: &partitions})
+	return err
+}
+
+// Ptr returns a pointer to a value, for what may be left out of an operation: MoveLeader{Topic: "orders", To: Ptr(2)}.
+func Ptr[T any](value T) *T { return &value }
+
+// Refused is what a cluster answers that does not do an operation.
+type Refused struct {
+	// Status is that of HTTP: 400 cannot be, 404 is not there, 409 refused, 503 not now.
+	Status  int
+	Message string
+}
+
+func (r *Refused) Error() string { return r.Message }
+
+// IsRefused returns whether an error is a refusal with this status.
+func IsRefused(err error, status int) bool {
+	var refused *Refused
+	return errors.As(err, &refused) && refused.Status == status
+}

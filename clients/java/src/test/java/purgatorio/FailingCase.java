@@ -1,0 +1,30 @@
+package purgatorio;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** A test that fails on purpose: its cluster tells what waits. Its name is not that of a test, so that it must be asked for. */
+class FailingCase {
+    @RegisterExtension
+    static final KafkaExtension extension = new KafkaExtension(new KafkaOptions().topic("orders", 1));
+
+    @Test
+    void aFollowerIsHeldAndForgotten(Kafka kafka) throws Exception {
+        for (int id = 1; id <= 3; id++) {
+            kafka.run(new Operations.ChangeFollower(id).held(true));
+        }
+        Map<String, Object> config = new HashMap<>(kafka.config("producer"));
+        config.put("client.id", "shop");
+        var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
+        producer.send(new ProducerRecord<>("orders", "paid"));
+        Thread.sleep(300);
+        assertEquals(1, kafka.records("orders").size());
+    }
+}

@@ -1,0 +1,65 @@
+"""The hands for JavaScript, Go and Java: their own tests, each with its language's usual client."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.compat.hands.conftest import CLIENTS, RUN_TIMEOUT_SECONDS, Run, run
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found
+
+pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
+
+WAITS = r"broker 1 Produce of shop, \d+ ms, \d+ ms left: orders-0: broker [23] is at 0 of 1"
+
+
+def test_the_javascript_hand_passes_its_tests_under_vitest(javascript: Run) -> None:
+    code, told = javascript("vitest/vitest.mjs", "run", "hands")
+    assert (code, re.findall(r"Tests +(\d+) passed \(\1\)", told)) == (0, ["8"]), told
+
+
+def test_the_javascript_hand_passes_its_tests_under_jest(javascript: Run) -> None:
+    code, told = javascript("jest/bin/jest.js", "hands")
+    assert (code, "Tests:       2 passed, 2 total" in told) == (0, True), told
+
+
+def test_typescript_knows_the_operations(javascript: Run) -> None:
+    assert javascript("typescript/bin/tsc", "-p", ".") == (0, "")
+
+
+def test_the_go_hand_passes_its_tests(go: Run) -> None:
+    code, told = go(".")
+    assert code == 0, told
+
+
+def test_the_go_hand_is_as_gofmt_has_it() -> None:
+    assert run([found("gofmt", "Go"), "-l", "."], CLIENTS / "go") == (0, "")
+
+
+def test_the_java_hand_passes_its_tests(java: Run) -> None:
+    code, told = java("purgatorio.HandsTest")
+    assert (code, "10 tests successful" in told) == (0, True), told
+
+
+@pytest.mark.parametrize("runner", ["vitest", "jest", "go", "java"])
+def test_a_test_that_fails_tells_what_waits_and_why(request: pytest.FixtureRequest, runner: str) -> None:
+    hand: Run = request.getfixturevalue(runner if runner in ("go", "java") else "javascript")
+    code, told = {
+        "vitest": lambda: hand("vitest/vitest.mjs", "run", "failing"),
+        "jest": lambda: hand("jest/bin/jest.js", "--forceExit", "failing"),
+        "go": lambda: hand("-run", "TestFailing", ".", FAIL_ON_PURPOSE="1"),
+        "java": lambda: hand("purgatorio.FailingCase"),
+    }[runner]()
+    assert code != 0
+    assert re.search(WAITS, told), told
+    assert "last requests:" in told
+
+
+def test_the_programs_of_the_page_run(javascript: Run, go: Run, java: Run) -> None:
+    code, told = javascript("vitest/vitest.mjs", "run", "orders")
+    assert (code, "Tests  1 passed (1)" in told) == (0, True), told
+    code, told = go("./page")
+    assert code == 0, told
+    code, told = java("OrdersTest")
+    assert (code, "1 tests successful" in told) == (0, True), told
