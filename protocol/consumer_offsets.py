@@ -28,9 +28,9 @@ versions do not need, and unknown tagged fields of values (KIP-915).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
+from purgatorio.late import dataclass
 from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

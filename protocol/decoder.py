@@ -19,6 +19,7 @@ from purgatorio.protocol.message import (
     WireField,
     WireType,
     fields_of,
+    is_frozen,
 )
 from purgatorio.protocol.primitives import (
     LONG_STRING_BYTES,
@@ -117,7 +118,7 @@ class _DecoderWriter(SourceWriter):
         fields = fields_of(cls)
         name = self.name(cls, cls.__name__)
         # The fields of a frozen struct are locals until all are known; then the struct is made.
-        frozen = cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        frozen = is_frozen(cls)
         targets = f"{local}_" if frozen else f"{local}."
         if not frozen:
             self.line(f"{local} = new({name})")

@@ -9,7 +9,7 @@ A message is declared once for all of its versions, as a class whose fields decl
         racks: list[str] = array(STRING, since=1)
         epoch: int = int32(default=-1, since=2, tag=0)
 
-`wire_struct` makes a slotted dataclass whose constructor takes keywords only and knows Kafka's default of every
+`wire_struct` makes a slotted class whose constructor takes keywords only and knows Kafka's default of every
 field, so that `Pong(host="a")` is a message of any version: encoding leaves out the fields that the version does
 not have, decoding gives them their defaults.
 
@@ -94,10 +94,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, cast, dataclass_transform, overload
 
+from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.primitives import MAX_REQUEST_ELEMENTS, ZERO_UUID, Buffer
@@ -112,9 +111,6 @@ LATEST: Final = 0x7FFF
 """The last version of a field that no version has dropped."""
 
 NEVER: Final = LATEST + 1
-
-WIRE: Final = "wire"
-"""The key of a field's `Wire` in the metadata of its dataclass field."""
 
 
 class Message:
@@ -185,7 +181,6 @@ BYTES: Final = BytesType()
 RECORDS: Final = RecordsType()
 
 
-@dataclass(frozen=True, slots=True)
 class Wire:
     """The declaration of one field.
 
@@ -198,15 +193,25 @@ class Wire:
         entity: what it names, or what each value of an array does.
     """
 
-    type: WireType[Any]
-    since: int = 0
-    until: int = LATEST
-    null_since: int = NEVER
-    tag: int | None = None
-    entity: Entity | None = None
+    __slots__ = ("entity", "null_since", "since", "tag", "type", "until")
+
+    def __init__(
+        self,
+        type: WireType[Any],
+        since: int = 0,
+        until: int = LATEST,
+        null_since: int = NEVER,
+        tag: int | None = None,
+        entity: Entity | None = None,
+    ) -> None:
+        self.type = type
+        self.since = since
+        self.until = until
+        self.null_since = null_since
+        self.tag = tag
+        self.entity = entity
 
 
-@dataclass(frozen=True, slots=True)
 class WireField:
     """One field of a struct as the compiler sees it.
 
@@ -217,10 +222,13 @@ class WireField:
         fresh: makes a mutable default.
     """
 
-    name: str
-    wire: Wire
-    default: Any
-    fresh: Callable[[], Any] | None
+    __slots__ = ("default", "fresh", "name", "wire")
+
+    def __init__(self, wire: Wire, default: Any, fresh: Callable[[], Any] | None) -> None:
+        self.name = ""
+        self.wire = wire
+        self.default = default
+        self.fresh = fresh
 
     def is_in(self, version: int) -> bool:
         """Whether a version of the message has this field."""
@@ -231,18 +239,15 @@ class WireField:
         return self.wire.null_since <= version
 
 
-@cache
-def fields_of(cls: type) -> tuple[WireField, ...]:
+def fields_of(cls: Any) -> tuple[WireField, ...]:
     """Return the declared fields of a wire struct, in wire order."""
-    return tuple(
-        WireField(
-            field.name,
-            field.metadata[WIRE],
-            None if field.default is dataclasses.MISSING else field.default,
-            None if field.default_factory is dataclasses.MISSING else field.default_factory,
-        )
-        for field in dataclasses.fields(cls)
-    )
+    fields: tuple[WireField, ...] = cls.__wire_fields__
+    return fields
+
+
+def is_frozen(cls: Any) -> bool:
+    """Return whether a wire struct is immutable."""
+    return cls.__hash__ is not None
 
 
 @overload
@@ -251,43 +256,55 @@ def wire_struct(cls: C, /) -> C: ...
 def wire_struct(*, frozen: bool = False) -> Callable[[C], C]: ...
 @dataclass_transform(kw_only_default=True)
 def wire_struct(cls: Any = None, /, *, frozen: bool = False) -> Any:
-    """Declare a struct of the protocol: a slotted dataclass with keywords only; the functions below make its fields.
+    """Declare a struct of the protocol: a slotted class with keywords only; the functions below make its fields.
+
+    A dataclass would compile four methods for each class; for all messages that took a tenth of the broker's import.
+    Here all classes share how they are shown and compared, and a constructor is compiled at its first call.
 
     Args:
         cls: the class, when used without parentheses.
         frozen: makes it immutable and hashable; the class of a `struct` field must be frozen.
     """
-    make = dataclass(slots=True, kw_only=True, frozen=True) if frozen else _declare
-    return make if cls is None else make(cls)
+    methods = _FROZEN_METHODS if frozen else _METHODS
+    return (lambda declared: _declare(declared, methods)) if cls is None else _declare(cls, methods)
 
 
-def _declare(cls: Any) -> Any:
-    """Make a dataclass that shares how it is shown and compared with all others, and whose constructor comes late.
-
-    A dataclass compiles these methods for each class; for all messages that took a tenth of the broker's import.
-    """
-    for name, method in _SHARED_METHODS.items():
-        setattr(cls, name, method)
-    made: Any = dataclass(slots=True, kw_only=True, repr=False, eq=False, init=False)(cls)
-
-    def first_init(self: object, **values: object) -> None:
-        made.__init__ = init = _constructor(made)
-        init(self, **values)
-
-    made.__init__ = first_init
+def _declare(cls: Any, methods: dict[str, Any]) -> Any:
+    """Make the class again with slots: a class cannot get them later."""
+    own = dict(cls.__dict__)
+    fields = []
+    for name in cls.__annotations__:
+        found = own.get(name)
+        if isinstance(found, WireField):
+            del own[name]
+            found.name = name
+            fields.append(found)
+    own.pop("__dict__", None)
+    own.pop("__weakref__", None)
+    own["__slots__"] = tuple(each.name for each in fields)
+    own["__wire_fields__"] = tuple(fields)
+    made = type(cls)(cls.__name__, cls.__bases__, {**own, **methods})
+    made.__qualname__ = cls.__qualname__
     return made
+
+
+def _first_init(self: Any, **values: object) -> None:
+    cls = type(self)
+    cls.__init__ = _constructor(cls)
+    cls.__init__(self, **values)
 
 
 def _constructor(cls: type) -> Callable[..., None]:
     """Compile the constructor of a message, at its first one: most of the classes of a process are never used."""
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"set_": object.__setattr__}
     parameters, lines = [], []
+    assign = "    set_(self, {0!r}, {1}{0})\n" if is_frozen(cls) else "    self.{0} = {1}{0}\n"
     for field in fields_of(cls):
         name, default = field.name, f"d_{field.name}"
         names[default] = field.default if field.fresh is None else field.fresh
         parameters.append(f"{name}={default}")
         fresh = "" if field.fresh is None else f"{default}() if {name} is {default} else "
-        lines.append(f"    self.{name} = {fresh}{name}\n")
+        lines.append(assign.format(name, fresh))
     keywords = f", *, {', '.join(parameters)}" if parameters else ""
     source = f"def __init__(self{keywords}):\n{''.join(lines) or '    pass'}"
     exec(source, names)
@@ -312,11 +329,50 @@ def _names(cls: Any) -> list[str]:
     return [field.name for field in fields_of(cls)]
 
 
-_SHARED_METHODS: Final[dict[str, Any]] = {"__repr__": _shown, "__eq__": _is_equal, "__hash__": None}
+def _hash(self: object) -> int:
+    return hash(tuple([getattr(self, name) for name in _names(self.__class__)]))
+
+
+def _refuse(self: object, name: str, value: object = None) -> None:
+    raise AttributeError(f"{self.__class__.__qualname__} is frozen: {name} stays as it is")
+
+
+class _DataclassFields:
+    """Makes `dataclasses.fields` and `replace` work for messages, at the first such call for a class."""
+
+    def __get__(self, instance: object, cls: Any) -> dict[str, Any]:
+        declared = [
+            (each.name, cls.__annotations__[each.name], _dataclass_field(each.default, each.fresh))
+            for each in fields_of(cls)
+        ]
+        alike: Any = dataclasses.make_dataclass(cls.__name__, declared, init=False, repr=False, eq=False, kw_only=True)
+        cls.__dataclass_fields__ = found = alike.__dataclass_fields__
+        return cast(dict[str, Any], found)
+
+
+def _dataclass_field(default: object, fresh: Callable[[], Any] | None) -> Any:
+    return dataclasses.field(default=default) if fresh is None else dataclasses.field(default_factory=fresh)
+
+
+_METHODS: Final[dict[str, Any]] = {
+    "__init__": _first_init,
+    "__repr__": _shown,
+    "__eq__": _is_equal,
+    "__hash__": None,
+    "__dataclass_fields__": _DataclassFields(),
+}
+_FROZEN_METHODS: Final[dict[str, Any]] = {
+    **_METHODS,
+    "__hash__": _hash,
+    "__setattr__": _refuse,
+    "__delattr__": _refuse,
+    "__copy__": lambda self: self,
+    "__deepcopy__": lambda self, memo: self,
+}
 
 
 def _field(default: T, wire: Wire) -> T:
-    return dataclasses.field(default=default, metadata={WIRE: wire})
+    return cast(T, WireField(wire, default, None))
 
 
 def int8(
@@ -429,7 +485,7 @@ def array(
 ) -> list[T]:
     """Declare an array of structs (give the class) or of plain values (give their wire type)."""
     wire = Wire(_array_of(element), since, until, tag=tag, entity=entity)
-    return cast(list[T], dataclasses.field(default_factory=list, metadata={WIRE: wire}))
+    return cast(list[T], WireField(wire, None, list))
 
 
 def nullable_array(
@@ -446,7 +502,7 @@ def nullable_array(
     wire = Wire(_array_of(element), since, until, null_since, tag, entity)
     if default_null:
         return _field(None, wire)
-    return cast(list[T], dataclasses.field(default_factory=list, metadata={WIRE: wire}))
+    return cast(list[T], WireField(wire, None, list))
 
 
 def struct(cls: type[T], *, since: int = 0, until: int = LATEST, tag: int | None = None) -> T:
@@ -456,7 +512,7 @@ def struct(cls: type[T], *, since: int = 0, until: int = LATEST, tag: int | None
 
 def own_struct(cls: type[T]) -> T:
     """Declare a nested struct that all versions have; each message has its own default, which may have arrays."""
-    return dataclasses.field(default_factory=cls, metadata={WIRE: Wire(StructType(cls))})
+    return cast(T, WireField(Wire(StructType(cls)), None, cls))
 
 
 def nullable_struct(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import base64
 import enum
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from purgatorio.late import dataclass
 from purgatorio.protocol.message import Message, array, int8, int16, int32, int64, string, uuid, wire_struct
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.versioned import VersionedCodec, version_of

@@ -7,10 +7,11 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final
+
+from purgatorio.late import dataclass
 
 _OURS: Final = ("purgatorio.testing", "pytest_purgatorio", "contextlib", "unittest.case")
 """Modules that open a cluster for others."""

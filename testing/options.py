@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from purgatorio.late import dataclass
 from purgatorio.testing.client_security import USERS_SETTING, ClientSecurity, client_security
 
 if TYPE_CHECKING:

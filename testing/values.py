@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from purgatorio.late import dataclass
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 """Kafka's `isolation.level`: whether a reader gets the records of aborted and of open transactions."""

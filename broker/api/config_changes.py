@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 from purgatorio.broker.metadata.topic_name import topic_name_problem
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 EDIT_WEIGHT: Final = 2

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import config_text
 from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS
 from purgatorio.broker.metadata.image import ALL_BROKERS
+from purgatorio.late import dataclass
 
 
 class ResourceType(enum.IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from purgatorio.broker.coordinator.listings import Listings
@@ -15,6 +15,7 @@ from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, MetadataPurgatories, TopicKey
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreError
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 _logger = logging.getLogger(__name__)

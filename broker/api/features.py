@@ -6,8 +6,9 @@ as long as its processes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from purgatorio.late import dataclass
 
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"

@@ -7,7 +7,7 @@ table in the README are derived from these registrations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
@@ -18,6 +18,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
+from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.parts import failed

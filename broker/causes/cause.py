@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

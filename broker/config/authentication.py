@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -20,6 +20,7 @@ from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
 from purgatorio.broker.security.signed_tokens import KeySet
 from purgatorio.broker.security.tokens import TokenRules, unsecured
+from purgatorio.late import dataclass
 
 _JAAS: Final = "sasl_jaas_config"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from purgatorio.broker.config.address_settings import WILDCARD_HOSTS
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.security.security_protocol import SecurityProtocol
+from purgatorio.late import dataclass
 
 PLAINTEXT: Final = "PLAINTEXT"
 BROKERS: Final = "BROKERS"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.late import dataclass
 
 SESSION_TIMEOUT: Final = "share.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"

@@ -7,12 +7,12 @@ member leaves or its session is over. Kafka ended one operation with each heartb
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from purgatorio.broker.causes.cause import NoHeartbeat
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
+from purgatorio.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

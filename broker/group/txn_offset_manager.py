@@ -8,7 +8,6 @@ become visible when the marker that commits the transaction is replicated.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import TransactionNotConfirmed
@@ -24,6 +23,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.late import dataclass
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.offset_records import encode_offset_key

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from purgatorio.broker.metadata.acls import (
     WILDCARD,
@@ -13,6 +12,7 @@ from purgatorio.broker.metadata.acls import (
     PermissionType,
     ResourceType,
 )
+from purgatorio.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ an image that shows the decision, so here they are one class, in two purgatories
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Generic
 
@@ -18,6 +17,7 @@ from purgatorio.broker.metadata.cluster_change import ALL_TOPICS, ClusterChange,
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -20,6 +19,7 @@ from purgatorio.broker.metadata.keys import KeyChanges, applied, committed
 from purgatorio.broker.metadata.store import LeaseLost, T
 from purgatorio.broker.metadata.view import Answered, Callback, CallSoon, StoreView
 from purgatorio.broker.time.clock import Clock
+from purgatorio.late import dataclass
 
 LEASE_CHECK_INTERVAL_MS: Final = 50
 

@@ -8,11 +8,12 @@ around them would slow every lookup of the produce and fetch paths.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.clients import ClientQuotas, ScramCredentials
+from purgatorio.late import dataclass
 
 NO_LEADER: Final = -1
 NO_BROKER: Final = -1

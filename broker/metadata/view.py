@@ -6,11 +6,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 from purgatorio.broker.metadata.store import Decision, StoreClosed, StoreContended, StoreOverloaded, T
+from purgatorio.late import dataclass
 
 MAX_PENDING_DECISIONS: Final = 10_000
 """The most pending decisions of one broker. Each comes from one request, whose size the server limits."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.metadata.served import ServedStore
+from purgatorio.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -34,6 +34,8 @@ from typing import (
     get_type_hints,
 )
 from urllib.parse import quote, urlencode
+
+from purgatorio.late import dataclass
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from purgatorio.broker.causes.cause import LogStartBehind
 from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import DeleteRecordsResult
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

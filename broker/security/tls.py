@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import ssl
-from dataclasses import dataclass
 
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 
 _log = get_logger(__name__)

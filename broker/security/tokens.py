@@ -6,10 +6,10 @@ import base64
 import binascii
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity
+from purgatorio.late import dataclass
 
 MAX_TOKEN_CHARS: Final = 64 * 1024
 MAX_NAME_CHARS: Final = 1_000

@@ -7,10 +7,10 @@ out: where there is no room for a new connection, the one that has waited longes
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.late import dataclass
 
 BEFORE_LOGIN_SHARE: Final = 0.25
 """The share of a broker's connections that clients may have which have not logged in."""

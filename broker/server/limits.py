@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
+
+from purgatorio.late import dataclass
 
 _KIB = 1024
 _MIB = 1024 * _KIB

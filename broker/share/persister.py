@@ -7,9 +7,9 @@ to. A `Persister` finds it, asks it, and asks again after errors that pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import UNKNOWN_COMPLETE_COUNT, SharePartitionKey, StateBatch
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE,
 from purgatorio.broker.share.lock_table import LockTable, held_under
 from purgatorio.broker.share.persister import Done, Persister, ShareState
 from purgatorio.broker.share.stored_state import FENCING, client_error, in_flight, state_batches
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import NO_START_OFFSET, RecordState, SharePartitionKey, StateBatch
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from purgatorio.late import dataclass
 
 TRANSACTION_STATE_TOPIC_CONFIGS: Final = {
     "cleanup.policy": "compact",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
@@ -13,6 +12,7 @@ from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.producer_ids import ProducerIds
+from purgatorio.late import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

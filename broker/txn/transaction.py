@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.causes.cause import TransactionNotEnded
@@ -12,6 +11,7 @@ from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation, TimerEntry
 from purgatorio.broker.txn.values import TransactionValue, read_value
+from purgatorio.late import dataclass
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.records import BatchHeader
 from purgatorio.protocol.transaction_state import TransactionState, decode_key, decode_value

@@ -9,7 +9,6 @@ The token that may only read is for monitoring: Prometheus, and people who watch
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qs
@@ -17,6 +16,8 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from purgatorio.late import dataclass
 
 FREE_PATHS: Final = ("/healthz", "/readyz")
 READING: Final = ("GET", "HEAD")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from purgatorio.late import dataclass
 from purgatorio.testing.simulate.errors import CheckFailed
 from purgatorio.testing.simulate.names import no_such
 

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from purgatorio.late import dataclass
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.testing.simulate.journal import Journal
 from purgatorio.testing.simulate.names import no_such

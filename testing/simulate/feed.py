@@ -6,10 +6,10 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.time.clock import Clock
+from purgatorio.late import dataclass
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.simulation.clients.clients import Client, Output, Producer

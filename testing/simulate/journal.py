@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from purgatorio.late import dataclass
 
 MAX_ENTRIES: Final = 200_000
 """The most entries of a run; one that records more has a loop in it."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from purgatorio.late import dataclass
 from purgatorio.testing.simulate.faults import Plan
 from purgatorio.testing.simulate.journal import Journal
 

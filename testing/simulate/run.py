@@ -9,11 +9,12 @@ import traceback
 import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from purgatorio.late import dataclass
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import START_SECONDS, SimulationStalled
 from purgatorio.simulation.world.network import Network

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from purgatorio.late import dataclass
 
 MAX_REMEMBERED: Final = 20
 """The failing seeds that are remembered of one test."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from purgatorio.late import dataclass
 from purgatorio.testing.simulate.errors import CheckFailed
 from purgatorio.testing.simulate.faults import HOLD_SECONDS, Plan
 from purgatorio.testing.simulate.outcome import Outcome

@@ -6,13 +6,13 @@ That they have to ask for their assignment in time is KAFKA-12890.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from purgatorio.broker.causes.cause import FirstMembersToJoin, MembersToJoin, MembersToSync
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import GroupState
 from purgatorio.broker.purgatory import DelayedOperation
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 _SYNCING = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.broker.causes.words import shortened
@@ -13,8 +11,9 @@ from purgatorio.broker.group.classic.member import GroupState, JoinReply, Member
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
-from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.services import GroupServices, random_uuid
 from purgatorio.broker.routing.request import RequestContext
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupRequest
 
@@ -156,8 +155,8 @@ class Joins:
         self._rebalances.add_pending(group, member_id, join.session_timeout_ms, join.client_id)
         join.reply(join_error(member_id, ErrorCode.MEMBER_ID_REQUIRED))
 
-    def _random_uuid(self) -> uuid.UUID:
-        return uuid.UUID(int=self._services.rng.getrandbits(128), version=4)
+    def _random_uuid(self) -> str:
+        return random_uuid(self._services.rng)
 
     def _add(self, group: ClassicGroup, join: Join, member_id: str) -> None:
         if not group.members:

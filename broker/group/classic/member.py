@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.memory import ENTRY_BYTES, MEMBER_BYTES, TEXT_BYTES, text_bytes
+from purgatorio.late import dataclass
 from purgatorio.protocol.messages.join_group import JoinGroupResponse
 from purgatorio.protocol.messages.sync_group import SyncGroupResponse
 

@@ -8,7 +8,6 @@ protocol joins, and a classic group again when the last one has gone.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 
 from purgatorio.broker.coordinator.coordinator_log import tell_nobody
@@ -38,7 +37,7 @@ from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, minus
-from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.services import GroupServices, random_uuid
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.logger import get_logger
@@ -265,8 +264,7 @@ class ClassicMembers(ClassicGroups):
         return Sender(join.member_id or self._new_member_id(join), NOTHING_YET, None)
 
     def _new_member_id(self, join: Join) -> str:
-        random_id = uuid.UUID(int=self._services.rng.getrandbits(128), version=4)
-        return f"{join.instance_id or join.client_id}-{random_id}"
+        return f"{join.instance_id or join.client_id}-{random_uuid(self._services.rng)}"
 
     def _answer_join(
         self, found: Found, update: GroupUpdate, join: Join, following: CurrentAssignment, member_id: str

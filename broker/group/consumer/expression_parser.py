@@ -7,8 +7,9 @@ RE2 refuses is refused: references to groups, looking ahead and behind, possessi
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from typing import Final
+
+from purgatorio.late import dataclass
 
 MAX_REPETITIONS: Final = 1_000
 """The largest number in a repetition, as in RE2."""

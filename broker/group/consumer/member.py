@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Final
 
@@ -20,6 +20,7 @@ from purgatorio.broker.group.modern.partitions import (
     union,
 )
 from purgatorio.broker.purgatory import TimerEntry
+from purgatorio.late import dataclass
 from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, overload
 
@@ -22,6 +21,7 @@ from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
+from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import ApiKey
 
 MAX_RULES: Final = 1_000

@@ -14,10 +14,11 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import API_NAMES, api_name, api_named, error_named, nearest
+from purgatorio.late import dataclass
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity

@@ -11,11 +11,12 @@ connections between brokers only if `replica` asks for them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.layers.faults.rule import MAX_DELAY_MS, MAX_TEXT, FaultError
+from purgatorio.late import dataclass
 
 MAX_BYTES: Final = 2**40
 _DELAY: Final = (0, MAX_DELAY_MS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from purgatorio.broker.layers.quotas.keys import value_problem
@@ -12,6 +11,7 @@ from purgatorio.broker.layers.quotas.naming import BadEntity, Part, entity_of
 from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 MAX_ENTITIES: Final = 10_000

@@ -7,7 +7,7 @@ that is over two quotas waits for the longer time, not for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
 from purgatorio.broker.routing.replies import message_of, throttled
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.api_key import ApiKey

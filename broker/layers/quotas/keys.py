@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from purgatorio.late import dataclass
 
 
 class QuotaKey(enum.StrEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from purgatorio.broker.log.config_keys import ConfigKey, ConfigType
 from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

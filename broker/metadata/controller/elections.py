@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 
 from purgatorio.broker.metadata.controller.settings import TopicSettings
@@ -29,6 +29,7 @@ from purgatorio.broker.metadata.image import (
     PartitionState,
     Topic,
 )
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 PartitionName = tuple[str, int]

@@ -7,12 +7,12 @@ and that each proposed incarnation lives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 
 from purgatorio.broker.metadata.controller.elections import PartitionName, min_in_sync_replicas, with_in_sync
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from purgatorio.broker.metadata.controller.placement import (
     NewPartitions,
@@ -17,6 +17,7 @@ from purgatorio.broker.metadata.controller.result import Refused, TopicResult, d
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

@@ -7,7 +7,7 @@ During its reassignment a partition has its old and its new replicas. When all n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from purgatorio.broker.metadata.controller.elections import (
     PartitionName,
@@ -20,6 +20,7 @@ from purgatorio.broker.metadata.controller.placement import check_assignment
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from purgatorio.broker.metadata.image import Topic
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 

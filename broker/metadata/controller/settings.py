@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000

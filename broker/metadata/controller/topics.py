@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from purgatorio.broker.metadata.controller.configs import check_configs
 from purgatorio.broker.metadata.controller.placement import NewPartitions, Replicas, check_assignment, place_replicas
@@ -13,6 +13,7 @@ from purgatorio.broker.metadata.controller.result import Refused, TopicResult, d
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import collision_key, topic_name_problem
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 _USE_DEFAULT = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol
 
 from purgatorio.broker.metadata.served import AnyStore
@@ -14,6 +14,7 @@ from purgatorio.broker.operations.control.data_folder import DataFolder
 from purgatorio.broker.operations.control.importing import NewTopic
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.snapshots import Snapshot
+from purgatorio.late import dataclass
 
 
 class BegunCluster(OperatedCluster, Protocol):

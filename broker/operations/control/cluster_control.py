@@ -11,7 +11,6 @@ import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from purgatorio.broker.config.room_settings import topic_settings
@@ -24,6 +23,7 @@ from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.restart import partitions_of, rolling_restart
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused, named
 from purgatorio.broker.time.clock import Clock, time_limit
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 

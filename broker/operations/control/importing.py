@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.record_json import JsonRecord, NotARecord, parse_record, partition_of
+from purgatorio.late import dataclass
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from purgatorio.broker.coordinator.shard import ShardState
@@ -17,6 +17,7 @@ from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.decisions import until
 from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.late import dataclass
 
 MAX_SNAPSHOTS: Final = 10
 MAX_NAME_CHARS: Final = 100

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from purgatorio.broker.log.log import LogError
@@ -16,6 +15,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import Refollowed
 from purgatorio.broker.time.clock import Clock, time_limit
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
