@@ -38,6 +38,7 @@ class StatusError extends Error {}
 /** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
+  viewMs = null; // the moment that is shown instead of now
   partitions = new Set(); // the names of those that are asked for
   #timer = 0;
   #busy = false;
@@ -50,6 +51,11 @@ export class Live {
     this.onState = onState;
     this.onStatus = onStatus;
     document.addEventListener("visibilitychange", () => this.#visibilityChanged());
+  }
+
+  /** The time that is shown, in ms of the cluster's clock. */
+  now(localMs) {
+    return this.viewMs ?? this.clock.now(localMs);
   }
 
   start() {
