@@ -1,6 +1,8 @@
-# The image of docker-compose.yml: the wheel of this repository and what it needs, nothing else.
+# The image of docker-compose.yml: the compiled wheel of this repository and what it needs, nothing else.
 FROM python:3.13-slim AS build
 WORKDIR /source
+# What compiles the broker (docs/compiled.md); it stays out of the image.
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY pyproject.toml README.md LICENSE ./
 COPY protocol ./protocol
 COPY broker ./broker
@@ -10,6 +12,8 @@ COPY pyspark_purgatorio ./pyspark_purgatorio
 COPY simulation ./simulation
 COPY testing ./testing
 COPY pytest_purgatorio.py ./
+COPY scripts/compiling.py ./scripts/
+ENV HATCH_BUILD_HOOKS_ENABLE=1
 RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[etcd,oauth,security]"
 
 FROM python:3.13-slim

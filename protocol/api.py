@@ -9,6 +9,8 @@ the response is flexible and else 0, but always 0 for ApiVersions (KIP-511). The
 length even in header version 2 (KIP-482).
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping

@@ -1,5 +1,7 @@
 """The encoder compiler: from a message's declaration to a function that encodes one version; see `message`."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import struct

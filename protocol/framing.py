@@ -1,5 +1,7 @@
 """The sans-IO frame decoder: bytes in, frames out. A frame is a 4-byte size and that many bytes."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from struct import Struct

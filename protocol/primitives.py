@@ -8,6 +8,8 @@ Readers take the data and a position and return the value and the position after
 IndexError from the buffer itself; compiled decoders convert it to `BufferUnderflow`, and other callers have to as well.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Final

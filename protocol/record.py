@@ -3,6 +3,8 @@
 Records are written one after another, so that a large batch can be encoded in steps.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Final, NamedTuple

@@ -8,6 +8,8 @@ ways, fastest first:
 3. Every other record is checked field by field.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Final

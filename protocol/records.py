@@ -8,6 +8,8 @@ Where two errors fit, the code is the one that Kafka answers: INVALID_RECORD for
 CORRUPT_MESSAGE for an unknown magic, an impossible size or a wrong CRC.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import struct

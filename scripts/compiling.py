@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import os
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,17 @@ GROUP = "purgatorio"
 """The extension modules are entries to one library, `purgatorio__mypyc`, in which they call each other directly."""
 
 
-def _settings(root: Path) -> dict[str, Any]:
-    with (root / "pyproject.toml").open("rb") as file:
-        settings: dict[str, Any] = tomllib.load(file)["tool"]["purgatorio"]["compile"]
-    return settings
+MARK = "# compiled: docs/compiled.md"
+"""A line of its own, between the docstring and the imports of a module that is compiled."""
+KEPT = Path("build", "compiled")
+"""Where the working tree's compilation keeps what it need not do again."""
 
 
-def listed_sources(root: Path) -> list[str]:
-    """The files to compile, as paths in a wheel."""
-    settings = _settings(root)
-    files = [Path("purgatorio", file) for pattern in settings["modules"] for file in _matching(root, pattern)]
-    unwanted = {Path("purgatorio", file) for pattern in settings["interpreted"] for file in _matching(root, pattern)}
-    return sorted(str(file) for file in files if file not in unwanted)
-
-
-def _matching(root: Path, pattern: str) -> list[Path]:
-    found = [file.relative_to(root) for file in root.glob(pattern)]
-    if not found:
-        raise SystemExit(f"pyproject.toml, tool.purgatorio.compile: no file matches {pattern!r}")
-    return found
+def marked_sources(root: Path) -> list[str]:
+    """The files to compile, as paths in a wheel: those that say so of themselves."""
+    files = [file for folder in FOLDERS for file in (root / folder).rglob("*.py")]
+    marked = [file.relative_to(root) for file in files if MARK in file.read_text("utf-8").splitlines()]
+    return sorted(str(Path("purgatorio", file)) for file in marked)
 
 
 def suspensions_while_handling(source: str) -> list[int]:
@@ -72,29 +64,47 @@ def _check(root: Path, sources: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def compiled(root: Path) -> Iterator[list[Path]]:
-    """Compile in a temporary folder that has the layout of a wheel, and give the extension modules there."""
+def compiled(root: Path, *, kept: Path | None = None) -> Iterator[list[Path]]:
+    """Compile in a folder that has the layout of a wheel, and give the extension modules there.
+
+    Args:
+        kept: a folder in which an earlier compilation may be, of whose modules those are made again that have changed.
+            Each module is then a library of its own. None: a temporary folder, and one library, for a wheel.
+    """
     # Imported here, so that a wheel without extension modules is built without them.
     from mypyc.build import mypycify
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
-    sources = listed_sources(root)
-    with tempfile.TemporaryDirectory() as made, contextlib.chdir(made):
+    sources = marked_sources(root)
+    with contextlib.ExitStack() as stack:
+        made = Path(stack.enter_context(tempfile.TemporaryDirectory())) if kept is None else kept
+        made.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(contextlib.chdir(made))
+        shutil.rmtree("purgatorio", ignore_errors=True)
+        # mypyc fails where it reads some modules from its cache and makes others anew; without it takes ten seconds.
+        shutil.rmtree(".mypy_cache", ignore_errors=True)
         skip = shutil.ignore_patterns(*FOLDERS, "pipeline", "__pycache__", "*.so", "*.pyd")
         shutil.copytree(root / "purgatorio", "purgatorio", ignore=skip)
         for folder in FOLDERS:
             shutil.copytree(root / folder, Path("purgatorio", folder), ignore=skip)
         _check(Path(), sources)
         # opt_level 3 is mypyc's choice for wheels; no debug information, which would make them ten times as large.
-        extensions = mypycify(["--ignore-missing-imports", *sources], opt_level="3", debug_level="0", group_name=GROUP)
+        extensions = mypycify(
+            ["--ignore-missing-imports", *sources],
+            opt_level="3",
+            debug_level="0",
+            group_name=GROUP if kept is None else None,
+            separate=kept is not None,
+        )
         distribution = Distribution({"name": GROUP, "ext_modules": extensions})
         distribution.script_name = "compiling.py"
         build = build_ext(distribution)
-        build.inplace = True
+        build.build_lib = "modules"
+        build.parallel = os.cpu_count()
         build.ensure_finalized()
         build.run()
-        yield [file for suffix in ("so", "pyd") for file in Path().rglob(f"*.{suffix}") if "build" not in file.parts]
+        yield sorted(file for suffix in ("so", "pyd") for file in Path("modules").rglob(f"*.{suffix}"))
 
 
 class MypycHook(BuildHookInterface[Any]):
@@ -141,14 +151,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Compile the hot modules with mypyc, in the working tree.")
     parser.add_argument("--clean", action="store_true", help="remove the extension modules again")
     options = parser.parse_args()
-    removed = clean()
     if options.clean:
-        print(f"removed {removed} extension modules")
+        print(f"removed {clean()} extension modules")
+        shutil.rmtree(ROOT / KEPT, ignore_errors=True)
         return 0
-    with compiled(ROOT) as modules:
+    with compiled(ROOT, kept=ROOT / KEPT) as modules:
+        clean()
         for module in modules:
-            shutil.copy(module, ROOT / module)  # purgatorio/broker and purgatorio/protocol lead to the folders
-        print(f"compiled {len(modules)} extension modules; ./scripts/compile --clean removes them")
+            # purgatorio/broker and purgatorio/protocol lead to the folders.
+            shutil.copy(module, ROOT / module.relative_to("modules"))
+        Path("stamp").touch()  # scripts/run looks at it
+    print(f"compiled {len(marked_sources(ROOT))} modules; ./scripts/compile --clean removes them")
     return 0
 
 

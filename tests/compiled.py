@@ -37,6 +37,6 @@ def stale_modules(root: Path) -> list[str]:
     return [
         str(module.relative_to(root))
         for module in modules
-        if not (source := module.with_name(module.name.partition(".")[0] + ".py")).exists()
+        if not (source := module.with_name(module.name.partition(".")[0].removesuffix("__mypyc") + ".py")).exists()
         or source.stat().st_mtime > module.stat().st_mtime
     ]

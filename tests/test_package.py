@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import purgatorio
+from purgatorio.broker.cli.build import build
 
 pytestmark = pytest.mark.process
 
@@ -18,7 +19,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_version_is_the_distributions() -> None:
     assert purgatorio.__version__ == version("purgatorio")
-    assert run("-m", "purgatorio", "--version").stdout == f"purgatorio {purgatorio.__version__}\n"
+    assert run("-m", "purgatorio", "--version").stdout == f"purgatorio {purgatorio.__version__} ({build()})\n"
 
 
 def test_the_public_names_are_there_and_typed() -> None:

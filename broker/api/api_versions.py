@@ -14,7 +14,6 @@ from typing import Final
 
 from purgatorio.broker.api.features import features
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import anyone
 from purgatorio.broker.routing.request import Reply, RequestContext, Routes, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
@@ -34,13 +33,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(
-    routes: Routes,
-    transaction_version: int,
-    ctx: RequestContext,
-    request: ApiVersionsRequest,
-    reply: Reply,
-    *,
-    release: Release | None = None,
+    routes: Routes, transaction_version: int, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply
 ) -> None:
     """Answer with the advertised APIs and versions, and the features that the cluster uses.
 
@@ -48,13 +41,12 @@ def handle(
         transaction_version: the level of transaction.version. It is the features' epoch, too: Java's client takes the
             features again if their epoch is higher, as after an upgrade; after a downgrade it keeps what it has, which
             every broker answers.
-        release: the release of Kafka as which the broker answers; None: all features that there are.
     """
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     response = api_versions_response(routes)
-    known = features(transaction_version, release)
+    known = features(transaction_version)
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
         response.finalized_features_epoch = transaction_version
         response.finalized_features = [
@@ -77,7 +69,5 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=4,
     needs=anyone,
-    bind=lambda services: partial(
-        handle, services.routes, services.transactions.config.version, release=services.release
-    ),
+    bind=lambda services: partial(handle, services.routes, services.transactions.config.version),
 )

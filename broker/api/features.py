@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from purgatorio.broker.api.releases import Release
 from purgatorio.late import dataclass
 
 GROUP_VERSION: Final = "group.version"
@@ -25,20 +24,11 @@ class Feature:
     level: int
 
 
-def features(transaction_version: int, release: Release | None = None) -> tuple[Feature, ...]:
-    """Return the features of a cluster with this level of transaction.version, as a release of Kafka has them.
+def features(transaction_version: int) -> tuple[Feature, ...]:
+    """Return the features of a cluster with this level of transaction.version.
 
     group.version 1 stands for the consumer protocol (KIP-848), for which clients look at the APIs and tools at the
     feature. With transaction.version 2, Java's client and franz-go use a producer epoch for each transaction, and add
     no partitions themselves (KIP-890).
     """
-    known = Feature(GROUP_VERSION, 0, 1, 1), Feature(TRANSACTION_VERSION, 0, 2, transaction_version)
-    return known if release is None else tuple(found for each in known if (found := _as_in(release, each)))
-
-
-def _as_in(release: Release, known: Feature) -> Feature | None:
-    """Return a feature as a release has it; None if it has none, or none of its levels but 0."""
-    levels = release.features.get(known.name)
-    if levels is None or levels.highest == 0:
-        return None
-    return Feature(known.name, known.lowest, min(known.highest, levels.highest), min(known.level, levels.level))
+    return Feature(GROUP_VERSION, 0, 1, 1), Feature(TRANSACTION_VERSION, 0, 2, transaction_version)

@@ -7,6 +7,8 @@ lacks one. Below v10 no zstd batch is sent (KIP-110): a read ends before the fir
 answered with UNSUPPORTED_COMPRESSION_TYPE.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -8,6 +8,8 @@ Batches of transactions are appended once the transaction's coordinator has conf
 partition; from version 12 on, the request itself adds it (KIP-890).
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

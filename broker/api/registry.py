@@ -11,7 +11,6 @@ from dataclasses import field
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.releases import Release
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.access import Guard
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
@@ -38,7 +37,6 @@ class Services:
         transactions: the transactional ids that this broker coordinates.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
-        release: the release of Kafka as which this broker answers; None: it answers all that it knows.
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
     """
 
@@ -49,7 +47,6 @@ class Services:
     markers: MarkerWriter
     transactions: Transactions
     fetch_max_bytes: int
-    release: Release | None = None
     routes: dict[int, Route] = field(default_factory=dict)
 
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from purgatorio.broker.api.features import Feature, features
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -35,21 +34,13 @@ class UpgradeType(enum.IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def handle(
-    transaction_version: int,
-    ctx: RequestContext,
-    request: UpdateFeaturesRequest,
-    reply: Reply,
-    *,
-    release: Release | None = None,
-) -> None:
+def handle(transaction_version: int, ctx: RequestContext, request: UpdateFeaturesRequest, reply: Reply) -> None:
     """Answer whether all features have the levels that the request asks for; one that has not refuses the request.
 
     Args:
         transaction_version: the level of transaction.version that is in use.
-        release: the release of Kafka as which the broker answers; None: it knows all features that there are.
     """
-    known = {feature.name: feature for feature in features(transaction_version, release)}
+    known = {feature.name: feature for feature in features(transaction_version)}
     for update in request.feature_updates:
         problem = _problem(known.get(update.feature), update, _upgrade_type(ctx.api_version, update))
         if problem:
@@ -92,5 +83,5 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=2,
     needs=cluster(AclOperation.ALTER),
-    bind=lambda services: partial(handle, services.transactions.config.version, release=services.release),
+    bind=lambda services: partial(handle, services.transactions.config.version),
 )

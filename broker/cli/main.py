@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import purgatorio
+from purgatorio.broker.cli.build import build
 from purgatorio.broker.cli.command import Parser, add_parser
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 from purgatorio.broker.cli.owning_options import OWNING_OPTIONS, add_owning_options, wrong_with_processes
@@ -37,7 +38,7 @@ class _ShowVersion(argparse.Action):
         super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"purgatorio {purgatorio.__version__}")
+        print(f"purgatorio {purgatorio.__version__} ({build()})")
         parser.exit(EXIT_OK)
 
 
@@ -122,7 +123,6 @@ _SERVING_FLAGS: Final = (
     ("--admin-host", "ADDRESS", "the address of the admin HTTP (the one of --host)"),
     ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free port (9644)"),
     ("--follower-delay-ms", "MS", "time by which followers delay each fetch, to watch acks=all wait (0)"),
-    ("--as-version", "RELEASE", "answer as this release of Apache Kafka: 3.9, 4.0, … 4.4; or all there is (latest)"),
     ("--log-format", "FORMAT", "format of log lines on the standard error: console or json (console)"),
     ("--log-level", "LEVEL", "least severe level of log lines: debug, info, warning, error (info)"),
 )

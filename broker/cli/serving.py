@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from purgatorio.broker.cli.build import build
 from purgatorio.broker.cli.certificates import client_settings
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with_parent
@@ -177,7 +178,7 @@ def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = Tr
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
     lines += [f"  broker {broker_id:<4} {shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
-    lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", ""]
+    lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", f"  build       {build()}", ""]
     if settings:
         lines += [*settings, ""]
     elif plain:

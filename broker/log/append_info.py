@@ -1,5 +1,7 @@
 """The result of an append to a log."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import NamedTuple

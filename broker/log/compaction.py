@@ -17,6 +17,8 @@ A tombstone (a key without a value) stays for delete.retention.ms after the firs
 consumers see it. Its batch carries the time after which it may be dropped (the delete horizon, KIP-534).
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence

@@ -9,6 +9,8 @@ Some of Kafka's configs are about files, disks, tiers and throttles. They are ac
 set them work, but have no effect, and their documentation says so.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import dataclasses

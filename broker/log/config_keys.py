@@ -3,6 +3,8 @@
 The configs themselves are declared in `purgatorio.broker.log.config`, each by one of the functions below.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import enum

@@ -1,5 +1,7 @@
 """The leader epoch cache (KIP-101, KIP-279): the epoch in which each part of a log was written."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from bisect import bisect_right

@@ -5,6 +5,8 @@ ascend, with gaps where compaction removed records. A log knows the high waterma
 below it are committed. Age, size and the memory cap delete committed records only.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from array import array

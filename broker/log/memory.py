@@ -1,5 +1,7 @@
 """The broker's cap on the memory of its logs."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import heapq

@@ -1,5 +1,7 @@
 """The state that a log keeps of idempotent and transactional producers (KIP-98, KIP-360)."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections import deque

@@ -1,5 +1,7 @@
 """A run of batches of a log, indexed as it grows."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from array import array

@@ -1,5 +1,7 @@
 """The segments of one log, and look-ups by offset among them."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right

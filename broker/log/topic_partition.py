@@ -1,5 +1,7 @@
 """The name of a partition, which is also the key of the operations that wait for it."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable

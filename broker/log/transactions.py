@@ -5,6 +5,8 @@ committed. An aborted one is remembered for as long as the log has its marker: r
 it, and drop its records.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from array import array

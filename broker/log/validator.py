@@ -1,5 +1,7 @@
 """Checks of batches before a log appends them: of produced ones (Kafka's LogValidator), and of fetched ones."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ This module does not depend on Prometheus; `metrics.prometheus` gives the counte
 dictionary look-up and an addition, whereas a labelled Prometheus counter also takes a lock.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from bisect import bisect_left

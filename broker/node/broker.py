@@ -16,7 +16,6 @@ from typing import Any
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
-from purgatorio.broker.api.releases import release
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
@@ -270,7 +269,6 @@ class Broker:
             markers=self.coordinators.marker_writer,
             transactions=self.transactions,
             fetch_max_bytes=config.fetch_max_bytes,
-            release=release(config.as_version),
         )
         routes = build_routes(services)
         self.layers = RouteLayers(services.routes)

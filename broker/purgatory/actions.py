@@ -6,6 +6,8 @@ thread the same situation is re-entrancy and unbounded recursion. So the queue k
 completion, and handles it when no call is under way.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import logging

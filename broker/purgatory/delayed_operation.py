@@ -4,6 +4,8 @@ Kafka guards the race of the two with a lock and a compare-and-set (KAFKA-385). 
 plain functions in one thread. Nothing interleaves, and `completed` is a bool that every way to complete checks first.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import logging

@@ -6,6 +6,8 @@ the marked keys alone. A key that was marked hears of no further event until it 
 an event costs no more than the groups that wait for it now, also if nobody answers the others any more.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from abc import abstractmethod

@@ -8,6 +8,8 @@ Its rules:
 * An operation that is refused for its delay or its keys leaves nothing behind.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import logging

@@ -1,5 +1,7 @@
 """The reaper: one task that runs the deadlines of a broker's timers."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import asyncio

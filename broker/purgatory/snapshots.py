@@ -1,5 +1,7 @@
 """What observers see of a purgatory's operations."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence

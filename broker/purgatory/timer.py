@@ -1,5 +1,7 @@
 """A timer on a timing wheel: it runs the entries that are due, at most as many per call as the caller allows."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import logging

@@ -16,6 +16,8 @@ Here a deadline between two ticks is rounded up, so that it never runs early. Ka
 difference for the tick of 1 ms that Kafka uses.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import heapq

@@ -1,5 +1,7 @@
 """What observers read of a purgatory: pages, metrics, a look-up of one operation. Nothing here changes it."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Hashable

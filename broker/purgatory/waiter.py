@@ -1,5 +1,7 @@
 """Waiting in a purgatory from asyncio code: the operation behind `Purgatory.wait`, and the loop around it."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import asyncio

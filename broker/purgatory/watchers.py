@@ -8,6 +8,8 @@ at those only. Kafka's purge looks at all lists; with a million parked operation
 thousand completions.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence

@@ -17,6 +17,8 @@ replicas runs ``with actions``: checks are made when the outermost call returns,
 may cause the next event.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

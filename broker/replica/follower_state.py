@@ -1,5 +1,7 @@
 """The leader's view of one follower of a partition."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Finds a broker's replicas, and names the leaders of the partitions that are led elsewhere (KIP-951)."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

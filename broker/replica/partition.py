@@ -13,6 +13,8 @@ The leader's rules (KIP-101, KIP-497, KIP-966):
 `Partition` is the only writer of this state; all its methods are synchronous.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,8 @@ Handlers translate them into responses; coordinators and the delay recorder read
 `broker.api` depends on response messages.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

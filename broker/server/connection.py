@@ -16,6 +16,8 @@ The event that ends one of these states calls `wake`, and the next turn of the e
 from within an answer, deep inside the completion of a parked operation.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import asyncio

@@ -4,6 +4,8 @@ The connection tells what happens and when; the listener's sweep asks, every `sw
 too late.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Final

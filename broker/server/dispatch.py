@@ -1,5 +1,7 @@
 """Decodes requests and calls their handlers: everything about a request that does not depend on the connection."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,7 @@
 """A request that was started: its place in the order of answers, and the `Reply` that its handler calls."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -7,6 +7,8 @@ Answers come in the order of the requests, so a missing answer holds back all la
 therefore ends the connection, as in Kafka's own clients, and the caller makes a new one.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import asyncio

@@ -5,6 +5,8 @@ connection is the shell around this: it adds each request that it starts, asks a
 sends what `ReplyQueue.take` gives it.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections import deque

@@ -13,6 +13,8 @@ therefore hold at most twice the bound and one request (and a chunk each): the b
 in complete ones, and the request that overdraws.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Final, Protocol

@@ -3,6 +3,8 @@
 Bytes go in, requests come out; both are counted against the memory that all connections share.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections import deque

@@ -1,5 +1,7 @@
 """The parts of a listener that all its connections use, and what it is to them."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

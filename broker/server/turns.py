@@ -8,6 +8,8 @@ The loop does not tell when a turn ends. It has when nobody worked for a while, 
 for in that turn: one is asked for when half of the time is used up, so that a lone busy connection is not put off.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections import deque

@@ -28,8 +28,21 @@ def test_a_suspension_inside_except_or_finally_is_found(body: str, lines: list[i
     assert compiling.suspensions_while_handling("def f():\n" + textwrap.indent(body, "  ")) == lines
 
 
-def test_no_listed_module_suspends_there() -> None:
-    sources = compiling.listed_sources(ROOT)
+def test_no_marked_module_suspends_there() -> None:
+    sources = compiling.marked_sources(ROOT)
     assert "purgatorio/broker/purgatory/timing_wheel.py" in sources
     for source in sources:
         assert compiling.suspensions_while_handling((ROOT / source).read_text()) == [], source
+
+
+def test_a_module_is_compiled_if_a_line_of_its_own_says_so(tmp_path: Path) -> None:
+    for name, text in {
+        "broker/log/log.py": f'"""A log."""\n\n{compiling.MARK}\n',
+        "broker/log/errors.py": '"""Errors."""\n',
+        "protocol/api.py": f'"""Not by mention of {compiling.MARK}."""\n',
+        "simulation/run.py": f"{compiling.MARK}\n",
+    }.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert compiling.marked_sources(tmp_path) == ["purgatorio/broker/log/log.py"]

@@ -1,5 +1,7 @@
 """Reads all partitions of a fetch, and knows at what cost: that of those that changed."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable

@@ -1,5 +1,7 @@
 """The delayed operation of Fetch: waits until `min_bytes` can be read."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator

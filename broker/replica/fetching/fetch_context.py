@@ -1,5 +1,7 @@
 """The partitions of one fetch request, or of one fetch session, and what is known of each between two looks at it."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from abc import abstractmethod

@@ -8,6 +8,8 @@ Order of the response: a partition that gave records goes behind the others, so 
 (KAFKA-12330).
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 import random

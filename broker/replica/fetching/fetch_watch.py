@@ -1,5 +1,7 @@
 """Which fetches wait to hear of which partition."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Fetches of consumers and followers: note a follower's progress, and answer now or later."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized

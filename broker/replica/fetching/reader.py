@@ -1,5 +1,7 @@
 """Reads partitions for fetch requests: checks, limits, and the number of bytes that can be read."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

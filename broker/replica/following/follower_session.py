@@ -1,5 +1,7 @@
 """A follower's side of its fetch session with one leader (KIP-227): what the leader knows, and what it must be told."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

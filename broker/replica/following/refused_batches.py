@@ -7,6 +7,8 @@ leader refuses the later batches with the error code of the first one, until the
 rule: its leaders lead until the leader epoch changes.
 """
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from typing import Final, NamedTuple

@@ -1,5 +1,7 @@
 """The delayed operation of Produce with acks=-1: waits until every in-sync replica has the records."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

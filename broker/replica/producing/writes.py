@@ -1,5 +1,7 @@
 """Requests that change the logs that this broker leads: appends and deletions of records."""
 
+# compiled: docs/compiled.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

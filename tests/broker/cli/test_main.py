@@ -73,7 +73,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         cli.main(["--version"])
     assert left.value.code == 0
-    assert re.fullmatch(r"purgatorio \d+\.\d+\.\d+(\.dev0)?\n", capsys.readouterr().out)
+    assert re.fullmatch(r"purgatorio \d+\.\d+\.\d+(\.dev0)? \((compiled|interpreted)\)\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
