@@ -183,7 +183,7 @@ def test_every_group_has_configs_whether_it_exists_or_not(cluster: Any) -> None:
     cluster.admin.broker_configs["group.consumer.session.timeout.ms"] = Setting("45000", False, 3, "Session timeout.")
     (result,) = ask(cluster, about(32, "billing"))
     assert (result.error_code, result.resource_name) == (0, "billing")
-    assert len(result.configs) == 17
+    assert len(result.configs) == 19
     found = {each.name: (each.value, each.config_source) for each in result.configs if not each.read_only}
     assert found["consumer.session.timeout.ms"] == ("45000", STATIC_BROKER_CONFIG)
     assert found["consumer.heartbeat.interval.ms"] == ("5000", DEFAULT_CONFIG)
