@@ -277,7 +277,7 @@ class Topics(NamedTuple):
     Attributes:
         array: its name.
         within: the arrays around it, outermost first.
-        name: the field with a topic's name; "": the entry is the name.
+        name: the field with a topic's name; "": the entry is the name; None: it has an id alone.
         topic_id: the field with its id; "" for none.
         partitions: the array of its partitions; "" for none.
         partition: the field with the index of a partition; "": the entry is the index.
@@ -285,10 +285,16 @@ class Topics(NamedTuple):
 
     array: str
     within: tuple[str, ...]
-    name: str
+    name: str | None
     topic_id: str
     partitions: str
     partition: str
+
+    def name_of(self, topic: Any) -> str:
+        """Return the name that an entry has; "" if it has none."""
+        if self.name is None:
+            return ""
+        return (getattr(topic, self.name) if self.name else topic) or ""
 
     def of(self, request: Any) -> Sequence[Any]:
         """Return the topics of a request."""
@@ -310,14 +316,14 @@ def _topics(cls: Any, within: tuple[str, ...]) -> Iterator[Topics]:
     for field in _asked(cls):
         names = _names(field)
         element = _element(field)
-        if Entity.TOPIC_NAME in names:
+        if Entity.TOPIC_NAME in names or Entity.TOPIC_ID in names:
             inner = (
                 next((each for each in _asked(element) if Entity.PARTITION in _names(each)), None) if element else None
             )
             yield Topics(
                 field.name,
                 within,
-                names[Entity.TOPIC_NAME],
+                names.get(Entity.TOPIC_NAME),
                 names.get(Entity.TOPIC_ID, ""),
                 "" if inner is None else inner.name,
                 "" if inner is None else _names(inner)[Entity.PARTITION],
@@ -335,7 +341,7 @@ def named_partitions(request: Any, topic_name: Callable[[bytes], str | None]) ->
     cls: Any = type(request)
     for topics in _topics_of(cls):
         for nth, topic in enumerate(topics.of(request)):
-            name = (getattr(topic, topics.name) if topics.name else topic) or ""
+            name = topics.name_of(topic)
             topic_id = getattr(topic, topics.topic_id) if topics.topic_id else ZERO_UUID
             if topic_id == ZERO_UUID:
                 topic_id = None

@@ -135,6 +135,19 @@ class BrokerSettings(TypedDict, total=False):
     group_share_partition_max_record_locks: int | str | None
     group_share_min_partition_max_record_locks: int | str | None
     group_share_max_partition_max_record_locks: int | str | None
+    share_version: int | str | None
+    share_coordinator_state_topic_num_partitions: int | str | None
+    share_coordinator_state_topic_replication_factor: int | str | None
+    share_coordinator_state_topic_min_isr: int | str | None
+    share_coordinator_state_topic_prune_interval_ms: int | str | None
+    share_coordinator_snapshot_update_records_per_snapshot: int | str | None
+    share_coordinator_cold_partition_snapshot_interval_ms: int | str | None
+    share_coordinator_write_timeout_ms: int | str | None
+    share_coordinator_max_partitions: int | str | None
+    share_coordinator_max_batches: int | str | None
+    share_persister_max_retries: int | str | None
+    share_persister_retry_backoff_ms: int | str | None
+    share_persister_retry_backoff_max_ms: int | str | None
     transaction_state_log_num_partitions: int | str | None
     transaction_state_log_replication_factor: int | str | None
     transaction_state_log_min_isr: int | str | None

@@ -12,7 +12,7 @@ import re
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.features import features
+from purgatorio.broker.api.features import Levels, features
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.whole import anyone
 from purgatorio.broker.routing.request import Reply, RequestContext, Routes, api_versions_response
@@ -32,26 +32,23 @@ ZERO_MINIMUM_VERSION = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(
-    routes: Routes, transaction_version: int, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply
-) -> None:
+def handle(routes: Routes, levels: Levels, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply) -> None:
     """Answer with the advertised APIs and versions, and the features that the cluster uses.
 
-    Args:
-        transaction_version: the level of transaction.version. It is the features' epoch, too: Java's client takes the
-            features again if their epoch is higher, as after an upgrade; after a downgrade it keeps what it has, which
-            every broker answers.
+    Java's client takes the features again if their epoch is higher, as after an upgrade; after a downgrade it keeps
+    what it has, which every broker answers.
     """
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     response = api_versions_response(routes)
-    known = features(transaction_version)
+    known = features(levels)
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
-        response.finalized_features_epoch = transaction_version
+        response.finalized_features_epoch = levels.epoch
         response.finalized_features = [
             FinalizedFeatureKey(name=each.name, min_version_level=each.level, max_version_level=each.level)
             for each in known
+            if each.level
         ]
     if ctx.api_version >= ZERO_MINIMUM_VERSION:
         response.supported_features = [
@@ -69,5 +66,5 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=4,
     needs=anyone,
-    bind=lambda services: partial(handle, services.routes, services.transactions.config.version),
+    bind=lambda services: partial(handle, services.routes, services.levels),
 )

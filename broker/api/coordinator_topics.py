@@ -6,6 +6,7 @@ meanwhile, and clients ask again later.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +14,12 @@ from purgatorio.broker.api.context import AdminContext, submit, topic_keys
 from purgatorio.broker.causes.cause import NoLeader
 from purgatorio.broker.group.config import OFFSETS_TOPIC_CONFIGS, GroupConfig
 from purgatorio.broker.metadata.cluster_change import ClusterChange
-from purgatorio.broker.metadata.controller import NewTopic, TopicResult, create_topics
+from purgatorio.broker.metadata.controller import NewTopic, TopicResult, TopicSettings, create_topics
 from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.routing.request import RequestContext
+from purgatorio.broker.share.state.config import SHARE_GROUP_STATE_TOPIC_CONFIGS, ShareStateConfig
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS, TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 
@@ -70,6 +72,30 @@ def transaction_topic(config: TransactionConfig) -> CoordinatorTopic:
     )
 
 
+def share_state_topic(config: ShareStateConfig) -> CoordinatorTopic:
+    """Return the topic of share groups' states."""
+    return CoordinatorTopic(
+        SHARE_GROUP_STATE_TOPIC,
+        config.topic_partitions,
+        config.topic_replication_factor,
+        SHARE_GROUP_STATE_TOPIC_CONFIGS,
+        config.topic_min_isr,
+    )
+
+
+def decided(
+    image: ClusterImage, topic: CoordinatorTopic, *, settings: TopicSettings, rng: random.Random
+) -> tuple[ClusterImage, Sequence[TopicResult]]:
+    """Return an image with the topic, and the result of its creation; a decision for the metadata store."""
+    replicas = min(topic.replication_factor, len(image.live_brokers))
+    configs = dict(topic.configs)
+    min_isr = max(1, min(topic.min_isr, replicas - topic.spare))
+    if not (topic.or_default and min_isr <= settings.log.min_insync_replicas):
+        configs[MIN_ISR] = str(min_isr)
+    new = NewTopic(topic.name, topic.partitions, replicas, configs=configs)
+    return create_topics(image, [new], settings=settings, rng=rng)
+
+
 def ensure_topic(
     admin: AdminContext, ctx: RequestContext, topic: CoordinatorTopic, done: Callable[[ErrorCode], None]
 ) -> None:
@@ -107,14 +133,7 @@ class _CreateTopic(ClusterChange[TopicResult]):
         self._topic = topic
 
     def decide(self, image: ClusterImage) -> tuple[ClusterImage, Sequence[TopicResult]]:
-        topic = self._topic
-        replicas = min(topic.replication_factor, len(image.live_brokers))
-        configs = dict(topic.configs)
-        min_isr = max(1, min(topic.min_isr, replicas - topic.spare))
-        if not (topic.or_default and min_isr <= self._admin.topics.log.min_insync_replicas):
-            configs[MIN_ISR] = str(min_isr)
-        new = NewTopic(topic.name, topic.partitions, replicas, configs=configs)
-        return create_topics(image, [new], settings=self._admin.topics, rng=self._admin.rng)
+        return decided(image, self._topic, settings=self._admin.topics, rng=self._admin.rng)
 
     def respond(self, results: Sequence[TopicResult]) -> Any:
         return ErrorCode.NONE

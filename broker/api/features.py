@@ -6,12 +6,13 @@ as long as its processes.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from purgatorio.late import dataclass
 
 GROUP_VERSION: Final = "group.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+SHARE_VERSION: Final = "share.version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +25,28 @@ class Feature:
     level: int
 
 
-def features(transaction_version: int) -> tuple[Feature, ...]:
-    """Return the features of a cluster with this level of transaction.version.
+class Levels(NamedTuple):
+    """The levels that are set when a cluster's brokers start: of transaction.version and of share.version."""
+
+    transaction: int
+    share: int
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of these features, which is higher after an upgrade."""
+        return self.transaction + self.share
+
+
+def features(levels: Levels) -> tuple[Feature, ...]:
+    """Return the features of a cluster with these levels.
 
     group.version 1 stands for the consumer protocol (KIP-848), for which clients look at the APIs and tools at the
     feature. With transaction.version 2, Java's client and franz-go use a producer epoch for each transaction, and add
-    no partitions themselves (KIP-890).
+    no partitions themselves (KIP-890). share.version is 1 for share groups (KIP-932), 2 if they may have dead-letter
+    topics (KIP-1191), and 0 if they are switched off: then their APIs answer UNSUPPORTED_VERSION.
     """
-    return Feature(GROUP_VERSION, 0, 1, 1), Feature(TRANSACTION_VERSION, 0, 2, transaction_version)
+    return (
+        Feature(GROUP_VERSION, 0, 1, 1),
+        Feature(TRANSACTION_VERSION, 0, 2, levels.transaction),
+        Feature(SHARE_VERSION, 0, 2, levels.share),
+    )

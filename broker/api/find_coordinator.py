@@ -1,7 +1,8 @@
-"""FindCoordinator (key 10): name the brokers that coordinate groups and transactional ids.
+"""FindCoordinator (key 10): name the brokers that coordinate groups, transactional ids and share partitions.
 
 Versions 0–6. The first request creates the coordinators' topic, and waits in the "topic" purgatory until its partitions
-have leaders. Coordinators of share groups are refused with INVALID_REQUEST: there are none.
+have leaders. Brokers alone ask for the coordinators of share partitions (KIP-932), from version 6 on, and only if share
+groups are switched on; a key that names none gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.coordinator_topics import CoordinatorTopic, ensure_topic, offsets_topic, transaction_topic
+from purgatorio.broker.api.coordinator_topics import (
+    CoordinatorTopic,
+    ensure_topic,
+    offsets_topic,
+    share_state_topic,
+    transaction_topic,
+)
 from purgatorio.broker.api.listing import leader_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.transactions import find_coordinator as guard
@@ -25,12 +32,16 @@ from purgatorio.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from purgatorio.protocol.share_state import SharePartitionKey
 
 GROUP_KEY: Final = 0
 """The key type of groups."""
 TRANSACTION_KEY: Final = 1
-"""The key type of transactional ids; 2 is that of share groups."""
+"""The key type of transactional ids."""
+SHARE_KEY: Final = 2
+"""The key type of share partitions."""
 BATCHED_VERSION: Final = 4
+SHARE_VERSION: Final = 6
 
 
 def handle(
@@ -42,8 +53,8 @@ def handle(
 ) -> None:
     """Answer with the leaders of the keys' partitions, after creating their topic if there is none."""
     topic = topics.get(request.key_type)
-    if topic is None:
-        message = f"This broker coordinates groups and transactions only, not keys of type {request.key_type}."
+    if topic is None or (request.key_type == SHARE_KEY and ctx.api_version < SHARE_VERSION):
+        message = f"This broker names no coordinators of keys of type {request.key_type} in this version."
         reply(_refusal(request, ErrorCode.INVALID_REQUEST, message))
         return
     name = topic.name
@@ -70,7 +81,18 @@ def _response(
     image, listener = admin.store.image, ctx.session.listener
     topic = image.topics.get(name)
     keys = request.coordinator_keys if ctx.api_version >= BATCHED_VERSION else [request.key]
+    if request.key_type == SHARE_KEY:
+        return _answer(request, [_problem(key) or _find(admin, image, topic, listener, key) for key in keys])
     return _answer(request, [_find(admin, image, topic, listener, key) for key in keys])
+
+
+def _problem(key: str) -> _Found | None:
+    """Return the refusal of a key that names no share partition."""
+    try:
+        SharePartitionKey.parse(key)
+    except ValueError:
+        return _Found(error_code=ErrorCode.INVALID_REQUEST, error_message="A key is group:topic id:partition.")
+    return None
 
 
 def _find(admin: AdminContext, image: ClusterImage, topic: Topic | None, listener: str, key: str) -> _Found:
@@ -127,6 +149,7 @@ API: Final = ApiHandler(
         {
             GROUP_KEY: offsets_topic(services.groups.config),
             TRANSACTION_KEY: transaction_topic(services.transactions.config),
-        },
+        }
+        | ({SHARE_KEY: share_state_topic(services.shares.config)} if services.share_version else {}),
     ),
 )

@@ -11,15 +11,17 @@ from dataclasses import field
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
+from purgatorio.broker.api.features import Levels
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.access import Guard
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.request import Handler, Route
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
+from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.late import dataclass
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.api_key import SHARE_APIS, ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.parts import failed
 
@@ -35,6 +37,8 @@ class Services:
         groups: the groups that this broker coordinates.
         markers: writes end markers of transactions to this broker's partitions.
         transactions: the transactional ids that this broker coordinates.
+        shares: the states of share partitions that this broker coordinates.
+        share_version: the level of share.version; 0: share groups are switched off.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
@@ -46,8 +50,15 @@ class Services:
     groups: Groups
     markers: MarkerWriter
     transactions: Transactions
+    shares: ShareStates
+    share_version: int
     fetch_max_bytes: int
     routes: dict[int, Route] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> Levels:
+        """The levels of the cluster's features."""
+        return Levels(self.transactions.config.version, self.share_version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +86,16 @@ class ApiHandler:
 
     def route(self, services: Services) -> Route:
         """Return the route of this API for one broker."""
-        return Route(self.bind(services), self.min_version, self.max_version, self.failed, self.min_answered_version)
+        if self.key in SHARE_APIS and not services.share_version:
+            handler: Handler = self._refuse
+        else:
+            handler = self.bind(services)
+        return Route(handler, self.min_version, self.max_version, self.failed, self.min_answered_version)
+
+    def _refuse(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
+        """Answer as a broker on which share groups are switched off."""
+        response = self.failed(request, ErrorCode.UNSUPPORTED_VERSION)
+        reply.close("share groups are switched off") if response is None else reply(response)
 
     def failed(self, request: Any, error_code: ErrorCode) -> Any | None:
         """Return the response for a request that failed as a whole, or None to close the connection."""

@@ -10,7 +10,7 @@ import enum
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.features import Feature, features
+from purgatorio.broker.api.features import Feature, Levels, features
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
@@ -34,13 +34,9 @@ class UpgradeType(enum.IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def handle(transaction_version: int, ctx: RequestContext, request: UpdateFeaturesRequest, reply: Reply) -> None:
-    """Answer whether all features have the levels that the request asks for; one that has not refuses the request.
-
-    Args:
-        transaction_version: the level of transaction.version that is in use.
-    """
-    known = {feature.name: feature for feature in features(transaction_version)}
+def handle(levels: Levels, ctx: RequestContext, request: UpdateFeaturesRequest, reply: Reply) -> None:
+    """Answer whether all features have the levels that the request asks for; one that has not refuses the request."""
+    known = {feature.name: feature for feature in features(levels)}
     for update in request.feature_updates:
         problem = _problem(known.get(update.feature), update, _upgrade_type(ctx.api_version, update))
         if problem:
@@ -83,5 +79,5 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=2,
     needs=cluster(AclOperation.ALTER),
-    bind=lambda services: partial(handle, services.transactions.config.version),
+    bind=lambda services: partial(handle, services.levels),
 )

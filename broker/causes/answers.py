@@ -26,6 +26,7 @@ _REQUESTS: Final = {
     "topic": ("request for topics", "requests for topics"),
     "rebalance": ("group request", "group requests"),
     "transaction": ("transactional request", "transactional requests"),
+    "persister": ("call to a share coordinator", "calls to share coordinators"),
     "fault": ("request", "requests"),
     "throttled": ("connection", "connections"),
 }

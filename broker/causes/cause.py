@@ -268,6 +268,29 @@ class MarkersMissing:
     more_count: int
 
 
+# --- share groups ---
+
+
+@dataclass(frozen=True, slots=True)
+class ShareCoordinatorFailed:
+    """A call to a share coordinator failed, and will be made again.
+
+    Attributes:
+        tp: the partition that the group consumes; the topic's id in place of its name if the topic is gone.
+        verb: what the call does with the group's state.
+        broker_id: the broker that was asked; None: the state has no coordinator now.
+        error: why it failed.
+        retries_left: how often it will be made again if it goes on to fail, beside quick retries.
+    """
+
+    tp: TopicPartition
+    group_id: str
+    verb: str
+    broker_id: int | None
+    error: str
+    retries_left: int
+
+
 # --- the layers before the handlers ---
 
 FaultAction = Literal["hold", "delay_ms", "answer_delay_ms", "drop"]
@@ -329,6 +352,7 @@ Cause = (
     | TransactionNotEnded
     | StateNotCommitted
     | MarkersMissing
+    | ShareCoordinatorFailed
     | FaultActs
     | QuotaExceeded
 )

@@ -26,6 +26,7 @@ from purgatorio.broker.causes.cause import (
     OpenTransaction,
     QuotaExceeded,
     ReplicationThrottled,
+    ShareCoordinatorFailed,
     StateNotCommitted,
     TooFewInSync,
     TransactionNotConfirmed,
@@ -225,6 +226,17 @@ def _(cause: MarkersMissing) -> str:
 def _say_marker(marker: UnwrittenMarker) -> str:
     leader = "no leader" if marker.leader_id is None else f"broker {marker.leader_id}"
     return f"{marker.tp} ({leader}{marker.error and f': {marker.error}'})"
+
+
+# --- share groups ---
+
+
+@_say.register
+def _(cause: ShareCoordinatorFailed) -> str:
+    call = f"the call to {cause.verb} the state of share group {shortened(cause.group_id)}"
+    if cause.broker_id is None:
+        return f"{call} has no broker to go to"
+    return f"{call} failed at broker {cause.broker_id} ({cause.error}), with {cause.retries_left} retries left"
 
 
 # --- the layers before the handlers ---

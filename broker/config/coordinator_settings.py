@@ -171,6 +171,60 @@ class CoordinatorSettings(Settings):
         le=10_000,
     )
 
+    share_version: int = number(
+        2,
+        "Purgatorio's own, a feature in Kafka: 0 switches share groups off, and what clients ask of them is answered "
+        "with UNSUPPORTED_VERSION; with 2, unlike 1, they may have dead-letter topics (KIP-1191). All brokers need the "
+        "same.",
+        le=2,
+    )
+
+    # The state of share groups
+    share_coordinator_state_topic_num_partitions: int = number(
+        50, "Partitions of __share_group_state, which the first share group creates.", ge=1, le=1_000
+    )
+    share_coordinator_state_topic_replication_factor: int = number(
+        3, "Replicas of __share_group_state; at most the number of live brokers.", ge=1, le=32767
+    )
+    share_coordinator_state_topic_min_isr: int = number(
+        2, "In-sync replicas that __share_group_state needs; at most its replicas.", ge=1
+    )
+    share_coordinator_state_topic_prune_interval_ms: int = number(
+        300_000, "Time between two deletions of records of __share_group_state that are not needed any more.", ge=1
+    )
+    share_coordinator_snapshot_update_records_per_snapshot: int = number(
+        500, "Changes of a share partition's state that are written before the whole state is written again.", le=500
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms: int = number(
+        300_000,
+        "Time after which the state of a share partition is written again, so that records before it can be deleted.",
+        ge=1,
+    )
+    share_coordinator_write_timeout_ms: int = number(
+        5_000, "Longest wait for the replicas when the state of a share partition is written.", ge=1
+    )
+    share_coordinator_max_partitions: int = number(
+        10_000,
+        "Purgatorio's own: most share partitions (a partition as one group consumes it) of one partition of "
+        "__share_group_state; further ones are refused.",
+        ge=1,
+    )
+    share_coordinator_max_batches: int = number(
+        500_000,
+        "Purgatorio's own: most ranges of records with a state of their own in all share partitions that one broker "
+        "coordinates, some 150 bytes each; further ones are refused.",
+        ge=1,
+    )
+    share_persister_max_retries: int = number(
+        5, "Purgatorio's own, as Kafka's constant: how often a broker asks again that cannot reach a share coordinator."
+    )
+    share_persister_retry_backoff_ms: int = number(
+        1_000, "Purgatorio's own, as Kafka's constant: time until it asks again; doubled each time.", ge=1
+    )
+    share_persister_retry_backoff_max_ms: int = number(
+        30_000, "Purgatorio's own, as Kafka's constant: the longest of these times.", ge=1
+    )
+
     # Transactions
     transaction_state_log_num_partitions: int = number(
         50, "Partitions of __transaction_state, which the first transactional producer creates.", ge=1, le=1_000

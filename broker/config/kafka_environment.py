@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from purgatorio.broker.config.broker_settings import BrokerConfig
+
 PREFIX: Final = "KAFKA_"
 SIGNS: Final = ("KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
 SECRETS: Final = Path("/etc/kafka/secrets")
@@ -50,7 +52,8 @@ _WITHOUT_USE: Final = (
     "transaction.state.log.load.",
     "transaction.state.log.segment.",
 )
-"""Starts of settings about controllers, disks, threads and share groups, which Purgatorio has not."""
+"""Starts of settings about controllers, disks and threads, which Purgatorio has not; the settings that it has pass."""
+_KNOWN: Final = frozenset(name.replace("_", ".") for name in BrokerConfig.model_fields)
 _FILES: Final = {
     "ssl.keystore.filename": "ssl.keystore.location",
     "ssl.truststore.filename": "ssl.truststore.location",
@@ -85,7 +88,7 @@ def kafka_settings(environ: Mapping[str, str], secrets: Path = SECRETS) -> Itera
             yield variable, _FILES[name], _file_setting(variable, name, secrets / value)
         elif name in ("listeners", "advertised.listeners", "listener.security.protocol.map"):
             yield variable, name, _without(controllers, value)
-        elif name not in _PASSWORDS_OF_STORES and not name.startswith(_WITHOUT_USE):
+        elif name in _KNOWN or (name not in _PASSWORDS_OF_STORES and not name.startswith(_WITHOUT_USE)):
             yield variable, name, value
 
 

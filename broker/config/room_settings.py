@@ -10,6 +10,8 @@ from purgatorio.broker.log.config_keys import config_text
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
+from purgatorio.broker.share.persisting.settings import RetrySettings
+from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.txn.config import TransactionConfig
 
 
@@ -114,4 +116,28 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         max_partitions=config.transaction_max_partitions,
         expiration_ms=config.transactional_id_expiration_ms,
         expiration_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+    )
+
+
+def share_state_config(config: BrokerConfig) -> ShareStateConfig:
+    """Return the settings of the share coordinator from the broker's configs."""
+    return ShareStateConfig(
+        topic_partitions=config.share_coordinator_state_topic_num_partitions,
+        topic_replication_factor=config.share_coordinator_state_topic_replication_factor,
+        topic_min_isr=config.share_coordinator_state_topic_min_isr,
+        write_timeout_ms=config.share_coordinator_write_timeout_ms,
+        updates_per_snapshot=config.share_coordinator_snapshot_update_records_per_snapshot,
+        prune_interval_ms=config.share_coordinator_state_topic_prune_interval_ms,
+        snapshot_interval_ms=config.share_coordinator_cold_partition_snapshot_interval_ms,
+        max_partitions=config.share_coordinator_max_partitions,
+        max_batches=config.share_coordinator_max_batches,
+    )
+
+
+def retry_settings(config: BrokerConfig) -> RetrySettings:
+    """Return how calls to share coordinators are made again from the broker's configs."""
+    return RetrySettings(
+        retries=config.share_persister_max_retries,
+        backoff_ms=config.share_persister_retry_backoff_ms,
+        max_backoff_ms=config.share_persister_retry_backoff_max_ms,
     )

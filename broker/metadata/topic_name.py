@@ -12,7 +12,9 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The internal topic that keeps consumer groups and their offsets."""
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 """The internal topic that keeps transactional ids and their transactions."""
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
+"""The internal topic that keeps how far share groups have come (KIP-932)."""
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 """Kafka's internal topics, which hold state of the coordinators."""
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")

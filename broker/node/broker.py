@@ -84,7 +84,7 @@ class Broker:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
         purgatories: all purgatories, by Kafka's names.
         peer_network: its connections to other brokers, which a test can hold.
-        coordinators: both, and the end markers of transactions.
+        coordinators: of groups, transactions and share groups' states, and how leaders reach them.
         layers: what stands before the handlers of its APIs.
         access: what ACLs allow; None without an authorizer.
         fault_access: what fault rules need of this broker.
@@ -268,6 +268,8 @@ class Broker:
             groups=self.groups,
             markers=self.coordinators.marker_writer,
             transactions=self.transactions,
+            shares=self.coordinators.shares,
+            share_version=config.share_version,
             fetch_max_bytes=config.fetch_max_bytes,
         )
         routes = build_routes(services)

@@ -1,15 +1,25 @@
-"""The coordinators of one broker, of groups and of transactions, connected with each other and with the leaders.
+"""The coordinators of one broker: of groups, transactions and share groups' states, connected with the leaders.
 
-Neither of them knows the other: each gets the other's part as a callable.
+None of them knows another one: each gets the others' parts as callables.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
+from purgatorio.broker.api.coordinator_topics import decided, share_state_topic
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.room_settings import group_config, share_settings, transaction_config
+from purgatorio.broker.config.room_settings import (
+    group_config,
+    retry_settings,
+    share_settings,
+    share_state_config,
+    topic_settings,
+    transaction_config,
+)
+from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.groups import Groups
@@ -18,8 +28,11 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
+from purgatorio.broker.share.state.services import ShareStateServices
+from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.time.clock import Clock
-from purgatorio.broker.txn.marker_sender import AskBroker, MarkerSender
+from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.overview import TransactionNumbers, numbers
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
@@ -38,6 +51,8 @@ class Coordinators:
     Attributes:
         share_settings: the settings of share groups, for their coordinator and for leaders.
         marker_writer: writes the end markers of transactions to the partitions that this broker leads.
+        shares: the states of share partitions that this broker coordinates.
+        persister: how this broker's leaders and its group coordinator reach such states, wherever they are.
     """
 
     def __init__(
@@ -96,6 +111,10 @@ class Coordinators:
             timer=parked.timer,
         )
 
+        self.shares, self.persister = _shares(
+            config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask
+        )
+
     @property
     def transaction_numbers(self) -> TransactionNumbers:
         """How many transactions there are, for observers."""
@@ -109,9 +128,46 @@ class Coordinators:
         """Follow what has become of topics and leaders."""
         self.groups.image_changed(image)
         self._marker_sender.image_changed(image)
+        self.persister.image_changed(image)
 
     async def run(self) -> None:
         """Load, unload and clean in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
             tasks.create_task(self.transactions.run())
+            tasks.create_task(self.shares.run())
+
+
+def _shares(
+    config: BrokerConfig,
+    replicas: ReplicaManager,
+    *,
+    clock: Clock,
+    store: MetadataStore,
+    parked: BrokerPurgatories,
+    rng: random.Random,
+    ask: AskBroker,
+) -> tuple[ShareStates, CoordinatorPersister]:
+    """Return the share coordinator, and the persister that calls it or those of other brokers."""
+    settings = share_state_config(config)
+    log = CoordinatorLog(replicas, clock, parked.timer, settings.write_timeout_ms)
+    services = ShareStateServices(config=settings, log=log, clock=clock, image=lambda: store.image)
+    shares = ShareStates(services, replicas)
+    topic, topics = share_state_topic(settings), topic_settings(config)
+
+    def create_topic(done: Callable[[], None]) -> None:
+        store.submit(
+            lambda image: decided(image, topic, settings=topics, rng=rng), lambda _: done(), lambda error: done()
+        )
+
+    persister = CoordinatorPersister(
+        replicas.broker_id,
+        image=lambda: store.image,
+        coordinator=shares.coordinator,
+        ask=ask,
+        create_topic=create_topic,
+        partitions=settings.topic_partitions,
+        purgatory=parked.persister,
+        settings=retry_settings(config),
+    )
+    return shares, persister

@@ -15,6 +15,7 @@ from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecord
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.broker.share.acquisition_lock import PURGATORY as ACQUISITION_LOCK
+from purgatorio.broker.share.persisting.retry import PURGATORY as PERSISTER
 from purgatorio.broker.time.clock import Clock
 
 
@@ -48,6 +49,7 @@ class BrokerPurgatories:
         self._fault: Purgatory[Any] | None = None
         self._throttled: Purgatory[Any] | None = None
         self._acquisition_lock: Purgatory[Any] | None = None
+        self._persister: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
         self.reaper.add(self.timer, listens=True)
@@ -88,6 +90,12 @@ class BrokerPurgatories:
         if self._acquisition_lock is None:
             self._acquisition_lock = self._add(ACQUISITION_LOCK, now_ms=self._session_clock.now_ms)
         return self._acquisition_lock
+
+    def persister(self) -> Purgatory[Any]:
+        """Return the purgatory of failed calls to share coordinators; it is made when the first one fails."""
+        if self._persister is None:
+            self._persister = self._add(PERSISTER)
+        return self._persister
 
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None

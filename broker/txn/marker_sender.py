@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
+from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
@@ -53,10 +54,6 @@ REQUEST_VERSION: Final = 2
 
 GIVE_UP: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """Errors after which no try can succeed. Any other could be of the moment, even one that no broker should send."""
-
-AskBroker = Callable[[int, ApiKey, int, Any, Callable[[Any, Exception | None], None]], None]
-"""Sends another broker a request, in a version; calls the last argument once, perhaps before it returns: with the
-response, or with None and why there is none (see `purgatorio.broker.server.peers.Peers.send`)."""
 
 WriteMarkers = Callable[[Marker, list[TopicPartition], Written, str], None]
 """Writes markers on this broker (see `purgatorio.broker.txn.marker_writer.MarkerWriter.write`)."""

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.purgatory import Timer
-from purgatorio.broker.txn.marker_sender import AskBroker
 from purgatorio.broker.txn.partitions import TransactionPartitions, Verified
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey

@@ -20,8 +20,8 @@ from tests.protocol.random_messages import CASES, Maker
 ROUNDS = 5
 # It reads an ApiVersions response that has an error code as version 0.
 ERRORS_READ_AS_VERSION_0 = "ApiVersionsResponse"
-# It does not speak the consumer protocol of KIP-848.
-UNKNOWN_APIS = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
+# It does not speak the consumer protocol of KIP-848, nor about share groups (KIP-932).
+UNKNOWN_APIS = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, *range(76, 80), *range(83, 93)}
 # It gives bit fields as sets, under other names.
 GIVEN_AS_A_SET = {"authorized_operations", "cluster_authorized_operations", "topic_authorized_operations"}
 

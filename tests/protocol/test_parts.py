@@ -12,6 +12,11 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.encoder import compile_encoder
 from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_share_group_state import (
+    DeleteShareGroupStateRequest,
+    DeleteStatePartition,
+    DeleteStateTopic,
+)
 from purgatorio.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -161,3 +166,18 @@ def test_a_coordinators_keys_are_what_its_type_says() -> None:
     assert parts.named(transactions, Entity.GROUP_ID) == []
     assert parts.named(transactions, Entity.TRANSACTIONAL_ID) == ["t", "u"]
     assert parts.names(ApiKey.FIND_COORDINATOR, Entity.GROUP_ID)
+
+
+def test_requests_name_topics_by_their_ids_alone() -> None:
+    topics = [
+        DeleteStateTopic(topic_id=ORDERS_ID, partitions=[DeleteStatePartition(partition=3)]),
+        DeleteStateTopic(topic_id=bytes(15) + b"\2", partitions=[DeleteStatePartition(partition=0)]),
+    ]
+    request = DeleteShareGroupStateRequest(group_id="billing", topics=topics)
+    found = list(parts.named_partitions(request, {ORDERS_ID: "orders"}.get))
+    assert [(each.topic, each.topic_id, each.partition) for each in found] == [
+        ("orders", ORDERS_ID, 3),
+        ("", bytes(15) + b"\2", 0),
+    ]
+    assert parts.named(request, Entity.GROUP_ID) == ["billing"]
+    assert parts.topics_of(ApiKey.DELETE_SHARE_GROUP_STATE)

@@ -2,8 +2,9 @@
 
 A client that fetches as a follower would advance the high watermark past what the replicas have, and so have records
 acknowledged that are then lost. No permission allows that. A client that writes transaction markers would end the
-transactions of others, and could fence their coordinator: it needs ACLs that allow it (KIP-664); without an authorizer
-it may not, which Kafka allows. Without security the brokers tell nobody apart, as in Kafka.
+transactions of others, and could fence their coordinator; one that writes the state of share groups would take records
+from their members: it needs ACLs that allow it (KIP-664); without an authorizer it may not, which Kafka allows. Without
+security the brokers tell nobody apart, as in Kafka.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_partitions_to_txn import BROKERS_VERSION
 from purgatorio.protocol.messages.fetch import replica_of
@@ -28,8 +29,8 @@ def brokers_only(key: int, route: Route) -> Handler:
 
 
 def brokers_only_without_acls(key: int, route: Route) -> Handler:
-    """As `brokers_only`, on a cluster without an authorizer, which could allow a client to write markers."""
-    if key == ApiKey.WRITE_TXN_MARKERS:
+    """As `brokers_only`, on a cluster without an authorizer, which could allow a client to do so."""
+    if key in BROKERS_ONLY:
         return _refusing(route, _is_of_broker_always)
     return brokers_only(key, route)
 

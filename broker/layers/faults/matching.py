@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from purgatorio.broker.layers.faults.names import api_named
-from purgatorio.broker.layers.faults.rule import BROKERS_ONLY, Rule, is_from, topic_id_bytes
+from purgatorio.broker.layers.faults.rule import Rule, is_from, topic_id_bytes
 from purgatorio.broker.routing.request import RequestContext
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.parts import Named, named, named_partitions
 

@@ -149,7 +149,7 @@ class RequestLog:
 
 def _topics(request: Any, named_by: Sequence[Topics], known: KnownTopics) -> tuple[str, ...]:
     return tuple(
-        (getattr(topic, each.name) if each.name else topic) or _name(topic.topic_id, known)
+        each.name_of(topic) or _name(topic.topic_id, known)
         for each in named_by
         for topic in each.of(request)[:MAX_TOPICS]
     )[:MAX_TOPICS]

@@ -33,8 +33,6 @@ PYTHON_ONLY: Final = ("when", "reply")
 """The names whose values are functions; HTTP, the command line and files cannot have them."""
 LIST_BROKERS: Final = (ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER)
 """APIs whose answers list the brokers."""
-BROKERS_ONLY: Final = (ApiKey.WRITE_TXN_MARKERS,)
-"""APIs that only brokers ask."""
 
 broker_of: Final = re.compile(r"broker-(\d+)-[a-z]+").fullmatch
 """Matches the client ids of connections between brokers."""

@@ -36,7 +36,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 
 _UNCHARGED: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Authentication is no request to handlers in Kafka."""
@@ -144,7 +144,7 @@ class BrokerQuotas:
             return ChargedProduce(self.charges, handler)
         if key == ApiKey.FETCH:
             return ChargedFetch(self.charges, handler, self._withheld)
-        if key == ApiKey.WRITE_TXN_MARKERS:
+        if key in BROKERS_ONLY:
             return ExemptApi(self.charges, handler)
         if key in _ALSO_OF_BROKERS:
             return ChargedUnlessFollower(self.charges, handler)

@@ -21,6 +21,7 @@ from purgatorio.broker.causes.cause import (
     OpenTransaction,
     QuotaExceeded,
     ReplicationThrottled,
+    ShareCoordinatorFailed,
     TooFewInSync,
 )
 from purgatorio.broker.causes.words import MAX_SHOWN, as_document, in_words
@@ -163,6 +164,9 @@ def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[_Part]:
         elif isinstance(cause, MarkersMissing):
             leaders = dict.fromkeys(each.leader_id for each in cause.markers if each.leader_id is not None)
             yield _Part(_actor(cause, cause.transactional_id, *leaders), cause, [each.tp for each in cause.markers])
+        elif isinstance(cause, ShareCoordinatorFailed):
+            asked = () if cause.broker_id is None else (cause.broker_id,)
+            yield _Part(_actor(cause, *asked or ("",), *asked), cause, (cause.tp,))
         else:
             tps = [cause.tp] if isinstance(getattr(cause, "tp", None), TopicPartition) else ()
             yield _Part(_actor(cause, _name(cause)), cause, tps)

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import find_coordinator
-from purgatorio.broker.api.coordinator_topics import offsets_topic, transaction_topic
+from purgatorio.broker.api.coordinator_topics import offsets_topic, share_state_topic, transaction_topic
 from purgatorio.broker.group.config import GroupConfig
-from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -23,7 +24,11 @@ BILLING_OF_50 = 9
 
 @pytest.fixture
 def find(cluster: Any) -> Find:
-    topics = {0: offsets_topic(GroupConfig()), 1: transaction_topic(TransactionConfig())}
+    topics = {
+        0: offsets_topic(GroupConfig()),
+        1: transaction_topic(TransactionConfig()),
+        2: share_state_topic(ShareStateConfig()),
+    }
     api: Any = SimpleNamespace(handle=lambda admin, *rest: find_coordinator.handle(admin, topics, *rest))
     return lambda version=6, **fields: cluster.ask(api, version, FindCoordinatorRequest(**fields))
 
@@ -103,9 +108,36 @@ def test_fewer_brokers_mean_fewer_replicas_that_must_be_in_sync(cluster: Any, fi
     assert (len(topic.partitions[0].replicas), topic.configs["min.insync.replicas"]) == (1, "1")
 
 
-@pytest.mark.parametrize("key_type", [2, 7])
-def test_keys_of_share_groups_are_refused(cluster: Any, find: Find, key_type: int) -> None:
-    (found,) = find(key_type=key_type, coordinator_keys=["x"]).coordinators
+def test_keys_of_unknown_types_are_refused(cluster: Any, find: Find) -> None:
+    (found,) = find(key_type=7, coordinator_keys=["x"]).coordinators
     assert found.error_code == ErrorCode.INVALID_REQUEST
     assert found.error_message is not None
     assert OFFSETS_TOPIC not in cluster.image.topics
+
+
+def test_the_first_share_partition_creates_the_topic_of_share_groups_states(cluster: Any, find: Find) -> None:
+    """Kafka finds the same partition of this key (share_state's vectors)."""
+    (found,) = find(key_type=2, coordinator_keys=["g:ESIzRFVmd4iZqrvM3e7_AA:3"]).coordinators
+    topic = cluster.image.topics[SHARE_GROUP_STATE_TOPIC]
+    assert (len(topic.partitions), len(topic.partitions[0].replicas)) == (50, 3)
+    assert topic.configs == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "2",
+        "retention.ms": "-1",
+        "segment.bytes": "1048576",
+    }
+    assert (found.error_code, found.node_id) == (ErrorCode.NONE, topic.partitions[3].leader)
+
+
+@pytest.mark.parametrize("key", ["", "g", "g:ESIzRFVmd4iZqrvM3e7_AA", "g:short:0", "g:ESIzRFVmd4iZqrvM3e7_AA:x", ":::"])
+def test_a_key_that_names_no_share_partition_is_refused_and_others_are_not(find: Find, key: str) -> None:
+    good = "a:b:ESIzRFVmd4iZqrvM3e7_AA:0"
+    found = find(key_type=2, coordinator_keys=[key, good]).coordinators
+    assert [(each.key, each.error_code) for each in found] == [(key, ErrorCode.INVALID_REQUEST), (good, ErrorCode.NONE)]
+
+
+def test_before_version_6_share_partitions_have_no_coordinators(cluster: Any, find: Find) -> None:
+    (found,) = find(version=5, key_type=2, coordinator_keys=["g:ESIzRFVmd4iZqrvM3e7_AA:3"]).coordinators
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+    assert SHARE_GROUP_STATE_TOPIC not in cluster.image.topics

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import update_features
+from purgatorio.broker.api.features import Levels
 from purgatorio.broker.api.update_features import UpgradeType
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.update_features import (
@@ -20,15 +21,15 @@ UPGRADE, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrade
 
 
 class Asker:
-    """Asks brokers with a level of transaction.version."""
+    """Asks brokers with a level of transaction.version, and one of share.version."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
 
     def __call__(
-        self, *updates: FeatureUpdateKey, version: int = 2, level: int = 2, validate_only: bool = False
+        self, *updates: FeatureUpdateKey, version: int = 2, level: int = 2, share: int = 2, validate_only: bool = False
     ) -> UpdateFeaturesResponse:
-        api: Any = SimpleNamespace(handle=lambda admin, *rest: update_features.handle(level, *rest))
+        api: Any = SimpleNamespace(handle=lambda admin, *rest: update_features.handle(Levels(level, share), *rest))
         request = UpdateFeaturesRequest(feature_updates=list(updates), validate_only=validate_only)
         answer: UpdateFeaturesResponse = self._cluster.ask(api, version, request)
         return answer
@@ -46,7 +47,11 @@ def update(feature: str, level: int, upgrade_type: int = UPGRADE, **older: bool)
 @pytest.mark.parametrize("validate_only", [False, True])
 @pytest.mark.parametrize("upgrade_type", list(UpgradeType))
 def test_a_level_that_is_in_use_is_accepted(ask: Asker, upgrade_type: UpgradeType, validate_only: bool) -> None:
-    same = update("transaction.version", 2, upgrade_type), update("group.version", 1, upgrade_type)
+    same = (
+        update("transaction.version", 2, upgrade_type),
+        update("group.version", 1, upgrade_type),
+        update("share.version", 2, upgrade_type),
+    )
     answer = ask(*same, validate_only=validate_only)
     assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, None)
 
@@ -55,6 +60,9 @@ def test_a_level_that_is_in_use_is_accepted(ask: Asker, upgrade_type: UpgradeTyp
     ("asked", "why"),
     [
         (update("transaction.version", 3), "levels 0 to 2"),
+        (update("share.version", 3), "levels 0 to 2"),
+        (update("share.version", 1), "does not allow a downgrade"),
+        (update("share.version", 0, UNSAFE), "set when brokers start"),
         (update("transaction.version", -1), "levels 0 to 2"),
         (update("transaction.version", 1), "does not allow a downgrade"),
         (update("transaction.version", 1, SAFE), "set when brokers start"),

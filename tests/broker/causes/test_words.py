@@ -26,6 +26,7 @@ from purgatorio.broker.causes.cause import (
     OpenTransaction,
     QuotaExceeded,
     ReplicationThrottled,
+    ShareCoordinatorFailed,
     StateNotCommitted,
     TooFewInSync,
     TransactionNotConfirmed,
@@ -110,6 +111,15 @@ def test_a_fetch_says_what_holds_it_back_on_each_partition() -> None:
             "and 1 more",
         ),
         (MarkersMissing("pay", (), 0), "the transaction of pay waits for its markers"),
+        (
+            ShareCoordinatorFailed(ORDERS, "app", "write", 2, "NOT_COORDINATOR", 4),
+            "orders-0: the call to write the state of share group app failed at broker 2 (NOT_COORDINATOR), "
+            "with 4 retries left",
+        ),
+        (
+            ShareCoordinatorFailed(ORDERS, "app", "read", None, "", 5),
+            "orders-0: the call to read the state of share group app has no broker to go to",
+        ),
         (FaultActs(3, "slow", "Produce", "delay_ms", 200), "Produce: slow delays it by 200 ms"),
         (FaultActs(3, "slow", "Produce", "answer_delay_ms", 200), "Produce: slow delays its answer by 200 ms"),
         (FaultActs(3, "fault 3", "Fetch", "hold"), "Fetch: fault 3 holds it until it is released"),

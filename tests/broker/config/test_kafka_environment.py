@@ -42,6 +42,20 @@ def test_a_compose_file_for_kafkas_image_starts_a_broker_with_its_listeners() ->
     ]
 
 
+def test_settings_that_are_known_are_read_among_those_that_are_left_out() -> None:
+    environ = {
+        **IMAGE,
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+        "KAFKA_SHARE_COORDINATOR_THREADS": "2",
+        "KAFKA_GROUP_SHARE_MAX_SIZE": "9",
+    }
+    broker = load_cluster_config(environ=environ, settings={"brokers": "1"}).broker
+    assert broker.share_coordinator_state_topic_replication_factor == 1
+    assert broker.share_coordinator_state_topic_min_isr == 1
+    assert broker.group_share_max_size == 9
+
+
 def test_without_listeners_the_advertised_ones_are_listened_on_everywhere() -> None:
     environ = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9192"}
     (listener,) = listener_configs(load_cluster_config(environ=environ, settings={"brokers": "1"}).broker_configs()[0])

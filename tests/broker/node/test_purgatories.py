@@ -119,3 +119,10 @@ async def test_acquisition_locks_go_by_the_clock_that_tests_move_and_outlive_a_s
     clock.advance_ms(3_600_000)
     running.beat()
     assert locks.now_ms() == before_ms + RunningClock.MAX_GAP_MS
+
+
+async def test_calls_to_share_coordinators_have_a_purgatory_when_the_first_one_fails() -> None:
+    parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
+    assert "Persister" not in {purgatory.name for purgatory in parked.all}
+    calls = parked.persister()
+    assert parked.all[-1] is calls is parked.persister()

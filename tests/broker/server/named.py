@@ -90,6 +90,7 @@ NAMES_OF: Final[dict[tuple[ApiKey, str], tuple[str, ...]]] = {
 """What a field names in one API alone."""
 CODES: Final[dict[str, int]] = {
     "config_operation": 0,
+    "delivery_state": 2,
     "resource_type": 2,
     "resource_type_filter": 1,
     "resource_pattern_type": 3,
@@ -145,9 +146,9 @@ class World:
         """Make everything; in memory alone, where records would take long."""
         await self.target.create("wide", PARTITIONS, {})
         await self.target.create_many([f"topic{number}" for number in range(MANY)])
-        for key_type in (0, 1):
-            request = FindCoordinatorRequest(key="x", key_type=key_type, coordinator_keys=["x"])
-            await self.target.answer(b"".join(encode_request(ApiKey.FIND_COORDINATOR, 4, 7, "x", request))[4:])
+        for key_type, name in enumerate(("x", "x", f"x:{'A' * 22}:0")):
+            request = FindCoordinatorRequest(key=name, key_type=key_type, coordinator_keys=[name])
+            await self.target.answer(b"".join(encode_request(ApiKey.FIND_COORDINATOR, 6, 7, "x", request))[4:])
         await self._loaded()
         self._make_groups()
         self._make_transactions()
@@ -157,7 +158,7 @@ class World:
         broker = self._broker
         while not all(  # noqa: ASYNC110 - only turns of the loop are waited for
             len(list(each.coordinator.shards)) and all(shard.is_active for shard in each.coordinator.shards)
-            for each in (broker.groups, broker.transactions)
+            for each in (broker.groups, broker.transactions, broker.coordinators.shares)
         ):
             await asyncio.sleep(0)
 

@@ -17,6 +17,7 @@ from purgatorio.broker.causes.cause import (
     OpenTransaction,
     QuotaExceeded,
     ReplicationThrottled,
+    ShareCoordinatorFailed,
     TooFewInSync,
     UnwrittenMarker,
 )
@@ -92,6 +93,8 @@ def test_absent_replicas_are_those_for_which_min_insync_replicas_waits(
     [
         (NotLeading(T0, 2), "2", [2]),
         (MarkersMissing("t", (UnwrittenMarker(T0, 2, ""), UnwrittenMarker(T1, None, "")), 0), "t", [2]),
+        (ShareCoordinatorFailed(T0, "g", "read", 2, "NOT_COORDINATOR", 4), "2", [2]),
+        (ShareCoordinatorFailed(T0, "g", "read", None, "", 4), "", []),
         (FaultActs(5, "slow", "Fetch", "hold"), "(5, 'Fetch')", []),
         (QuotaExceeded("Produce", "u", "", "user u", 10, 2.0, 1.0), "('Produce', 'user u')", []),
         ("something", "", []),

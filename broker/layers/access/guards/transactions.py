@@ -26,16 +26,19 @@ GROUP: Final = ResourceType.GROUP
 
 BATCHED_FIND_VERSION: Final = 4
 KINDS: Final = {0: GROUP, 1: TRANSACTIONAL_ID}
-"""The type of resource that a coordinator is asked for; the handler refuses other types of keys."""
+"""The type of resource that a coordinator is asked for; the handler refuses unknown types of keys."""
+SHARE_KEY: Final = 2
 _FIND: Final = {
     key_type: EachOne(ApiKey.FIND_COORDINATOR, AclOperation.DESCRIBE, kind) for key_type, kind in KINDS.items()
 }
 
 
 def find_coordinator(access: Access, route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
-    """Check DESCRIBE on each group or transactional id."""
+    """Check DESCRIBE on each group or transactional id, and CLUSTER_ACTION for share partitions (KIP-932)."""
     kind = KINDS.get(request.key_type)
-    if kind is None:
+    if request.key_type == SHARE_KEY and not access.may_cluster(ctx, AclOperation.CLUSTER_ACTION):
+        refuse(route, request, reply, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    elif kind is None:
         route.handler(ctx, request, reply)
     elif ctx.api_version >= BATCHED_FIND_VERSION:
         _FIND[request.key_type](access, route, ctx, request, reply)

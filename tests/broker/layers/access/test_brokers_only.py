@@ -9,7 +9,8 @@ import pytest
 from purgatorio.broker.api.routes import APIS
 from purgatorio.broker.layers.access.brokers_only import brokers_only, brokers_only_without_acls
 from purgatorio.broker.routing.request import BROKER, USER, Principal, RequestContext, Route, Session
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol import api
+from purgatorio.protocol.api_key import SHARE_STATE_APIS, ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from purgatorio.protocol.messages.fetch import FetchRequest, ReplicaState
@@ -90,6 +91,15 @@ def test_a_client_writes_no_markers_unless_acls_can_allow_it(version: int) -> No
     assert answer.markers[0].topics[0].partitions[0].error_code == REFUSED
     assert reaches_handler(key, version, markers(), PEER, layer=brokers_only_without_acls)[0]
     assert reaches_handler(key, version, markers())[0], "the guard of ACLs decides"
+
+
+@pytest.mark.parametrize("key", sorted(SHARE_STATE_APIS))
+def test_a_client_does_not_touch_the_state_of_share_groups_unless_acls_can_allow_it(key: ApiKey) -> None:
+    """A forged state took records from the members of a share group."""
+    request = api.APIS[key].request()
+    assert not reaches_handler(key, 0, request, layer=brokers_only_without_acls)[0]
+    assert reaches_handler(key, 0, request, PEER, layer=brokers_only_without_acls)[0]
+    assert reaches_handler(key, 0, request)[0], "the guard of ACLs decides"
 
 
 def test_without_acls_the_rest_is_refused_as_with_them() -> None:

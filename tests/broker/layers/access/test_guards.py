@@ -136,7 +136,7 @@ def test_coordinators_are_told_for_the_allowed_keys() -> None:
     request = find_coordinator.FindCoordinatorRequest(coordinator_keys=["theirs", "mine"])
     answer = broker.ask(ApiKey.FIND_COORDINATOR, 6, request).answer
     assert {each.key: each.error_code for each in answer.coordinators} == {"mine": 0, "theirs": 30}
-    unknown = find_coordinator.FindCoordinatorRequest(key_type=2, coordinator_keys=["share"])
+    unknown = find_coordinator.FindCoordinatorRequest(key_type=7, coordinator_keys=["share"])
     assert broker.ask(ApiKey.FIND_COORDINATOR, 6, unknown).answer
     assert len(broker.worked) == 2
 

@@ -27,6 +27,7 @@ from purgatorio.protocol.messages import (
     create_topics,
     delete_acls,
     delete_records,
+    delete_share_group_state,
     delete_topics,
     describe_configs,
     describe_producers,
@@ -34,6 +35,7 @@ from purgatorio.protocol.messages import (
     elect_leaders,
     fetch,
     incremental_alter_configs,
+    initialize_share_group_state,
     leave_group,
     list_offsets,
     metadata,
@@ -42,7 +44,10 @@ from purgatorio.protocol.messages import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    read_share_group_state,
+    read_share_group_state_summary,
     txn_offset_commit,
+    write_share_group_state,
     write_txn_markers,
 )
 from tests.broker.layers.access.guarding import REGISTERED, GuardedBroker, allow, errors, id_of
@@ -151,6 +156,7 @@ CASES = [
         topics=topic_of(offset_fetch.OffsetFetchRequestTopic, partition_indexes=[0]),
     ),
     case(ApiKey.FIND_COORDINATOR, [(DESCRIBE, GROUP)], coordinator_keys=["billing"]),
+    case(ApiKey.FIND_COORDINATOR, [(CLUSTER_ACTION, CLUSTER)], key_type=2, coordinator_keys=["g:id:0"]),
     case(ApiKey.FIND_COORDINATOR, [(DESCRIBE, TXN)], key_type=1, coordinator_keys=["tx"]),
     case(ApiKey.FIND_COORDINATOR, [(DESCRIBE, GROUP)], 3, key="billing"),
     case(ApiKey.FIND_COORDINATOR, [(DESCRIBE, TXN)], 3, key="tx", key_type=1),
@@ -313,6 +319,41 @@ CASES = [
     ),
     case(ApiKey.CONSUMER_GROUP_DESCRIBE, [(DESCRIBE, GROUP)], group_ids=["billing"]),
     case(ApiKey.LIST_CONFIG_RESOURCES, [(DESCRIBE_CONFIGS, CLUSTER)]),
+    *(
+        case(
+            key,
+            [(CLUSTER_ACTION, CLUSTER)],
+            group_id="billing",
+            topics=[module_topic(topic_id=id_of("orders"), partitions=[entry()])],
+        )
+        for key, module_topic, entry in (
+            (
+                ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+                initialize_share_group_state.InitializeStateTopic,
+                initialize_share_group_state.InitializeStatePartition,
+            ),
+            (
+                ApiKey.READ_SHARE_GROUP_STATE,
+                read_share_group_state.ReadStateTopic,
+                read_share_group_state.ReadStatePartition,
+            ),
+            (
+                ApiKey.WRITE_SHARE_GROUP_STATE,
+                write_share_group_state.WriteStateTopic,
+                write_share_group_state.WriteStatePartition,
+            ),
+            (
+                ApiKey.DELETE_SHARE_GROUP_STATE,
+                delete_share_group_state.DeleteStateTopic,
+                delete_share_group_state.DeleteStatePartition,
+            ),
+            (
+                ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+                read_share_group_state_summary.ReadStateSummaryTopic,
+                read_share_group_state_summary.ReadStateSummaryPartition,
+            ),
+        )
+    ),
     case(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS, [(DESCRIBE, TOPIC)], topics=topic_of(describe_topic_partitions.TopicRequest)
     ),

@@ -1,0 +1,70 @@
+"""InitializeShareGroupState (key 83): begin the state of share partitions anew (KIP-932). Version 0.
+
+The group coordinator sends it. A share coordinator answers for the share partitions that it coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.api.share_states import Result, answer_each
+from purgatorio.broker.layers.access.guards.whole import cluster
+from purgatorio.broker.metadata.acls import AclOperation
+from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.share.state.coordinator import ShareCoordinator
+from purgatorio.broker.share.state.outcome import Answer
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+    InitializeStatePartition,
+    InitializeStatePartitionResult,
+    InitializeStateTopicResult,
+)
+from purgatorio.protocol.share_state import SharePartitionKey
+
+
+def handle(
+    coordinator: ShareCoordinator, ctx: RequestContext, request: InitializeShareGroupStateRequest, reply: Reply
+) -> None:
+    """Begin each state anew; answer when they are committed."""
+
+    def ask(key: SharePartitionKey, entry: InitializeStatePartition, done: Answer) -> None:
+        coordinator.initialize(
+            key, state_epoch=entry.state_epoch, start_offset=entry.start_offset, done=done, client=ctx.client_id or ""
+        )
+
+    answer_each(request, ask, partial(_respond, reply))
+
+
+def _respond(reply: Reply, results: Sequence[Result]) -> None:
+    reply(
+        InitializeShareGroupStateResponse(
+            results=[
+                InitializeStateTopicResult(
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        InitializeStatePartitionResult(
+                            partition=entry.partition,
+                            error_code=outcome.error_code,
+                            error_message=outcome.message,
+                        )
+                        for entry, outcome in entries
+                    ],
+                )
+                for topic, entries in results
+            ]
+        )
+    )
+
+
+API: Final = ApiHandler(
+    key=ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    min_version=0,
+    max_version=0,
+    needs=cluster(AclOperation.CLUSTER_ACTION),
+    bind=lambda services: partial(handle, services.shares.coordinator),
+)

@@ -1,0 +1,288 @@
+"""The persister of one broker: it finds the share coordinators in the image, and asks them until they answer.
+
+The coordinator of this broker is called, others are asked over TCP. After an error that passes a call waits in the
+purgatory "Persister": twice for a moment, as another broker's image may be late or its coordinator may load; then for
+longer and longer, as in Kafka. A change of the coordinator's broker ends the wait at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from purgatorio.broker.causes.cause import ShareCoordinatorFailed
+from purgatorio.broker.coordinator.ask_broker import AskBroker
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.delta import changed_topics
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
+from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
+from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.share.persister import Done, ReadDone
+from purgatorio.broker.share.persisting.calls import DELETE, INITIALIZE, READ, SUMMARY, WRITE, Call
+from purgatorio.broker.share.persisting.requests import CoordinatorRequests
+from purgatorio.broker.share.persisting.retry import DelayedRetry
+from purgatorio.broker.share.persisting.settings import RetrySettings
+from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists
+from purgatorio.broker.share.state.outcome import Outcome
+from purgatorio.logger import get_logger
+from purgatorio.protocol.coordinator_partition import coordinator_partition
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.delete_share_group_state import DeleteStatePartition
+from purgatorio.protocol.messages.initialize_share_group_state import InitializeStatePartition
+from purgatorio.protocol.messages.read_share_group_state import ReadStatePartition
+from purgatorio.protocol.messages.read_share_group_state_summary import ReadStateSummaryPartition
+from purgatorio.protocol.messages.write_share_group_state import WriteStatePartition
+from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
+
+logger = get_logger(__name__)
+
+QUICK_RETRIES_MS: Final = (20, 100)
+"""The first waits after a coordinator has moved, which do not count."""
+
+MAX_CALLS: Final = 10_000
+"""The most calls that are not done; further ones get COORDINATOR_NOT_AVAILABLE at once."""
+
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the coordinator's image may be behind
+    }
+)
+"""Errors after which a call is made again."""
+
+
+class CoordinatorPersister:
+    """Asks share coordinators for one broker; implements `Persister`.
+
+    Args:
+        broker_id: this broker, whose own coordinator is called.
+        image: returns this broker's image; `image_changed` is called when it has changed.
+        create_topic: creates ``__share_group_state``; calls its argument once when it has, or has failed.
+        partitions: of that topic, if it does not exist yet.
+        purgatory: returns "Persister", where calls wait to be made again.
+
+    Attributes:
+        call_count: the calls so far.
+        retry_count: how often one was made again.
+        failure_count: those that ended with an error.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        *,
+        image: Callable[[], ClusterImage],
+        coordinator: ShareCoordinator,
+        ask: AskBroker,
+        create_topic: Callable[[Callable[[], None]], None],
+        partitions: int,
+        purgatory: Callable[[], Purgatory[Any]],
+        settings: RetrySettings,
+    ) -> None:
+        self._broker_id = broker_id
+        self._image = image
+        self._coordinator = coordinator
+        self._requests = CoordinatorRequests(ask, self._answered)
+        self._create_topic = create_topic
+        self._partitions = partitions
+        self._purgatory = purgatory
+        self._settings = settings
+        self._seen = image()
+        self._is_creating = False
+        self._under_way = 0
+        self.call_count = 0
+        self.retry_count = 0
+        self.failure_count = 0
+
+    # --- calls ---
+
+    def initialize(self, key: SharePartitionKey, *, state_epoch: int, start_offset: int, done: Done) -> None:
+        """Begin a new state; see `Persister`."""
+        entry = InitializeStatePartition(partition=key.partition, state_epoch=state_epoch, start_offset=start_offset)
+        here = partial(self._coordinator.initialize, key, state_epoch=state_epoch, start_offset=start_offset)
+        self._begin(Call(INITIALIZE, key, entry, lambda answer: here(done=answer), _without_state(done)))
+
+    def read(self, key: SharePartitionKey, *, leader_epoch: int, done: ReadDone) -> None:
+        """Read the state, and fence older leaders."""
+        entry = ReadStatePartition(partition=key.partition, leader_epoch=leader_epoch)
+        here = partial(self._coordinator.read, key, leader_epoch=leader_epoch)
+        self._begin(Call(READ, key, entry, lambda answer: here(done=answer), done))
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        *,
+        state_epoch: int,
+        leader_epoch: int,
+        start_offset: int,
+        delivery_complete_count: int,
+        batches: Sequence[StateBatch],
+        done: Done,
+    ) -> None:
+        """Change the state; the batches are sent as they are now."""
+        entry = WriteStatePartition(
+            partition=key.partition,
+            state_epoch=state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=delivery_complete_count,
+            state_batches=list(batches),
+        )
+        here = partial(
+            self._coordinator.write,
+            key,
+            state_epoch=state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=start_offset,
+            delivery_complete_count=delivery_complete_count,
+            batches=entry.state_batches,
+        )
+        weight = 1 + len(entry.state_batches)
+        self._begin(Call(WRITE, key, entry, lambda answer: here(done=answer), _without_state(done), weight=weight))
+
+    def delete(self, key: SharePartitionKey, *, done: Done) -> None:
+        """Delete the state."""
+        here = partial(self._coordinator.delete, key)
+        entry = DeleteStatePartition(partition=key.partition)
+        self._begin(Call(DELETE, key, entry, lambda answer: here(done=answer), _without_state(done)))
+
+    def summary(self, key: SharePartitionKey, *, leader_epoch: int = -1, done: ReadDone) -> None:
+        """Read how far the state has come."""
+        here = partial(self._coordinator.summary, key)
+        entry = ReadStateSummaryPartition(partition=key.partition, leader_epoch=leader_epoch)
+        self._begin(Call(SUMMARY, key, entry, lambda answer: here(done=answer), done))
+
+    @property
+    def under_way(self) -> int:
+        """The calls that are not done."""
+        return self._under_way
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Make the calls again that wait for coordinators that have moved."""
+        before, self._seen = self._seen, image
+        if not self._under_way:
+            return
+        for delta in changed_topics(before, image):
+            if delta.name == SHARE_GROUP_STATE_TOPIC:
+                for tp in delta.changed_partitions:
+                    self._purgatory().check_and_complete(tp, "share coordinator")
+
+    # --- on the way ---
+
+    def _begin(self, call: Call) -> None:
+        self.call_count += 1
+        self._under_way += 1
+        if self._under_way > MAX_CALLS:
+            self._end(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            self._route(call)
+
+    def _route(self, call: Call) -> None:
+        """Ask the coordinator where the newest image has it."""
+        call.asked = broker_id = self._leader(call.key)
+        if broker_id == NO_LEADER:
+            if SHARE_GROUP_STATE_TOPIC not in self._image().topics:
+                self._create()
+            self._answered(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader"))
+        elif broker_id != self._broker_id:
+            self._requests.send(broker_id, call)
+        else:
+            try:
+                call.here(partial(self._answered, call))
+            except Exception:  # a bug; the caller must get an answer all the same
+                logger.exception("a share coordinator failed", share_partition=str(call.key))
+                self._answered(call, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR))
+
+    def _create(self) -> None:
+        if not self._is_creating:
+            self._is_creating = True
+            self._create_topic(self._created)
+
+    def _created(self) -> None:
+        self._is_creating = False
+
+    def _state_partition(self, key: SharePartitionKey) -> TopicPartition:
+        """Return the partition of ``__share_group_state`` that holds a share partition."""
+        topic = self._image().topics.get(SHARE_GROUP_STATE_TOPIC)
+        partitions = self._partitions if topic is None else len(topic.partitions)
+        return TopicPartition(SHARE_GROUP_STATE_TOPIC, coordinator_partition(str(key), partitions))
+
+    def _leader(self, key: SharePartitionKey) -> int:
+        """Return the broker that coordinates a share partition, or NO_LEADER."""
+        state = self._image().partition(*self._state_partition(key))
+        return NO_LEADER if state is None else state.leader
+
+    # --- answers ---
+
+    def _answered(self, call: Call, outcome: Outcome) -> None:
+        """Pass an outcome on, or wait and make the call again."""
+        if call.done is None:
+            return
+        error_code = outcome.error_code
+        if error_code not in _PASSING or (
+            error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not exists(self._image(), call.key)
+        ):
+            self._end(call, outcome)
+            return
+        call.why = outcome.message or error_code.name if error_code == ErrorCode.NETWORK_EXCEPTION else error_code.name
+        delay_ms = self._delay_ms(call)
+        if delay_ms is None:
+            is_silent = error_code == ErrorCode.NETWORK_EXCEPTION
+            self._end(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE) if is_silent else outcome)
+            return
+        operation = DelayedRetry(
+            delay_ms, call, has_moved=self._has_moved, again=self._again, give_up=self._give_up, cause=self._cause
+        )
+        self._purgatory().try_complete_else_watch(operation, (call.key, self._state_partition(call.key)))
+
+    def _delay_ms(self, call: Call) -> int | None:
+        """Return how long to wait until the call is made again; None if it has been made often enough."""
+        if call.quick_retries < len(QUICK_RETRIES_MS):
+            return QUICK_RETRIES_MS[call.quick_retries]
+        settings = self._settings
+        if call.retries >= settings.retries:
+            return None
+        return min(settings.backoff_ms << call.retries, settings.max_backoff_ms)
+
+    def _has_moved(self, call: Call) -> bool:
+        return self._leader(call.key) not in (call.asked, NO_LEADER)
+
+    def _again(self, call: Call, is_time_over: bool) -> None:
+        self.retry_count += 1
+        if not is_time_over:
+            call.quick_retries = 0
+        elif call.quick_retries < len(QUICK_RETRIES_MS):
+            call.quick_retries += 1
+        else:
+            call.retries += 1
+        self._route(call)
+
+    def _give_up(self, call: Call, error_code: ErrorCode) -> None:
+        self._end(call, Outcome(error_code))
+
+    def _cause(self, call: Call) -> ShareCoordinatorFailed:
+        topic = self._image().topic_by_id(call.key.topic_id)
+        name = str(call.key).split(":")[-2] if topic is None else topic.name
+        asked = None if call.asked == NO_LEADER else call.asked
+        left = self._settings.retries - call.retries
+        tp = TopicPartition(name, call.key.partition)
+        return ShareCoordinatorFailed(tp, call.key.group_id, call.kind.verb, asked, call.why, left)
+
+    def _end(self, call: Call, outcome: Outcome) -> None:
+        done, call.done = call.done, None
+        if done is None:
+            return
+        self._under_way -= 1
+        self.failure_count += outcome.error_code != ErrorCode.NONE
+        try:
+            done(outcome.error_code, outcome.state)
+        except Exception:  # a bug; it must not keep their answers from others
+            logger.exception("the answer of a share coordinator could not be noted", share_partition=str(call.key))
+
+
+def _without_state(done: Done) -> ReadDone:
+    return lambda error_code, state: done(error_code)

@@ -1,0 +1,26 @@
+"""What the parts of one broker's share coordinator share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.share.state.config import ShareStateConfig
+from purgatorio.broker.time.clock import Clock
+from purgatorio.late import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareStateServices:
+    """What the parts of one broker's share coordinator share.
+
+    Attributes:
+        clock: wall time of snapshots, which outlives a coordinator.
+        image: returns this broker's image, which tells whether a topic exists.
+    """
+
+    config: ShareStateConfig
+    log: CoordinatorLog
+    clock: Clock
+    image: Callable[[], ClusterImage]

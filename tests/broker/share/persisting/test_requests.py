@@ -1,0 +1,115 @@
+"""Calls about one group share a request to another broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from purgatorio.broker.share.persisting import requests as requests_module
+from purgatorio.broker.share.persisting.calls import MAX_PARTITIONS, MAX_READS
+from purgatorio.broker.share.persisting.requests import MAX_REQUESTS
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import SharePartitionKey
+from tests.broker.share.persisting.world import BILLS_ID, KEY, ORDERS_ID, Told, World, batch, states
+
+
+def key(partition: int, group_id: str = "billing", topic_id: bytes = ORDERS_ID) -> SharePartitionKey:
+    return SharePartitionKey(group_id, topic_id, partition)
+
+
+def busy() -> World:
+    """A world in which broker 2 has as many requests to write as it may."""
+    world = World(states(2))
+    for nth in range(MAX_REQUESTS):
+        world.write(key=key(nth, "first"))
+    assert len(world.sent) == MAX_REQUESTS
+    return world
+
+
+def test_the_first_calls_go_at_once_and_further_ones_share_the_next_request() -> None:
+    world = busy()
+    told = [world.write(key=key(each)) for each in range(5)]
+    told.append(world.write(key=key(0, topic_id=BILLS_ID)))
+    first, *_ = world.take()
+    first.answer()
+    sent = world.only()
+    assert sent.keys == [*map(key, range(5)), key(0, topic_id=BILLS_ID)]
+    assert [each.topic_id for each in sent.request.topics] == [ORDERS_ID, BILLS_ID]
+    sent.answer(by_partition={1: ErrorCode.FENCED_STATE_EPOCH})
+    assert [each.error for each in told] == [0, ErrorCode.FENCED_STATE_EPOCH, 0, 0, 0, 0]
+
+
+def test_kinds_of_calls_have_requests_of_their_own() -> None:
+    world = busy()
+    world.delete()
+    assert [sent.keys for sent in world.take()[MAX_REQUESTS:]] == [[KEY]]
+
+
+def test_groups_take_turns() -> None:
+    world = busy()
+    waiting = world.take()
+    for partition in range(2):
+        for group_id in ("a", "b"):
+            world.write(key=key(partition, group_id))
+    world.write(key=key(0, "a"))
+    groups = []
+    for each in waiting[:3]:
+        each.answer()
+        groups.append((world.sent[-1].request.group_id, len(world.sent[-1].keys)))
+    assert groups == [("a", 2), ("b", 2), ("a", 1)]
+
+
+def test_a_share_partition_is_in_a_request_once_and_its_calls_keep_their_order() -> None:
+    world = busy()
+    waiting = world.take()
+    told = [world.write(batch(each, each)) for each in range(3)]
+    for each in waiting[:3]:
+        each.answer()
+    sent = world.take()
+    assert [[batches.first_offset for batches in each.entries[0].state_batches] for each in sent] == [[0], [1], [2]]
+    for each in sent:
+        each.answer()
+    assert [each.error for each in told] == [ErrorCode.NONE] * 3
+
+
+@pytest.mark.parametrize("call", [World.read, World.write, World.delete])
+def test_requests_have_a_limit(call: object) -> None:
+    world = World(states(2))
+    limit = MAX_READS if call is World.read else MAX_PARTITIONS
+
+    def ask(partition: int) -> Told:
+        where = key(partition)
+        return {World.read: world.read, World.write: lambda each: world.write(key=each), World.delete: world.delete}[
+            call  # type: ignore[index]
+        ](where)
+
+    told = [ask(each) for each in range(MAX_REQUESTS + limit + 1)]
+    answered = 0
+    while answered < len(told):
+        for sent in world.take():
+            assert len(sent.keys) <= limit
+            answered += len(sent.keys)
+            sent.answer()
+    assert [each.error for each in told] == [ErrorCode.NONE] * len(told)
+
+
+def test_large_writes_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requests_module, "MAX_WEIGHT", 4)
+    world = busy()
+    waiting = world.take()
+    world.write(*(batch(2 * each, 2 * each) for each in range(9)), key=key(0))
+    for partition in (1, 2, 3):
+        world.write(batch(0, 0), key=key(partition))
+    for each in waiting[:3]:
+        each.answer()
+    assert [[entry.partition for entry in sent.entries] for sent in world.take()] == [[0], [1, 2], [3]]
+
+
+def test_calls_that_fail_at_once_do_not_begin_others_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Peers.send` may call back before it returns: 1,000 calls must not nest."""
+    world = World(states(2))
+    world.persister._requests._ask = (  # type: ignore[method-assign]
+        lambda broker_id, api_key, version, message, done: done(None, ConnectionResetError("lost"))
+    )
+    for partition in range(1_000):
+        world.write(key=key(partition % 3))
+    assert world.purgatory.num_delayed == 1_000
