@@ -470,9 +470,9 @@ def nullable_binary(
     return _field(default, Wire(BYTES, since, until, null_since, tag))
 
 
-def records() -> Any:
-    """Declare record batches, which may be null."""
-    return _field(None, Wire(RECORDS, null_since=0))
+def records(*, null_since: int = 0) -> Any:
+    """Declare record batches, which may be null from a version on; `NEVER`: in none."""
+    return _field(None, Wire(RECORDS, null_since=null_since))
 
 
 def array(

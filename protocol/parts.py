@@ -22,6 +22,7 @@ from purgatorio.protocol.primitives import ZERO_UUID
 NOT_ASKED: Final = frozenset(
     (
         "FetchRequest.forgotten_topics_data",
+        "ShareFetchRequest.forgotten_topics_data",
         "ConsumerGroupHeartbeatRequest.subscribed_topic_names",
         "ConsumerGroupHeartbeatRequest.topic_partitions",
     )
@@ -86,7 +87,7 @@ class Part:
         self.inner: Part | None = inner[0] if inner else None
         self.name, _ = next((each for kind, each in names.items() if kind is not Entity.TOPIC_ID), ("", ""))
         until = next((each.wire.until for each in fields_of(cls) if each.name == self.name), LATEST) if cls else LATEST
-        self.ids_since = until + 1
+        self.ids_since = 0 if not self.name and Entity.TOPIC_ID in names else until + 1
 
     def identity(self, item: Any) -> tuple[Hashable, ...]:
         """Return what an entry of a request names."""

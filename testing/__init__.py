@@ -37,6 +37,7 @@ _PLACES = {
     "Quota": "access_controls",
     "Record": "values",
     "Request": "values",
+    "ShareGroup": "share_groups",
     "cluster": "kafka",
 }
 
@@ -51,6 +52,7 @@ __all__ = [
     "Quota",
     "Record",
     "Request",
+    "ShareGroup",
     "cluster",
 ]
 

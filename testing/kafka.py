@@ -12,6 +12,7 @@ from purgatorio.testing.clients import Library, Role, client_config
 from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, FaultSource, text
+from purgatorio.testing.share_groups import ShareGroup
 from purgatorio.testing.values import record_bytes
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
@@ -191,6 +192,13 @@ class Kafka(AccessControls):
     def group(self, name: str) -> Group | None:
         """Return a consumer group; None if it does not exist, or its coordinator does not run or still loads it."""
         return self._call(lambda: self._controls.groups.find(name), f"find group {name!r}")
+
+    def share_group(self, name: str) -> ShareGroup:
+        """Return a share group: its records in flight, and the locks under which members have them (KIP-932).
+
+        The group need not exist yet: a member that joins makes it.
+        """
+        return ShareGroup(name, self._thread, self._controls)
 
     def until(
         self,

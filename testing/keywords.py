@@ -122,6 +122,7 @@ class BrokerSettings(TypedDict, total=False):
     group_share_min_heartbeat_interval_ms: int | str | None
     group_share_max_heartbeat_interval_ms: int | str | None
     group_share_max_size: int | str | None
+    group_share_max_share_sessions: int | str | None
     group_share_assignment_interval_ms: int | str | None
     group_share_min_assignment_interval_ms: int | str | None
     group_share_max_assignment_interval_ms: int | str | None
@@ -159,6 +160,7 @@ class BrokerSettings(TypedDict, total=False):
     transaction_remove_expired_transaction_cleanup_interval_ms: int | str | None
     producer_purgatory_purge_interval_requests: int | str | None
     fetch_purgatory_purge_interval_requests: int | str | None
+    share_fetch_purgatory_purge_interval_requests: int | str | None
     delete_records_purgatory_purge_interval_requests: int | str | None
     max_connections: int | str | None
     max_connections_per_ip: int | str | None

@@ -17,6 +17,7 @@ from purgatorio.broker.layers.access.access import Guard
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
+from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
@@ -39,6 +40,7 @@ class Services:
         transactions: the transactional ids that this broker coordinates.
         shares: the states of share partitions that this broker coordinates.
         share_version: the level of share.version; 0: share groups are switched off.
+        led_shares: what members of share groups fetch from this broker.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
@@ -52,6 +54,7 @@ class Services:
     transactions: Transactions
     shares: ShareStates
     share_version: int
+    led_shares: LedShares
     fetch_max_bytes: int
     routes: dict[int, Route] = field(default_factory=dict)
 

@@ -105,6 +105,62 @@ class NoRecordsYet:
     more_count: int
 
 
+# --- share groups ---
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStateLoading:
+    """The leader has not read the state of a share partition yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsLocked:
+    """Members of the share group have as many records of a partition as they may have at a time.
+
+    Attributes:
+        locked_count: the records that are acquired, or between the first and the last of these.
+    """
+
+    locked_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharePosition:
+    """Where a share group reads on a partition.
+
+    Attributes:
+        offset: the next offset to acquire; -1: the state is being loaded.
+        held_back_by: what keeps the group from reading on, if more than that there is no record.
+    """
+
+    tp: TopicPartition
+    offset: int
+    held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | None
+
+
+@dataclass(frozen=True, slots=True)
+class NoShareRecordsYet:
+    """There are fewer bytes to acquire than a member of a share group wants.
+
+    Attributes:
+        positions: the first of its partitions.
+        more_count: how many partitions it has beside these.
+    """
+
+    group_id: str
+    available_bytes: int
+    wanted_bytes: int
+    positions: tuple[SharePosition, ...]
+    more_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoShareSessionLeft:
+    """The broker has as many share sessions as it may have (group.share.max.share.sessions)."""
+
+    limit: int
+
+
 # --- changes of the cluster ---
 
 
@@ -339,6 +395,8 @@ Cause = (
     FollowerBehind
     | TooFewInSync
     | NoRecordsYet
+    | NoShareRecordsYet
+    | NoShareSessionLeft
     | LogStartBehind
     | NotDecided
     | NoLeader

@@ -20,13 +20,18 @@ from purgatorio.broker.causes.cause import (
     NoHeartbeat,
     NoLeader,
     NoRecordsYet,
+    NoShareRecordsYet,
+    NoShareSessionLeft,
     NotAcknowledged,
     NotDecided,
     NotLeading,
     OpenTransaction,
     QuotaExceeded,
+    RecordsLocked,
     ReplicationThrottled,
     ShareCoordinatorFailed,
+    SharePosition,
+    ShareStateLoading,
     StateNotCommitted,
     TooFewInSync,
     TransactionNotConfirmed,
@@ -55,8 +60,7 @@ def in_words(causes: Iterable[Any], fate: TellFate = lambda transaction: "") -> 
     """
     said: dict[Any, list[str]] = {}
     for number, cause in enumerate(causes):
-        told = _say_fetch(cause, fate) if isinstance(cause, NoRecordsYet) else _say(cause)
-        said.setdefault(getattr(cause, "tp", number), []).append(told)
+        said.setdefault(getattr(cause, "tp", number), []).append(_say_one(cause, fate))
     alike: dict[str, list[TopicPartition]] = {}
     for place, told_of_it in said.items():
         partitions = alike.setdefault(", ".join(told_of_it), [])
@@ -106,6 +110,14 @@ def _(cause: TooFewInSync) -> str:
     return f"{cause.in_sync_count} in-sync replicas, {cause.needed_count} needed"
 
 
+def _say_one(cause: Any, fate: TellFate) -> str:
+    if isinstance(cause, NoRecordsYet):
+        return _say_fetch(cause, fate)
+    if isinstance(cause, NoShareRecordsYet):
+        return _say_share_fetch(cause, fate)
+    return _say(cause)
+
+
 def _say_fetch(cause: NoRecordsYet, fate: TellFate) -> str:
     reader = "consumer" if cause.follower_id is None else f"follower {cause.follower_id}"
     places = ", ".join(_say_position(each, fate) for each in cause.positions)
@@ -131,6 +143,30 @@ def _say_held_back(cause: OpenTransaction | ReplicationThrottled, fate: TellFate
 
 def _and_more(count: int) -> str:
     return f" and {count} more" if count else ""
+
+
+# --- share groups ---
+
+
+@_say.register
+def _(cause: NoShareSessionLeft) -> str:
+    return f"all {cause.limit} share sessions of the broker are taken"
+
+
+def _say_share_fetch(cause: NoShareRecordsYet, fate: TellFate) -> str:
+    places = ", ".join(_say_share_position(each, fate) for each in cause.positions)
+    group = f"group `{shortened(cause.group_id)}`"
+    return f"{group} has {cause.available_bytes} of {cause.wanted_bytes} bytes: {places}{_and_more(cause.more_count)}"
+
+
+def _say_share_position(position: SharePosition, fate: TellFate) -> str:
+    held_back_by = position.held_back_by
+    if isinstance(held_back_by, ShareStateLoading):
+        return f"{position.tp} until the leader has read the group's state"
+    place = f"{position.tp} from {position.offset}"
+    if isinstance(held_back_by, RecordsLocked):
+        return f"{place}, as members have {held_back_by.locked_count} records, the most at a time"
+    return place if held_back_by is None else f"{place} {_say_held_back(held_back_by, fate)}"
 
 
 # --- changes of the cluster ---

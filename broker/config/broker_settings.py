@@ -34,7 +34,11 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         "Completed operations that may stay in the Fetch purgatory's watch lists before they are removed.",
         ge=1,
     )
-
+    share_fetch_purgatory_purge_interval_requests: int = number(
+        1_000,
+        "Completed operations that may stay in the ShareFetch purgatory's watch lists before they are removed.",
+        ge=1,
+    )
     delete_records_purgatory_purge_interval_requests: int = number(
         1,
         "Completed operations that may stay in the DeleteRecords purgatory's watch lists before they are removed.",

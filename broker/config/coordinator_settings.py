@@ -107,6 +107,9 @@ class CoordinatorSettings(Settings):
         15_000, "Longest share.heartbeat.interval.ms of one group, unless the brokers' own is longer.", ge=1
     )
     group_share_max_size: int = number(200, "Most members of a share group.", ge=1, le=1_000)
+    group_share_max_share_sessions: int = number(
+        2_000, "Most share sessions of a broker: members of share groups that fetch from it.", ge=1, le=100_000
+    )
     group_share_assignment_interval_ms: int = number(
         0,
         "Shortest time between two target assignments of a share group. Kafka's is 1000; 0 here, so that a member need "

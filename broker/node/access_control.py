@@ -15,6 +15,7 @@ from purgatorio.broker.layers.access.guards.whole import before
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
+from purgatorio.broker.share.share_session import ShareSessionCache
 from purgatorio.broker.time.clock import Clock
 
 
@@ -25,6 +26,7 @@ def control_access(
     clock: Clock,
     store: MetadataStore,
     sessions: FetchSessionCache,
+    share_sessions: ShareSessionCache,
 ) -> Access | None:
     """Put the access control of a broker before its handlers; returns that of ACLs, or None without an authorizer.
 
@@ -44,6 +46,7 @@ def control_access(
         lambda: store.image,
         Audit(config.broker_id, clock.now_ms),
         find_session=sessions.find,
+        find_share_session=share_sessions.find,
         auto_create=config.auto_create_topics_enable,
     )
     needs = {int(api.key): api.needs for api in APIS}

@@ -141,6 +141,7 @@ class Broker:
         self.peers = Peers(partial(self._connections.connect, client="coordinator"))
         self.coordinators = self._build_coordinators()
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
+        self.led_shares = self.coordinators.led_shares
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self._listeners = self._build_listeners()
         self.listeners = self._listeners.by_name
@@ -162,6 +163,7 @@ class Broker:
             actions=parked.actions,
             produce_purgatory=parked.produce,
             fetch_purgatory=parked.fetch,
+            share_fetch_purgatory=parked.share_fetch,
             delete_records_purgatory=parked.delete_records,
             observer=self.metrics,
             propose=self._build_alter_partition().propose,
@@ -270,6 +272,7 @@ class Broker:
             transactions=self.transactions,
             shares=self.coordinators.shares,
             share_version=config.share_version,
+            led_shares=self.led_shares,
             fetch_max_bytes=config.fetch_max_bytes,
         )
         routes = build_routes(services)
@@ -292,7 +295,12 @@ class Broker:
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
         self.access = control_access(
-            self.layers, config, clock=self.clock, store=self.store, sessions=self.fetch_sessions
+            self.layers,
+            config,
+            clock=self.clock,
+            store=self.store,
+            sessions=self.fetch_sessions,
+            share_sessions=self.led_shares.sessions,
         )
         return BrokerListeners(
             config,

@@ -28,6 +28,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
@@ -52,6 +53,7 @@ class Coordinators:
         share_settings: the settings of share groups, for their coordinator and for leaders.
         marker_writer: writes the end markers of transactions to the partitions that this broker leads.
         shares: the states of share partitions that this broker coordinates.
+        led_shares: what members of share groups fetch from this broker.
         persister: how this broker's leaders and its group coordinator reach such states, wherever they are.
     """
 
@@ -113,6 +115,16 @@ class Coordinators:
 
         self.shares, self.persister = _shares(
             config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask
+        )
+        self.led_shares = LedShares(
+            replicas,
+            image=lambda: store.image,
+            settings=self.share_settings,
+            persister=self.persister,
+            clock=clock,
+            purgatory=parked.share_fetch,
+            lock_purgatory=parked.acquisition_lock,
+            max_sessions=config.group_share_max_share_sessions,
         )
 
     @property

@@ -60,6 +60,7 @@ class BrokerPurgatories:
             "Produce", config.producer_purgatory_purge_interval_requests
         )
         self.fetch: Purgatory[DelayedFetch] = self._add("Fetch", config.fetch_purgatory_purge_interval_requests)
+        self.share_fetch: Purgatory[Any] = self._add("ShareFetch", config.share_fetch_purgatory_purge_interval_requests)
         self.delete_records: Purgatory[DelayedDeleteRecords] = self._add(
             "DeleteRecords", config.delete_records_purgatory_purge_interval_requests
         )

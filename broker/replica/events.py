@@ -1,5 +1,7 @@
 """Events of a broker's replicas, and the requests that they concern.
 
+A share fetch hears of what a consumer's fetch hears of: it acquires records up to the same offsets.
+
 | event | Produce | Fetch |
 |---|---|---|
 | leader append that advances the high watermark (no other in-sync replica) | yes | yes |
@@ -26,7 +28,7 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.purgatory import ActionQueue, GroupWatch, LaterChecks, Purgatory
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
@@ -43,10 +45,12 @@ class ReplicaEvents:
         racks: the racks of the live brokers that have one, by broker id.
         produce_purgatory: the purgatory of produce requests.
         fetch_purgatory: the purgatory of fetch requests.
+        share_fetch_purgatory: the purgatory of share fetches.
         call_later: the clock's; with 0, a later turn of the event loop.
 
     Attributes:
         watch: the fetches that wait to hear of partitions.
+        share_watch: the share fetches that do.
     """
 
     def __init__(
@@ -57,10 +61,14 @@ class ReplicaEvents:
         racks: Callable[[], Mapping[int, str]],
         produce_purgatory: Purgatory[ProduceOperation],
         fetch_purgatory: Purgatory[Any],
+        share_fetch_purgatory: Purgatory[Any],
         call_later: Callable[[int, Callable[[], None]], Any],
     ) -> None:
         self._partitions = partitions
         self.watch = FetchWatch.over(fetch_purgatory, call_later, self._note_level)
+        self.share_watch: GroupWatch[TopicPartition, Any] = GroupWatch(
+            share_fetch_purgatory, LaterChecks(share_fetch_purgatory, call_later)
+        )
         self._actions = actions
         self._racks = racks
         self._produce_purgatory = produce_purgatory
@@ -71,13 +79,14 @@ class ReplicaEvents:
         if high_watermark_moved:
             self._produce_purgatory.check_and_complete(tp, "append")
         watch.followers.check_and_complete(tp, "append")
-        if not (watch.consumers.of(tp) or watch.committed.of(tp)):
+        if not (watch.consumers.of(tp) or watch.committed.of(tp) or self.share_watch.of(tp)):
             return
         # A new segment is enough to read for a consumer that waits at the end of the one before.
         is_new_segment = partition.log.active_segment_start_offset == first_offset
         if high_watermark_moved or is_new_segment:
             watch.consumers.check_and_complete(tp, "append")
             self._check_stable(partition, "append", first_offset if is_new_segment else None)
+            self.share_watch.check_and_complete(tp, "append")
 
     def high_watermark_moved(self, tp: TopicPartition, cause: str = "high watermark") -> None:
         """Handle an advance of the high watermark."""
@@ -92,6 +101,7 @@ class ReplicaEvents:
         watch.consumers.check_and_complete(tp, cause)
         if watch.committed.of(tp) and (partition := self._partitions.get(tp)) is not None:
             self._check_stable(partition, cause)
+        self.share_watch.check_and_complete(tp, cause)
 
     def _check_stable(self, partition: Partition, cause: str, segment_start_offset: int | None = None) -> None:
         """Check fetches under read_committed if the last stable offset moved, or the segment before it ended.
@@ -113,6 +123,7 @@ class ReplicaEvents:
                 fetch.context.to_note[fetch] = None
         for watch in self.watch:
             watch.check_and_complete(tp, cause)
+        self.share_watch.check_and_complete(tp, cause)
 
     def log_cut(self, tp: TopicPartition) -> None:
         """Handle that records of a log were deleted or truncated; for calls within the change of the log."""
@@ -128,7 +139,7 @@ class ReplicaEvents:
 
     def lease_changed(self, cause: str) -> None:
         """Handle that this broker's lease ran out, or is held again: it answers fetches only while it holds one."""
-        for tp in self.watch.partitions():
+        for tp in dict.fromkeys((*self.watch.partitions(), *self.share_watch.lists)):
             self.changed(tp, cause)
 
     def racks_changed(self, broker_id: int) -> None:

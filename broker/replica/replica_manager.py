@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.config import LogConfig
@@ -55,6 +55,7 @@ class ReplicaManager:
         actions: the queue of events that are handled when the outermost call returns.
         produce_purgatory: the purgatory of produce requests.
         fetch_purgatory: the purgatory of fetch requests.
+        share_fetch_purgatory: the purgatory of share fetches.
         delete_records_purgatory: the purgatory of requests to delete records.
         observer: counts events for metrics.
         propose: submits a partition's proposal for its ISR.
@@ -76,6 +77,7 @@ class ReplicaManager:
         fetch, fetch_in_steps: see `ReplicaFetches`.
         forget: see `ReplicaFetches.forget`.
         end_session: see `ReplicaFetches.end_session`.
+        share_watch: the share fetches that wait to hear of partitions.
         leader_throttle: of what followers read here.
         follower_throttle: of what this broker reads from leaders.
         followed_log_cut: called when records of a partition that this broker follows were deleted or truncated.
@@ -91,6 +93,7 @@ class ReplicaManager:
         actions: ActionQueue,
         produce_purgatory: Purgatory[ProduceOperation],
         fetch_purgatory: Purgatory[DelayedFetch],
+        share_fetch_purgatory: Purgatory[Any],
         delete_records_purgatory: Purgatory[DelayedDeleteRecords],
         observer: ReplicaObserver,
         propose: Callable[[Partition, InSyncProposal], None],
@@ -127,8 +130,10 @@ class ReplicaManager:
             racks=lambda: self._racks,
             produce_purgatory=produce_purgatory,
             fetch_purgatory=fetch_purgatory,
+            share_fetch_purgatory=share_fetch_purgatory,
             call_later=clock.call_later,
         )
+        self.share_watch = self._events.share_watch
         writes = self._build_writes()
         fetches = self._build_fetches()
         self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from purgatorio.protocol.errors import ErrorCode
@@ -116,6 +116,7 @@ class Session:
         channel: the connection, to be muted; `NO_CHANNEL` as soon as it is gone.
         throttled_by: the quota that throttles the connection now; None if none does.
         parked_partitions: the partitions of its fetches that wait, but for those of a fetch session.
+        when_lost: called when the connection is gone; by what the callers choose as a key.
         timed_by: what times the request that is worked on now, if a quota is about it.
         permissions: the authorizer's, of this connection; None if there is no authorizer, and before its first request.
     """
@@ -131,10 +132,15 @@ class Session:
     timed_by: Stopwatch | None = None
     permissions: Any = None
     parked_partitions: int = 0
+    when_lost: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
 
     def lost(self) -> None:
         """Forget the connection: it is gone, and parked requests that keep their session need no more of it."""
         self.channel = NO_CHANNEL
+        if self.when_lost:
+            calls, self.when_lost = self.when_lost, {}
+            for call in calls.values():
+                call()
         if self.throttled_by is not None:
             self.throttled_by.channel_lost()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -74,6 +74,11 @@ class LockTable:
             del of_member[lock]
             if not of_member:
                 del self._by_member[lock.member_id]
+
+    def __iter__(self) -> Iterator[AcquisitionLock]:
+        """Yield all locks."""
+        for of_member in self._by_member.values():
+            yield from of_member
 
     def of_member(self, member_id: str) -> Iterable[AcquisitionLock]:
         """Return the locks of a member, oldest first."""

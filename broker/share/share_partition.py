@@ -217,6 +217,10 @@ class SharePartition:
         """The records from the start offset to the end offset; not to be changed by others."""
         return self._records
 
+    def locks(self) -> list[AcquisitionLock]:
+        """Return the locks under which members have records now."""
+        return list(self._locks)
+
     def next_fetch_offset(self) -> int:
         """Return where the next fetch reads: at the first record that may be acquired again, or above the end."""
         first = self._records.first_available

@@ -7,9 +7,20 @@ from itertools import chain
 from typing import Any, Final
 
 from purgatorio.broker.metadata.topic_name import is_internal
-from purgatorio.broker.operations import brokers, clock, faults, groups, network, purgatories, topics, transactions
+from purgatorio.broker.operations import (
+    brokers,
+    clock,
+    faults,
+    groups,
+    network,
+    purgatories,
+    share_groups,
+    topics,
+    transactions,
+)
 from purgatorio.broker.operations.declare import Answer, Operation
 from purgatorio.broker.operations.reading.matrix import merged_matrix
+from purgatorio.broker.operations.reading.share_state import merged as merged_share_groups
 from purgatorio.broker.operations.reading.state import FINISHED, FIRED, PARTITIONS
 from purgatorio.broker.operations.reading.waits import merged_waits
 
@@ -144,6 +155,16 @@ def _connections(answers: Answers) -> Answer:
     return {**_summed(answers, "connection_count"), "connections": rows}
 
 
+def _listed_share_groups(answers: Answers) -> Answer:
+    by_id = _by(_joined(answers, "share_groups"), lambda row: row["id"])
+    rows = [_summed(by_id[group], *(name for name in by_id[group][0] if name != "id")) for group in sorted(by_id)]
+    return {"share_groups": rows, "share_group_count": len(rows)}
+
+
+def _expired_locks(answers: Answers) -> Answer:
+    return _summed(answers, "expired")
+
+
 def _first(answers: Answers) -> Answer:
     return answers[0]
 
@@ -157,6 +178,9 @@ _MERGES: Final[dict[type[Operation], Callable[[Answers], Answer]]] = {
     topics.Compact: _first,
     topics.ApplyRetention: _first,
     groups.ListGroups: _listed("groups", "group_count", "loading_partition_count"),
+    share_groups.ListShareGroups: _listed_share_groups,
+    share_groups.DescribeShareGroup: merged_share_groups,
+    share_groups.ExpireLocks: _expired_locks,
     transactions.ListTransactions: _listed("transactions", "transaction_count", "loading_partition_count"),
     faults.ListFaults: _list_faults,
     faults.AddFault: _first,

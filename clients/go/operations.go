@@ -396,6 +396,42 @@ func (MoveGroupCoordinator) http() (string, string) {
 	return "POST", "/groups/{id}/move-coordinator"
 }
 
+// ListShareGroups: share groups by name: their share partitions, and how many records are in flight, acquired and
+// done there.
+type ListShareGroups struct {
+	// How many, up to 1000.
+	Limit *int `query:"limit"`
+}
+
+func (ListShareGroups) http() (string, string) {
+	return "GET", "/share-groups"
+}
+
+// DescribeShareGroup: a share group's partitions with their records in flight: state, deliveries, which member has
+// them, how long.
+type DescribeShareGroup struct {
+	// The group's id.
+	ID string `path:"id"`
+}
+
+func (DescribeShareGroup) http() (string, string) {
+	return "GET", "/share-groups/{id}"
+}
+
+// ExpireLocks: end the time of acquisition locks now: their records are available again, or given up after many
+// deliveries.
+type ExpireLocks struct {
+	// The group's id.
+	ID string `path:"id"`
+
+	// Only this member's, by its id; all if it is not given.
+	Member *string `body:"member"`
+}
+
+func (ExpireLocks) http() (string, string) {
+	return "POST", "/share-groups/{id}/expire-locks"
+}
+
 // ListTransactions: transactional ids with their transactions: state, producer, times, coordinator; the oldest open
 // first.
 type ListTransactions struct {

@@ -67,6 +67,12 @@ export interface Operations {
   expireMember(given: { id: string; member?: string }): Promise<Answer>;
   /** Move the coordinator of a group, with all groups of its partition. */
   moveGroupCoordinator(given: { id: string; to?: number }): Promise<Answer>;
+  /** Share groups by name: their share partitions, and how many records are in flight, acquired and done there. */
+  listShareGroups(given?: { limit?: number }): Promise<Answer>;
+  /** A share group's partitions with their records in flight: state, deliveries, which member has them, how long. */
+  describeShareGroup(given: { id: string }): Promise<Answer>;
+  /** End the time of acquisition locks now: their records are available again, or given up after many deliveries. */
+  expireLocks(given: { id: string; member?: string }): Promise<Answer>;
   /** Transactional ids with their transactions: state, producer, times, coordinator; the oldest open first. */
   listTransactions(given?: { limit?: number; state?: string; producer_id?: number; open_longer_than_ms?: number }): Promise<Answer>;
   /** A transactional id, with the partitions of its transaction and the end markers that are missing. */

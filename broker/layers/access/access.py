@@ -42,10 +42,11 @@ class Access:
         image: returns the broker's image.
         audit: is told of refusals.
         find_session: returns the fetch session of an id, or None.
+        find_share_session: returns the share session of a group's member, or None.
         auto_create: whether a Metadata request may create topics.
     """
 
-    __slots__ = ("_image", "audit", "authorizer", "auto_create", "find_session")
+    __slots__ = ("_image", "audit", "authorizer", "auto_create", "find_session", "find_share_session")
 
     def __init__(
         self,
@@ -54,12 +55,14 @@ class Access:
         audit: Audit,
         *,
         find_session: Callable[[int], Any],
+        find_share_session: Callable[[str, str], Any],
         auto_create: bool,
     ) -> None:
         self.authorizer = authorizer
         self._image = image
         self.audit = audit
         self.find_session = find_session
+        self.find_share_session = find_share_session
         self.auto_create = auto_create
 
     @property

@@ -285,6 +285,10 @@ class ReplicaReader:
             return ReplicationThrottled(fetch.tp, self.throttle.per_second(), self.throttle.limit or 0)
         if not params.read_committed or params.is_follower or partition is None:
             return None
+        return self.open_transaction(partition)
+
+    def open_transaction(self, partition: Partition) -> OpenTransaction | None:
+        """Return the transaction that keeps the last stable offset below the high watermark; None: none does."""
         stable_offset = partition.last_stable_offset
         producers = partition.log.producers
         oldest = producers.oldest_unstable()
@@ -294,7 +298,7 @@ class ReplicaReader:
         state = producers.get(producer_id)
         transactional_id = "" if state is None else state.transactional_id
         open_ms = None if started_ms < 0 else max(0, self._wall_ms() - started_ms)
-        return OpenTransaction(fetch.tp, transactional_id, producer_id, stable_offset, open_ms)
+        return OpenTransaction(partition.tp, transactional_id, producer_id, stable_offset, open_ms)
 
 
 def _aborted_transactions(log: Log, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:

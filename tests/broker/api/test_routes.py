@@ -33,7 +33,7 @@ from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.harness import Replies, context
 from tests.broker.group.harness import GroupHarness
-from tests.broker.replica.harness import Harness
+from tests.broker.share import fetching
 from tests.broker.share.state.harness import ShareHarness
 from tests.broker.txn.harness import TransactionHarness
 
@@ -60,7 +60,7 @@ def routes() -> Routes:
     purgatory = Purgatory("topic", Timer(lambda: 0), actions=ActionQueue())
     purgatories = MetadataPurgatories(purgatory, purgatory, store.image)
     admin = AdminContext(1, store, random.Random(0), purgatories)  # type: ignore[arg-type]
-    broker = Harness()
+    broker = fetching.ShareHarness()
     return build_routes(
         Services(
             admin=admin,
@@ -71,6 +71,7 @@ def routes() -> Routes:
             transactions=TransactionHarness().transactions,
             shares=ShareHarness().shares,
             share_version=2,
+            led_shares=broker.shares,
             fetch_max_bytes=1_000_000,
         )
     )

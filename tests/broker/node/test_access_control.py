@@ -23,6 +23,7 @@ def routes_with(**settings: Any) -> tuple[dict[int, Route], Any]:
         clock=ManualClock(),
         store=nothing,
         sessions=nothing,
+        share_sessions=nothing,
     )
     return routes, access
 

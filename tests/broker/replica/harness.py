@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.memory import MemoryBudget
@@ -124,6 +125,7 @@ class Harness:
         self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
         self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
         self.delete_records_purgatory = Purgatory("DeleteRecords", self.timers[2], actions=self.actions)
+        self.share_fetch_purgatory = Purgatory[Any]("ShareFetch", self.timers[1], actions=self.actions)
         self.finished: list[FinishedOperation] = []
         for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory):
             purgatory.on_finished = self.finished.append
@@ -138,6 +140,7 @@ class Harness:
             actions=self.actions,
             produce_purgatory=self.produce_purgatory,
             fetch_purgatory=self.fetch_purgatory,
+            share_fetch_purgatory=self.share_fetch_purgatory,
             delete_records_purgatory=self.delete_records_purgatory,
             observer=self.observed,
             propose=lambda partition, proposal: self.proposals.append((partition, proposal)),

@@ -82,6 +82,7 @@ class GuardedBroker:
         worked: the requests that reached a handler.
         answers: what the handler of an API answers; without one the API's response without errors.
         sessions: fetch sessions by id.
+        share_sessions: share sessions by group and member.
     """
 
     def __init__(self, acls: Iterable[AclBinding] = (), *, auto_create: bool = True) -> None:
@@ -89,6 +90,7 @@ class GuardedBroker:
         self.worked: list[Any] = []
         self.answers: dict[int, Callable[[Any], Any]] = {}
         self.sessions: dict[int, Any] = {}
+        self.share_sessions: dict[tuple[str, str], Any] = {}
         self.image = ClusterImage(1, "test", topics={name: Topic(name, id_of(name), ()) for name in TOPICS})
         self.clock = ManualClock()
         self.audit = Audit(1, self.clock.now_ms)
@@ -98,6 +100,7 @@ class GuardedBroker:
             lambda: self.image,
             self.audit,
             find_session=self.sessions.get,
+            find_share_session=lambda group_id, member_id: self.share_sessions.get((group_id, member_id)),
             auto_create=auto_create,
         )
         self.routes = {

@@ -46,6 +46,8 @@ from purgatorio.protocol.messages import (
     produce,
     read_share_group_state,
     read_share_group_state_summary,
+    share_acknowledge,
+    share_fetch,
     txn_offset_commit,
     write_share_group_state,
     write_txn_markers,
@@ -92,6 +94,12 @@ def topic_of(kind: Any, **fields: Any) -> list[Any]:
 
 PRODUCED = [produce.TopicProduceData(name="orders", partition_data=[produce.PartitionProduceData(index=0)])]
 FETCHED = [fetch.FetchTopic(topic="orders", topic_id=id_of("orders"), partitions=[fetch.FetchPartition(partition=0)])]
+SHARED = [share_fetch.FetchTopic(topic_id=id_of("orders"), partitions=[share_fetch.FetchPartition(partition_index=0)])]
+SHARE_ACKNOWLEDGED = [
+    share_acknowledge.AcknowledgeTopic(
+        topic_id=id_of("orders"), partitions=[share_acknowledge.AcknowledgePartition(partition_index=0)]
+    )
+]
 COMMITTED = topic_of(
     offset_commit.OffsetCommitRequestTopic,
     topic_id=id_of("orders"),
@@ -130,6 +138,14 @@ CASES = [
         lambda: fetch.FetchRequest(replica_id=2, topics=FETCHED),
         {(CLUSTER_ACTION, CLUSTER): {29}},
         12,
+    ),
+    case(ApiKey.SHARE_FETCH, [(READ, GROUP), (READ, TOPIC)], group_id="billing", member_id="ada", topics=SHARED),
+    case(
+        ApiKey.SHARE_ACKNOWLEDGE,
+        [(READ, GROUP), (READ, TOPIC)],
+        group_id="billing",
+        member_id="ada",
+        topics=SHARE_ACKNOWLEDGED,
     ),
     case(
         ApiKey.LIST_OFFSETS,

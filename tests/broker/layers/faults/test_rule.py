@@ -47,7 +47,7 @@ def test_errors_in_turn_are_their_own_count() -> None:
         ({"api": "Produce", "group": "billing", "hold": True}, "Produce requests name no group"),
         ({"api": "Fetch", "transactional_id": "t", "hold": True}, "Fetch requests name no transactional id"),
         ({"api": "Fetch", "version": 99, "hold": True}, "Fetch has no version 99, only 4 to 18"),
-        ({"api": "ShareFetch", "hold": True}, "do not answer ShareFetch"),
+        ({"api": "StreamsGroupHeartbeat", "hold": True}, "do not answer StreamsGroupHeartbeat"),
         ({"api": "Fetch"}, "the rule does nothing"),
         ({"observe": True, "hold": True}, "observes does nothing else"),
         ({"error": "UNKNOWN_SERVER_ERROR", "drop": "answer"}, "only one of 'error' and 'drop'"),

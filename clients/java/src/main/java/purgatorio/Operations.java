@@ -513,6 +513,51 @@ public final class Operations {
         }
     }
 
+    /** Share groups by name: their share partitions, and how many records are in flight, acquired and done there. */
+    public static final class ListShareGroups extends Operation {
+        public ListShareGroups() {
+            super("GET", "/share-groups");
+        }
+
+        /** How many, up to 1000. */
+        public ListShareGroups limit(long limit) {
+            query("limit", limit);
+            return this;
+        }
+    }
+
+    /**
+     * A share group's partitions with their records in flight: state, deliveries, which member has them, how long.
+     */
+    public static final class DescribeShareGroup extends Operation {
+        /**
+         * @param id the group's id
+         */
+        public DescribeShareGroup(String id) {
+            super("GET", "/share-groups/{id}");
+            path("id", id);
+        }
+    }
+
+    /**
+     * End the time of acquisition locks now: their records are available again, or given up after many deliveries.
+     */
+    public static final class ExpireLocks extends Operation {
+        /**
+         * @param id the group's id
+         */
+        public ExpireLocks(String id) {
+            super("POST", "/share-groups/{id}/expire-locks");
+            path("id", id);
+        }
+
+        /** Only this member's, by its id; all if it is not given. */
+        public ExpireLocks member(String member) {
+            body("member", member);
+            return this;
+        }
+    }
+
     /** Transactional ids with their transactions: state, producer, times, coordinator; the oldest open first. */
     public static final class ListTransactions extends Operation {
         public ListTransactions() {

@@ -1,0 +1,169 @@
+"""The delayed operations of ShareFetch: a fetch that waits for records to acquire, and one that waits for a session.
+
+Kafka locks the partitions of a share fetch from its look at them until it has read and acquired, since its threads and
+its remote reads come in between. Here both happen in one turn of the event loop, and nothing is locked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from purgatorio.broker.causes.cause import NoShareRecordsYet, NoShareSessionLeft, SharePosition
+from purgatorio.broker.causes.words import MAX_NAMED, shortened
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import DelayedOperation, GroupOperation
+from purgatorio.broker.share.share_session import SessionPartition, ShareSession
+
+WATCHED_PARTITIONS = 8
+"""The most partitions under which a share fetch is watched, for the page. One of more is watched under its member."""
+
+
+class ShareReader(Protocol):
+    """Looks at the partitions of a session."""
+
+    def look(self, session: ShareSession) -> None:
+        """Look at the partitions that had an event since the last look."""
+        ...
+
+    def position(self, partition: SessionPartition) -> SharePosition:
+        """Return where a session is on a partition, and why nothing can be acquired there."""
+        ...
+
+
+class ShareFetchKey(NamedTuple):
+    """The watch key of share fetches: a partition that a group fetches from, for the page."""
+
+    group_id: str
+    tp: TopicPartition
+
+    def __str__(self) -> str:
+        return f"{shortened(self.group_id)}: {self.tp}"
+
+
+class ShareMemberKey(NamedTuple):
+    """The watch key of a member's share fetch from no partition or from many."""
+
+    group_id: str
+    member_id: str
+
+    def __str__(self) -> str:
+        return f"{shortened(self.group_id)}: {shortened(self.member_id)}"
+
+
+class DelayedShareFetch(GroupOperation):
+    """Waits until records of at least `min_bytes` can be acquired, or a partition has an error.
+
+    It is watched under a group of keys, its session (see `GroupWatch`): an event on a partition's log, or on its share
+    partition, marks the partition, and the operation looks at the marked ones alone.
+
+    Args:
+        session: the member's session, whose partitions are all watched.
+        reader: looks at them.
+        answer: acquires and answers; called once, unless `failed` is.
+        failed: answers after an unexpected error.
+        expired: called when the fetch expires.
+    """
+
+    __slots__ = ("_answer", "_expired", "_failed", "_reader", "_session", "min_bytes")
+
+    def __init__(
+        self,
+        session: ShareSession,
+        reader: ShareReader,
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        client: str,
+        answer: Callable[[], None],
+        failed: Callable[[], None],
+        expired: Callable[[], None],
+    ) -> None:
+        super().__init__(max_wait_ms)
+        self.client = client
+        self.is_deferred = False
+        self.min_bytes = min_bytes
+        self._session = session
+        self._reader = reader
+        self._answer = answer
+        self._failed = failed
+        self._expired = expired
+
+    @property
+    def weight(self) -> int:
+        return 1 + len(self._session.worth)
+
+    def watch_keys(self) -> tuple[Hashable, ...]:
+        """Return the keys under which the page shows it."""
+        session = self._session
+        if 0 < len(session.partitions) <= WATCHED_PARTITIONS:
+            return tuple([ShareFetchKey(session.group_id, each.tp) for each in session.partitions.values()])
+        return (ShareMemberKey(session.group_id, session.member_id),)
+
+    def try_complete(self) -> bool:
+        """Complete if enough can be acquired, a partition has an error, or the session has ended."""
+        session = self._session
+        if session.marked:
+            self._reader.look(session)
+        return self._is_due and self.force_complete()
+
+    @property
+    def _is_due(self) -> bool:
+        session = self._session
+        if not session.is_open:
+            return True
+        return bool(session.worth) and (
+            session.available_bytes >= self.min_bytes or any(each.error_code for each in session.worth)
+        )
+
+    def on_complete(self) -> None:
+        """Acquire what there is, and answer."""
+        self._session.operation = None
+        self._answer()
+
+    def on_expiration(self) -> None:
+        """Count the expiry."""
+        self._expired()
+
+    def on_error(self, error: Exception) -> None:
+        """Answer with UNKNOWN_SERVER_ERROR."""
+        self._session.operation = None
+        self._failed()
+
+    def causes(self) -> tuple[NoShareRecordsYet]:
+        """Return the bytes that are missing, and what keeps the member from records on the first partitions."""
+        session = self._session
+        positions = tuple(map(self._reader.position, islice(session.partitions.values(), MAX_NAMED)))
+        more_count = len(session.partitions) - len(positions)
+        return (NoShareRecordsYet(session.group_id, session.available_bytes, self.min_bytes, positions, more_count),)
+
+
+class DelayedShareSession(DelayedOperation):
+    """A request that would open one share session too many: it is refused when its time is over.
+
+    So a client that tries again does not keep the broker busy. Kafka's name is an idle share fetch.
+
+    Args:
+        refuse: answers with SHARE_SESSION_LIMIT_REACHED; called once.
+    """
+
+    __slots__ = ("_limit", "_refuse")
+
+    def __init__(self, max_wait_ms: int, limit: int, client: str, refuse: Callable[[], None]) -> None:
+        super().__init__(max_wait_ms)
+        self.client = client
+        self._limit = limit
+        self._refuse = refuse
+
+    def try_complete(self) -> bool:
+        """Wait on: only time ends it."""
+        return False
+
+    def on_complete(self) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def causes(self) -> tuple[NoShareSessionLeft]:
+        """Return the limit of sessions."""
+        return (NoShareSessionLeft(self._limit),)

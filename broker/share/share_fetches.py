@@ -1,0 +1,366 @@
+"""ShareFetch and ShareAcknowledge: the share sessions of one broker's clients, and what they acquire (KIP-932).
+
+A request first acknowledges, then acquires: records that it gives back can be acquired at once. Both APIs end here, and
+their files make messages of what is told of each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from functools import partial
+from typing import Final, NamedTuple
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.purgatory import ActionQueue, Purgatory
+from purgatorio.broker.replica.partition import PartitionError
+from purgatorio.broker.routing.request import Session
+from purgatorio.broker.share.acknowledging import Acknowledgement
+from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch, DelayedShareSession, ShareMemberKey
+from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.broker.share.share_partitions import SharePartitions
+from purgatorio.broker.share.share_reader import Acquired, AcquireLimits, ShareSessionReader
+from purgatorio.broker.share.share_session import ShareSession, ShareSessionCache
+from purgatorio.late import dataclass
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import SharePartitionKey
+
+INITIAL_EPOCH: Final = 0
+"""The epoch of a request that opens a session."""
+FINAL_EPOCH: Final = -1
+"""The epoch of a request that ends its session."""
+MAX_PARTITIONS: Final = 2_000
+"""The most partitions of a session: opening it costs some 5 µs for each, in one turn of the event loop."""
+
+Acknowledgements = Mapping[SharePartitionKey, Sequence[Acknowledgement]]
+
+
+class ShareRequestError(Exception):
+    """A share request that is refused as a whole."""
+
+    def __init__(self, error_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
+
+class ShareClient(NamedTuple):
+    """The member that sends a request.
+
+    Attributes:
+        epoch: the share session epoch.
+        connection: on which it came.
+        client_id: for observers.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    connection: Session
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareWants:
+    """What a share fetch asks for.
+
+    Attributes:
+        added: partitions to fetch from, or to acknowledge, with the names of their topics; in the order of the request.
+        forgotten: partitions to fetch from no more.
+        renews: whether the request may renew locks (KIP-1222).
+        limits: None: the request only acknowledges, and gets no records.
+    """
+
+    added: Mapping[SharePartitionKey, TopicPartition]
+    forgotten: Iterable[SharePartitionKey]
+    acknowledgements: Acknowledgements
+    renews: bool
+    max_wait_ms: int
+    min_bytes: int
+    limits: AcquireLimits | None
+
+
+@dataclass(slots=True)
+class ShareResult:
+    """What an answer says of one partition.
+
+    Attributes:
+        tp: the partition with its topic's name.
+        error: why nothing could be acquired.
+        acknowledge_error: what became of its acknowledgements; None: they count, or there were none.
+    """
+
+    key: SharePartitionKey
+    tp: TopicPartition
+    error: PartitionError | None = None
+    acknowledge_error: PartitionError | None = None
+    acquired: Acquired | None = None
+
+
+Results = dict[SharePartitionKey, ShareResult]
+Answer = Callable[[Results, ShareRequestError | None], None]
+"""Receives what the answer says of each partition, or why the request is refused; called once."""
+
+
+@dataclass(slots=True)
+class _Acknowledging:
+    """Acknowledgements that are being written.
+
+    Attributes:
+        missing: how many partitions have no result yet.
+    """
+
+    results: Results
+    then: Callable[[], None]
+    missing: int = 1
+    done: bool = field(default=False)
+
+    def settled(self, result: ShareResult, error_code: ErrorCode) -> None:
+        """Take the result of one partition."""
+        if error_code:
+            result.acknowledge_error = PartitionError(error_code, f"{result.key}: {error_code.name}")
+        self.end_one()
+
+    def end_one(self) -> None:
+        """Go on once all have a result."""
+        self.missing -= 1
+        if not self.missing:
+            self.then()
+
+
+class ShareFetches:
+    """The share sessions of one broker, and the requests in them.
+
+    Args:
+        image: returns the image that this broker acts on.
+        actions: the queue of events that are handled when the outermost call returns.
+        purgatory: "ShareFetch".
+        expired: called with each share fetch that expires.
+
+    Attributes:
+        shares: the share partitions that this broker leads.
+        sessions: the sessions of its members.
+    """
+
+    def __init__(
+        self,
+        *,
+        image: Callable[[], ClusterImage],
+        shares: SharePartitions,
+        sessions: ShareSessionCache,
+        reader: ShareSessionReader,
+        actions: ActionQueue,
+        purgatory: Purgatory[DelayedShareFetch | DelayedShareSession],
+        expired: Callable[[], None],
+    ) -> None:
+        self.shares = shares
+        self.sessions = sessions
+        self.purgatory = purgatory
+        self._image = image
+        self._reader = reader
+        self._actions = actions
+        self._expired = expired
+
+    # --- requests ---
+
+    def fetch(self, client: ShareClient, wants: ShareWants, answer: Answer) -> None:
+        """Acknowledge, then acquire; `answer` is called when there is enough, or the time is over.
+
+        Raises:
+            ShareRequestError: INVALID_REQUEST, SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
+        """
+        if client.epoch == INITIAL_EPOCH:
+            if wants.acknowledgements:
+                message = "a request that opens a share session has nothing to acknowledge"
+                raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
+            session = self.sessions.open(client.group_id, client.member_id, client.connection)
+            if session is None:
+                self._refuse_later(client, wants.max_wait_ms, answer)
+                return
+        else:
+            session = self._session_of(client)
+        if client.epoch != FINAL_EPOCH:
+            self._change(session, client, wants)
+        results: Results = {}
+        goes_on = partial(self._acknowledged, session, client, wants, results, answer)
+        self._acknowledge(session, wants.acknowledgements, results, goes_on, renews=wants.renews)
+
+    def acknowledge(
+        self, client: ShareClient, acknowledgements: Acknowledgements, answer: Answer, *, renews: bool
+    ) -> None:
+        """Acknowledge; `answer` is called when the results are committed.
+
+        Args:
+            renews: whether the request may renew locks (KIP-1222).
+
+        Raises:
+            ShareRequestError: SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
+        """
+        if client.epoch == INITIAL_EPOCH:
+            message = "records are acknowledged in a share session that is open already"
+            raise ShareRequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, message)
+        session = self._session_of(client)
+        if client.epoch != FINAL_EPOCH:
+            session.advance()
+        results: Results = {}
+
+        def acknowledged() -> None:
+            if client.epoch == FINAL_EPOCH:
+                self.sessions.close(session)
+            answer(results, None)
+
+        self._acknowledge(session, acknowledgements, results, acknowledged, renews=renews)
+
+    def ended(self, session: ShareSession, is_last: bool) -> None:
+        """Give back what a member has acquired: its session has ended (see `ShareSessionCache`)."""
+        with self._actions:
+            for partition in session.partitions.values():
+                self._reader.release(partition)
+                share = self.shares.known(partition.key)
+                if share is not None:
+                    share.release(session.member_id, done=_ignore)
+            if session.operation is not None:
+                session.operation.force_complete()
+            if is_last:
+                self.shares.drop_group(session.group_id)
+
+    # --- sessions ---
+
+    def _session_of(self, client: ShareClient) -> ShareSession:
+        session = self.sessions.find(client.group_id, client.member_id)
+        if session is None:
+            message = f"member {client.member_id} of group {client.group_id} has no share session here"
+            raise ShareRequestError(ErrorCode.SHARE_SESSION_NOT_FOUND, message)
+        if client.epoch not in (FINAL_EPOCH, session.epoch):
+            message = f"the share session is at epoch {session.epoch}, not {client.epoch}"
+            raise ShareRequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, message)
+        return session
+
+    def _refuse_later(self, client: ShareClient, max_wait_ms: int, answer: Answer) -> None:
+        """Refuse a request for one session too many, but only when its time is over."""
+        limit = len(self.sessions)
+        error = ShareRequestError(
+            ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"the broker has {limit} share sessions, the most that it may have"
+        )
+        operation = DelayedShareSession(max_wait_ms, limit, client.client_id, lambda: answer({}, error))
+        self.purgatory.try_complete_else_watch(operation, (ShareMemberKey(client.group_id, client.member_id),))
+
+    def _change(self, session: ShareSession, client: ShareClient, wants: ShareWants) -> None:
+        """Take the partitions that a request adds and forgets.
+
+        Raises:
+            ShareRequestError: INVALID_REQUEST: they are too many; the session is as before, or not opened.
+        """
+        if len(session.partitions) + sum(key not in session.partitions for key in wants.added) > MAX_PARTITIONS:
+            if client.epoch == INITIAL_EPOCH:
+                self.sessions.close(session)
+            message = f"a share session has at most {MAX_PARTITIONS} partitions"
+            raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
+        for key, tp in wants.added.items():
+            session.add(key, tp)
+        for key in wants.forgotten:
+            forgotten = session.remove(key)
+            if forgotten is not None:
+                self._reader.release(forgotten)
+        if client.epoch != INITIAL_EPOCH:
+            session.advance()
+
+    # --- acknowledging ---
+
+    def _acknowledge(
+        self,
+        session: ShareSession,
+        acknowledgements: Acknowledgements,
+        results: Results,
+        then: Callable[[], None],
+        *,
+        renews: bool,
+    ) -> None:
+        """Acknowledge at each partition; go on when all have a result."""
+        under_way = _Acknowledging(results, then)
+        with self._actions:
+            for key, batches in acknowledgements.items():
+                result = results[key] = ShareResult(key, self._name(session, key))
+                under_way.missing += 1
+                try:
+                    share = self._acknowledged_share(key, result.tp)
+                except PartitionError as error:
+                    result.acknowledge_error = error
+                    under_way.end_one()
+                else:
+                    settled = partial(under_way.settled, result)
+                    share.acknowledge(session.member_id, batches, renews=renews, done=settled)
+        under_way.end_one()
+
+    def _acknowledged_share(self, key: SharePartitionKey, tp: TopicPartition) -> SharePartition:
+        """Return the share partition whose records are acknowledged.
+
+        Raises:
+            PartitionError: UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER; UNKNOWN_TOPIC_OR_PARTITION also if the group has
+                nothing acquired here.
+        """
+        self._reader.check_leads(key, tp)
+        share = self.shares.known(key)
+        if share is None:
+            raise PartitionError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the group has no records of {tp} acquired here"
+            )
+        return share
+
+    def _name(self, session: ShareSession, key: SharePartitionKey) -> TopicPartition:
+        partition = session.partitions.get(key)
+        return partition.tp if partition is not None else named(self._image(), key)
+
+    # --- acquiring ---
+
+    def _acknowledged(
+        self, session: ShareSession, client: ShareClient, wants: ShareWants, results: Results, answer: Answer
+    ) -> None:
+        """Go on with a fetch whose acknowledgements have their results."""
+        if client.epoch == FINAL_EPOCH:
+            self.sessions.close(session)
+        if client.epoch == FINAL_EPOCH or wants.limits is None or not session.is_open:
+            answer(results, None)
+            return
+        if session.operation is not None:  # the client has sent this request before it had the answer to the one before
+            session.operation.force_complete()
+        for partition in session.worth:
+            if partition.error_code:
+                session.marked[partition] = None
+        limits = wants.limits
+        operation = DelayedShareFetch(
+            session,
+            self._reader,
+            max_wait_ms=wants.max_wait_ms,
+            min_bytes=wants.min_bytes,
+            client=client.client_id,
+            answer=lambda: self._acquire(session, limits, results, answer),
+            failed=lambda: answer(
+                {}, ShareRequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be acquired")
+            ),
+            expired=self._expired,
+        )
+        session.operation = operation
+        self.purgatory.try_complete_else_watch(operation, operation.watch_keys())
+
+    def _acquire(self, session: ShareSession, limits: AcquireLimits, results: Results, answer: Answer) -> None:
+        """Acquire, and answer with the partitions that have something to tell, and those that no answer named yet."""
+        if session.is_open:
+            for partition, acquired, error in self._reader.acquire(session, limits):
+                if acquired.records or error is not None:
+                    result = results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
+                    result.acquired, result.error = acquired, error
+            for partition in session.unnamed:
+                results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
+            session.unnamed.clear()
+        answer(results, None)
+
+
+def named(image: ClusterImage, key: SharePartitionKey) -> TopicPartition:
+    """Return a partition with its topic's name; of an unknown topic, with its id in place of it."""
+    topic = image.topic_by_id(key.topic_id)
+    return TopicPartition(key.topic_id.hex() if topic is None else topic.name, key.partition)
+
+
+def _ignore(error_code: ErrorCode) -> None:
+    """Answer no request: a session that has ended has none. What was not written comes back when its locks run out."""

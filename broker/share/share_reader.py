@@ -1,0 +1,224 @@
+"""Looks at the partitions of share sessions, and acquires their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from purgatorio.broker.causes.cause import OpenTransaction, RecordsLocked, SharePosition, ShareStateLoading
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.purgatory import GroupWatch
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, OffsetRange, ReadRecords
+from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
+from purgatorio.broker.share.share_partitions import SharePartitions
+from purgatorio.broker.share.share_session import SessionPartition, ShareSession
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import BatchHeader, iter_batches
+from purgatorio.protocol.share_state import SharePartitionKey
+
+ENOUGH: Final = 2**31 - 1
+"""Stands for as many bytes as any request wants: there is a whole segment to read."""
+
+
+class AcquireLimits(NamedTuple):
+    """How much a share fetch acquires from all its partitions.
+
+    Attributes:
+        max_bytes: of record batches; the first one may be larger (KIP-74).
+        max_records: of records; how strictly, the mode says (KIP-1206).
+        batch_size: the records that one acknowledgement should name, at most.
+    """
+
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    mode: AcquireMode
+
+
+class Acquired(NamedTuple):
+    """What a member got from one partition: whole record batches, and which of their records are the member's."""
+
+    parts: Sequence[Buffer]
+    records: list[AcquiredRecords]
+
+
+NOTHING: Final = Acquired([], [])
+
+
+class ShareSessionReader:
+    """Looks at partitions, and acquires their records, for one broker's share sessions.
+
+    Args:
+        shares: the share partitions, which `look` has loaded.
+        share_watch: gets the share partitions that were looked at, to hear of their next event.
+        reads_committed: whether a group acquires no records of aborted transactions (share.isolation.level).
+    """
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        shares: SharePartitions,
+        share_watch: GroupWatch[SharePartitionKey, SessionPartition],
+        reads_committed: Callable[[str], bool],
+    ) -> None:
+        self._replicas = replicas
+        self._shares = shares
+        self._share_watch = share_watch
+        self._reads_committed = reads_committed
+
+    # --- looks ---
+
+    def look(self, session: ShareSession) -> None:
+        """Look at the partitions that had an event since the last look."""
+        for partition in list(session.marked):
+            del session.marked[partition]
+            try:
+                available_bytes = self._available_bytes(session, partition)
+            except PartitionError as error:
+                session.looked_at(partition, 0, error.error_code)
+            else:
+                session.looked_at(partition, available_bytes, ErrorCode.NONE)
+            self._share_watch.watch(partition.key, partition)
+            self._replicas.share_watch.watch(partition.tp, partition)
+
+    def release(self, partition: SessionPartition) -> None:
+        """Let no event mark a partition any more: it has left its session."""
+        self._share_watch.discard(partition.key, partition)
+        self._replicas.share_watch.discard(partition.tp, partition)
+
+    def _available_bytes(self, session: ShareSession, partition: SessionPartition) -> int:
+        share, replica = self._find(partition)
+        if not share.may_acquire():
+            return 0
+        offset = share.next_fetch_offset()
+        end_offset = self._end_offset(session.group_id, replica)
+        if offset >= end_offset:
+            return 0
+        if replica.log.is_on_older_segment(offset, end_offset):
+            return ENOUGH
+        return max(1, replica.log.size_between(offset, end_offset))
+
+    def _find(self, partition: SessionPartition) -> tuple[SharePartition, Partition]:
+        """Return a partition as its group consumes it, and this broker's replica; its state may be being loaded.
+
+        Raises:
+            PartitionError: with the error code for the member.
+        """
+        replica = self._led(partition.key, partition.tp)
+        share = self._shares.of(partition.key, replica)
+        share.log_start_moved(replica.log.log_start_offset)
+        return share, replica
+
+    def _end_offset(self, group_id: str, replica: Partition) -> int:
+        return replica.last_stable_offset if self._reads_committed(group_id) else replica.high_watermark
+
+    def check_leads(self, key: SharePartitionKey, tp: TopicPartition) -> None:
+        """Check that this broker leads a partition.
+
+        Raises:
+            PartitionError: with the error code for the member.
+        """
+        self._led(key, tp)
+
+    def _led(self, key: SharePartitionKey, tp: TopicPartition) -> Partition:
+        if tp.topic == key.topic_id.hex() and self._replicas.lookup.known(tp) is None:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic of id {tp.topic}")
+        replica = self._replicas.lookup.find(tp)
+        replica.check_leader(-1)
+        if replica.topic_id != key.topic_id:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_ID, f"{tp} has another topic id")
+        return replica
+
+    def position(self, partition: SessionPartition) -> SharePosition:
+        """Return where a session is on a partition, and why nothing can be acquired there."""
+        share, replica = self._shares.known(partition.key), self._replicas.lookup.known(partition.tp)
+        if share is None or replica is None or share.state is not SharePartitionState.ACTIVE:
+            return SharePosition(partition.tp, -1, ShareStateLoading())
+        offset = share.next_fetch_offset()
+        if not share.may_acquire():
+            return SharePosition(partition.tp, offset, RecordsLocked(share.in_flight.record_count))
+        return SharePosition(partition.tp, offset, self._open_transaction(partition, replica, offset))
+
+    def _open_transaction(self, partition: SessionPartition, replica: Partition, offset: int) -> OpenTransaction | None:
+        if not self._reads_committed(partition.key.group_id) or offset < replica.last_stable_offset:
+            return None
+        return self._replicas.reader.open_transaction(replica)
+
+    # --- acquiring ---
+
+    def acquire(
+        self, session: ShareSession, limits: AcquireLimits
+    ) -> Iterator[tuple[SessionPartition, Acquired, PartitionError | None]]:
+        """Acquire records of the partitions that are worth it, in turn; yields what each gives, or why it does not."""
+        worth = session.in_turn(session.worth)
+        left_records = limits.max_records
+        fair_bytes = limits.max_bytes // max(1, len(worth))
+        is_first = True
+        for partition in worth:
+            session.marked[partition] = None
+            if left_records <= 0 and not partition.error_code:
+                continue
+            try:
+                acquired = self._acquire_from(session, partition, limits, fair_bytes, left_records, is_first)
+            except PartitionError as error:
+                yield partition, NOTHING, error
+                continue
+            is_first = is_first and not acquired.parts
+            left_records -= sum(each.last_offset - each.first_offset + 1 for each in acquired.records)
+            yield partition, acquired, None
+
+    def _acquire_from(
+        self,
+        session: ShareSession,
+        partition: SessionPartition,
+        limits: AcquireLimits,
+        max_bytes: int,
+        max_records: int,
+        is_first: bool,
+    ) -> Acquired:
+        share, replica = self._find(partition)
+        if not share.may_acquire():
+            return NOTHING
+        reads_committed = self._reads_committed(session.group_id)
+        offset, end_offset = share.next_fetch_offset(), self._end_offset(session.group_id, replica)
+        read = replica.log.read(offset, max_bytes=max_bytes, end_offset=end_offset, min_one=is_first)
+        batches = [found for part in read.parts for found in iter_batches(part)]
+        if not batches:
+            return NOTHING
+        headers = [header for header, _ in batches]
+        acquired = share.acquire(
+            session.member_id,
+            ReadRecords(
+                offset,
+                [OffsetRange(header.base_offset, header.last_offset) for header in headers],
+                _of_aborted_transactions(replica.log, headers) if reads_committed else (),
+            ),
+            max_records=max_records,
+            batch_size=limits.batch_size,
+            mode=limits.mode,
+        )
+        if not acquired:
+            return NOTHING
+        first, last = acquired[0].first_offset, acquired[-1].last_offset
+        parts = [batch for header, batch in batches if header.last_offset >= first and header.base_offset <= last]
+        return Acquired(parts, acquired)
+
+
+def _of_aborted_transactions(log: Log, headers: Sequence[BatchHeader]) -> list[OffsetRange]:
+    """Return the batches of aborted transactions among these: their producers' batches up to the end marker."""
+    first_offsets, producer_ids = log.aborted_transactions(headers[0].base_offset, headers[-1].last_offset + 1)
+    begun: set[int] = set()
+    nth, found = 0, []
+    for header in headers:
+        while nth < len(first_offsets) and first_offsets[nth] <= header.last_offset:
+            begun.add(producer_ids[nth])
+            nth += 1
+        if header.is_control:
+            begun.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in begun:
+            found.append(OffsetRange(header.base_offset, header.last_offset))
+    return found
