@@ -197,6 +197,8 @@ class InFlight:
         batch.state = state
         batch.target = batch.lock = None
         self.complete_count += batch.count * (batch.is_complete - was_complete)
+        if batch.is_hole:  # it was taken for records that another leader had delivered
+            self.record_count -= batch.count
         if state is AVAILABLE:
             insort(self._available, batch.first_offset)
         self._join(batch)

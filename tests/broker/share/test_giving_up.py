@@ -1,0 +1,23 @@
+"""Without dead letters, records that are given up are archived at once."""
+
+from __future__ import annotations
+
+from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, GiveUpCause
+from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import RecordState
+from tests.broker.share.harness import KEY, TP, Shared, stored
+
+
+def test_nothing_is_copied() -> None:
+    assert not NO_DEAD_LETTERS.wanted()
+    NO_DEAD_LETTERS.give_up(0, 9, 1, GiveUpCause.REJECTED)
+
+
+def test_a_share_partition_has_no_dead_letters_unless_it_is_told() -> None:
+    shared = Shared(batches=[stored(0, 0, RecordState.ARCHIVING, 1)], loaded=False)
+    shared.partition = SharePartition(KEY, TP, 3, shared.services, find_start=lambda: shared.start)
+    assert shared.load() == [ErrorCode.NONE]
+    assert shared.acquire((1, 1)) == [(1, 1, 1)]
+    shared.ack((1, 1, 3))
+    assert shared.picture == "g1 x1"
