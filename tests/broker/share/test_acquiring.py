@@ -303,3 +303,11 @@ def test_records_are_given_up_that_were_delivered_more_often_than_the_limit_is_n
     assert shared.acquire((0, 9)) == [(5, 9, 2)]
     assert shared.partition.start_offset == 5
     assert [write.batches for write in shared.persister.writes] == [[(0, 4, X, 3)]]
+
+
+def test_what_another_leader_had_delivered_needs_no_lock_when_the_log_does_not_have_it() -> None:
+    """Between stored batches, a leader cannot tell records from a hole before it has read."""
+    shared = Shared(batches=[stored(0, 0, RecordState.ACKNOWLEDGED, 1), stored(10, 10, A, 1)])
+    assert shared.partition.in_flight.record_count == 10
+    assert shared.acquire((10, 10), at=1) == [(10, 10, 2)]
+    assert (shared.partition.start_offset, shared.partition.in_flight.record_count) == (10, 1)
