@@ -245,6 +245,22 @@ class NoHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
+class NotInitialized:
+    """Share partitions of a group have no state yet, without which they are assigned to no member.
+
+    Attributes:
+        partitions: the first of them.
+        more_count: how many there are beside these.
+        error: why the last attempt failed; "" while the share coordinators are asked.
+    """
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+    more_count: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotAcknowledged:
     """A member of a share group has acquired records, and has not acknowledged all of them yet.
 
@@ -405,6 +421,7 @@ Cause = (
     | FirstMembersToJoin
     | MembersToSync
     | NoHeartbeat
+    | NotInitialized
     | NotAcknowledged
     | TransactionNotConfirmed
     | TransactionNotEnded

@@ -24,6 +24,7 @@ from purgatorio.broker.causes.cause import (
     NoShareSessionLeft,
     NotAcknowledged,
     NotDecided,
+    NotInitialized,
     NotLeading,
     OpenTransaction,
     QuotaExceeded,
@@ -213,6 +214,14 @@ def _(cause: MembersToSync) -> str:
 @_say.register
 def _(cause: NoHeartbeat) -> str:
     return f"no heartbeat of member {shortened(cause.member_id)} of {shortened(cause.group_id)} yet"
+
+
+@_say.register
+def _(cause: NotInitialized) -> str:
+    partitions = ", ".join(map(str, cause.partitions)) + _and_more(cause.more_count)
+    state = f"could not initialize its state ({cause.error}), and will be asked again" if cause.error else ""
+    state = state or "has not initialized its state yet"
+    return f"{shortened(cause.group_id)} waits for {partitions}: the share coordinator {state}"
 
 
 @_say.register

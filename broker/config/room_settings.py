@@ -89,6 +89,8 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
+        share_max_size=config.group_share_max_size,
+        share_initialize_retry_ms=config.group_share_initialize_retry_interval_ms,
     )
 
 

@@ -48,6 +48,9 @@ class GroupConfig:
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the longest time between their heartbeats.
         consumer_max_size: the most members of a group of the consumer protocol.
+        share_max_size: the most members of a share group.
+        share_initialize_retry_ms: the longest wait for the states of share partitions to be initialized, before they
+            are asked for again (group.share.initialize.retry.interval.ms).
     """
 
     offsets_topic_partitions: int = 50
@@ -67,3 +70,5 @@ class GroupConfig:
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 10_000
+    share_max_size: int = 200
+    share_initialize_retry_ms: int = 30_000

@@ -1,15 +1,19 @@
-"""What groups of both protocols have in common."""
+"""What groups of all kinds have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.memory import GROUP_BYTES, GroupMemory, text_bytes
 from purgatorio.protocol.consumer_offsets import Key
+from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from purgatorio.protocol.errors import ErrorCode
 
-GroupType = Literal["classic", "consumer"]
-"""The protocol of a group: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848)."""
+GroupType = Literal["classic", "consumer", "share"]
+"""The protocol of a group: that of JoinGroup, of ConsumerGroupHeartbeat (KIP-848), or of ShareGroupHeartbeat
+(KIP-932)."""
 
 
 class Group(ABC):
@@ -47,6 +51,11 @@ class Group(ABC):
     @abstractmethod
     def is_empty(self) -> bool:
         """Whether the group has no members."""
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether the group may be replaced by one of another kind, and is forgotten if it has no offsets."""
+        return self.is_empty
 
     @abstractmethod
     def record_keys(self) -> list[Key]:
@@ -108,6 +117,16 @@ class Group(ABC):
         Raises:
             CoordinatorError: NON_EMPTY_GROUP, or GROUP_ID_NOT_FOUND for a group that is dead.
         """
+
+    def check_offset_delete(self) -> None:
+        """Check that committed offsets of the group may be deleted; those of topics that members consume may not.
+
+        Raises:
+            CoordinatorError: NON_EMPTY_GROUP for members that are no consumers, whose topics are unknown.
+        """
+        if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            message = f"group {self.group_id!r} has members of type {self.protocol_type}"
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, message)
 
     @abstractmethod
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:

@@ -24,7 +24,6 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_offsets import (
     NO_EXPIRY,
 )
-from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
 
 logger = get_logger(__name__)
@@ -42,6 +41,10 @@ class GroupCleaner:
 
     Args:
         wake: called when there is something to do; then `steps` is to be run.
+
+    Attributes:
+        delete_states: deletes what a group has in the share coordinators, then calls its last argument with NONE, or
+            with an error; of other groups at once.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class GroupCleaner:
         self._offsets = offsets
         self._wake = wake
         self.expiration_count = 0
+        self.delete_states: Callable[[GroupShard, Group, Committed], None] = _without_states
         self._deleted_groups = 0  # by the expiry that is running
         self._work: deque[Iterator[None]] = deque()
         self._seen: ClusterImage | None = None
@@ -76,21 +80,41 @@ class GroupCleaner:
     def delete_group(self, group_id: str, done: Committed) -> None:
         """Delete a group without members, with its offsets; `done` is called when all of it is committed, or failed.
 
+        The states of a share group are deleted first: if that fails, the group stays, and can be deleted again.
+
         Raises:
-            CoordinatorError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, or this broker does not coordinate the group.
+            CoordinatorError: GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP; COORDINATOR_LOAD_IN_PROGRESS while something else
+                is being done to the states of a share group; or this broker does not coordinate the group.
         """
         shard = self._coordinator.shard_of(group_id)
         group = shard.groups.get(group_id)
-        if group is not None:
-            group.check_delete()
-            if not self._coordinator.discard(shard, group):
-                raise CoordinatorError(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE, f"no tombstone of {group_id!r} could be written"
-                )
-        elif not shard.offsets.knows(group_id) or group_id in shard.deleting:
-            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+        if group is None:
+            if not shard.offsets.knows(group_id) or group_id in shard.deleting:
+                raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+            shard.deleting[group_id] = None
+            self._add(self._delete_offsets_of(shard, group_id, done))
+            return
+        group.check_delete()
+        if group_id in shard.deleting:
+            raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
         shard.deleting[group_id] = None
-        self._add(self._delete_offsets_of(shard, group_id, done))
+        try:
+            self.delete_states(shard, group, partial(self._states_deleted, shard, group, done))
+        except CoordinatorError:
+            del shard.deleting[group_id]
+            raise
+
+    def _states_deleted(self, shard: GroupShard, group: Group, done: Committed, error_code: ErrorCode) -> None:
+        """Delete a group whose states are deleted, and its offsets."""
+        shard.deleting.pop(group.group_id, None)
+        if error_code:
+            done(error_code)
+        elif not shard.is_active or not self._coordinator.discard(shard, group):
+            logger.warning("no tombstone of a group could be written", group=group.group_id)
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE if shard.is_active else ErrorCode.NOT_COORDINATOR)
+        else:
+            shard.deleting[group.group_id] = None
+            self._add(self._delete_offsets_of(shard, group.group_id, done))
 
     def _delete_offsets_of(self, shard: GroupShard, group_id: str, done: Committed) -> Iterator[None]:
         """Delete the offsets of a group that is gone; it cannot commit meanwhile."""
@@ -116,8 +140,8 @@ class GroupCleaner:
                 topic, else that of the append.
 
         Raises:
-            CoordinatorError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; NON_EMPTY_GROUP for members that are no consumers,
-                whose topics are unknown; or this broker does not coordinate the group.
+            CoordinatorError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; as `Group.check_offset_delete`; or this broker does
+                not coordinate the group.
         """
         if not group_id:
             raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
@@ -125,11 +149,9 @@ class GroupCleaner:
         group = shard.groups.get(group_id)
         if group is None and not shard.offsets.knows(group_id):
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
+        if group is not None:
+            group.check_offset_delete()
         has_members = group is not None and not group.is_empty
-        if group is not None and has_members and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise CoordinatorError(
-                ErrorCode.NON_EMPTY_GROUP, f"group {group_id!r} has members of type {group.protocol_type}"
-            )
         is_subscribed = {
             topic: group is not None and has_members and group.subscribes_to(topic)
             for topic in dict.fromkeys(topic for topic, _ in partitions)
@@ -225,7 +247,7 @@ class GroupCleaner:
                     self.expiration_count += len(expired)
                 yield len(chunk)
         group = shard.groups.get(group_id)
-        if shard.is_active and group is not None and group.is_empty and not shard.offsets.knows(group_id):
+        if shard.is_active and group is not None and group.gives_way and not shard.offsets.knows(group_id):
             self._deleted_groups += self._coordinator.discard(shard, group)
         yield 1
 
@@ -264,6 +286,11 @@ def _deletions(
             if kept and all(map(is_over, kept)):
                 deletions.append(OffsetChange(group_id, topic, partition, None))
     return deletions
+
+
+def _without_states(shard: GroupShard, group: Group, done: Committed) -> None:
+    """Delete nothing: no group has states."""
+    done(ErrorCode.NONE)
 
 
 def _chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -17,6 +17,8 @@ from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import ReplayRecord
+from purgatorio.broker.group.share.records import REPLAYS as SHARE_REPLAYS
+from purgatorio.broker.group.share.share_groups import ShareGroups
 from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -34,6 +36,7 @@ class Groups:
         coordinator: the groups that this broker coordinates.
         classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
+        share: the share groups (KIP-932).
         rebalance_purgatory: what waits for members.
         memory: what the groups keep of what clients have sent.
     """
@@ -48,16 +51,19 @@ class Groups:
         self._has_cleaning = asyncio.Event()
         self._has_listing = asyncio.Event()
         self._has_matching = asyncio.Event()
+        self._has_forgetting = asyncio.Event()
         self.listings = Listings(self._has_listing.set)
-        replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS}
+        replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS, **SHARE_REPLAYS}
         self.coordinator = GroupCoordinator(services, replicas, replays=replays, wake=self._has_work.set)
         self.consumer = ConsumerGroups(services, self.coordinator, self._has_matching.set)
         self.classic = ClassicMembers(services, self.coordinator, self.consumer.heartbeats)
-        self.coordinator.lifecycles = {"classic": self.classic, "consumer": self.consumer}
+        self.share = ShareGroups(services, self.coordinator, self._has_forgetting.set)
+        self.coordinator.lifecycles = {"classic": self.classic, "consumer": self.consumer, "share": self.share}
         writer = OffsetWriter(services.log)
         self.offsets = OffsetManager(services, self.coordinator, writer)
         self.txn_offsets = TxnOffsetManager(services, self.coordinator, self.offsets, writer, replicas.guard)
         self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
+        self.cleaner.delete_states = self.share.deletion.delete_all
 
     @property
     def image(self) -> ClusterImage:
@@ -68,6 +74,7 @@ class Groups:
         """Delete the offsets of deleted topics, and have groups look at topics that have changed."""
         self.cleaner.image_changed(image)
         self.consumer.image_changed(image)
+        self.share.image_changed(image)
 
     # --- for observers ---
 
@@ -114,12 +121,13 @@ class Groups:
     # --- work ---
 
     async def run(self) -> None:
-        """Load, unload, clean and list groups, and match their expressions, in turns of the loop."""
+        """Load, unload, clean and list groups, match their expressions, and forget states, in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
             tasks.create_task(in_turns(self._has_cleaning, self.cleaner.steps))
             tasks.create_task(in_turns(self._has_listing, self.listings.steps))
             tasks.create_task(in_turns(self._has_matching, self.consumer.expressions.steps))
+            tasks.create_task(in_turns(self._has_forgetting, self.share.steps))
             tasks.create_task(self._expire())
 
     async def _expire(self) -> None:

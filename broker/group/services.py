@@ -8,8 +8,11 @@ from dataclasses import field
 from typing import Any
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinator.end_offsets import FindEndOffsets
+from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.memory import GroupMemory
+from purgatorio.broker.group.share.persister import StatePersister
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.time.clock import Clock
@@ -32,6 +35,11 @@ class GroupServices:
         rebalance_purgatory: Kafka's "Rebalance": joins and syncs that wait for other members.
         heartbeat_purgatory: Kafka's "Heartbeat": the session of each member, until its deadline.
         transaction_purgatory: "Transaction": commits with transactions, which wait for their coordinators.
+        share_purgatory: returns "ShareGroup": states of share groups that are being initialized, and heartbeats that
+            wait for them.
+        share_settings: the settings of share groups.
+        persister: reaches the states of share partitions.
+        end_offsets: asks the leaders of partitions for the ends of their logs.
         memory: what the groups of this broker keep.
         beating: counts the members whose heartbeats this broker paces.
     """
@@ -45,6 +53,10 @@ class GroupServices:
     rebalance_purgatory: Purgatory[Any]
     heartbeat_purgatory: Purgatory[Any]
     transaction_purgatory: Purgatory[Any]
+    share_purgatory: Callable[[], Purgatory[Any]]
+    share_settings: ShareGroupSettings
+    persister: StatePersister
+    end_offsets: FindEndOffsets
     memory: GroupMemory = field(default_factory=GroupMemory)
     beating: Beating = field(default_factory=Beating)
 

@@ -21,9 +21,11 @@ from purgatorio.broker.config.room_settings import (
 )
 from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinator.end_offsets import EndOffsets
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.group.share.persister import StatePersister
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
@@ -69,17 +71,20 @@ class Coordinators:
         ask: AskBroker,
     ) -> None:
         self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
+        self.shares, self.persister = _shares(
+            config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask
+        )
         self.groups = Groups(
-            GroupServices(
-                config=group_config(config),
-                log=CoordinatorLog(replicas, clock, parked.timer, config.offsets_commit_timeout_ms),
+            _group_services(
+                config,
+                replicas,
                 clock=clock,
-                timer=parked.timer,
+                store=store,
+                parked=parked,
                 rng=rng,
-                image=lambda: store.image,
-                rebalance_purgatory=parked.rebalance,
-                heartbeat_purgatory=parked.heartbeat,
-                transaction_purgatory=parked.transaction,
+                ask=ask,
+                share_settings=self.share_settings,
+                persister=self.persister,
             ),
             replicas,
         )
@@ -113,9 +118,6 @@ class Coordinators:
             timer=parked.timer,
         )
 
-        self.shares, self.persister = _shares(
-            config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask
-        )
         self.led_shares = LedShares(
             replicas,
             image=lambda: store.image,
@@ -148,6 +150,36 @@ class Coordinators:
             tasks.create_task(self.groups.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.shares.run())
+
+
+def _group_services(
+    config: BrokerConfig,
+    replicas: ReplicaManager,
+    *,
+    clock: Clock,
+    store: MetadataStore,
+    parked: BrokerPurgatories,
+    rng: random.Random,
+    ask: AskBroker,
+    share_settings: ShareGroupSettings,
+    persister: StatePersister,
+) -> GroupServices:
+    """Return what the group coordinator needs of the broker."""
+    return GroupServices(
+        config=group_config(config),
+        log=CoordinatorLog(replicas, clock, parked.timer, config.offsets_commit_timeout_ms),
+        clock=clock,
+        timer=parked.timer,
+        rng=rng,
+        image=lambda: store.image,
+        rebalance_purgatory=parked.rebalance,
+        heartbeat_purgatory=parked.heartbeat,
+        transaction_purgatory=parked.transaction,
+        share_purgatory=parked.share_group,
+        share_settings=share_settings,
+        persister=persister,
+        end_offsets=EndOffsets(replicas, image=lambda: store.image, ask=ask, timer=parked.timer).find,
+    )
 
 
 def _shares(

@@ -50,6 +50,7 @@ class BrokerPurgatories:
         self._throttled: Purgatory[Any] | None = None
         self._acquisition_lock: Purgatory[Any] | None = None
         self._persister: Purgatory[Any] | None = None
+        self._share_group: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
         self.reaper.add(self.timer, listens=True)
@@ -91,6 +92,12 @@ class BrokerPurgatories:
         if self._acquisition_lock is None:
             self._acquisition_lock = self._add(ACQUISITION_LOCK, now_ms=self._session_clock.now_ms)
         return self._acquisition_lock
+
+    def share_group(self) -> Purgatory[Any]:
+        """Return the purgatory of what share groups wait for; it is made when the first one is created or loaded."""
+        if self._share_group is None:
+            self._share_group = self._add("ShareGroup")
+        return self._share_group
 
     def persister(self) -> Purgatory[Any]:
         """Return the purgatory of failed calls to share coordinators; it is made when the first one fails."""

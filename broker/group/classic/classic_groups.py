@@ -59,7 +59,7 @@ class ClassicGroups:
         """
         shard = self._shard_for_member(request.group_id)
         group = shard.groups.get(request.group_id)
-        if group is not None and not isinstance(group, ClassicGroup) and group.is_empty and not request.member_id:
+        if group is not None and not isinstance(group, ClassicGroup) and group.gives_way and not request.member_id:
             # An empty group takes the protocol of the member that comes.
             group = None if self._coordinator.discard(shard, group) else group
         if group is None:

@@ -184,7 +184,8 @@ class ClassicMembers(ClassicGroups):
             CoordinatorError: GROUP_ID_NOT_FOUND: it cannot be one; COORDINATOR_NOT_AVAILABLE: that could not be
                 written.
         """
-        assert isinstance(group, ClassicGroup)
+        if not isinstance(group, ClassicGroup):
+            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id} is a {group.type} group")
         config = self._services.config
         update = upgraded(group, self._services.image(), max_size=config.consumer_max_size)
 

@@ -17,7 +17,7 @@ from purgatorio.broker.group.consumer.member import (
 from purgatorio.broker.group.group import GroupType
 from purgatorio.broker.group.memory import ENTRY_BYTES, text_bytes
 from purgatorio.broker.group.modern.modern_group import ModernGroup, SubscriptionCounts, count
-from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, partitions_bytes
+from purgatorio.broker.group.modern.partitions import Partitions
 from purgatorio.protocol.consumer_offsets import Key
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
@@ -84,7 +84,6 @@ class ConsumerGroup(ModernGroup[Member]):
     """
 
     __slots__ = (
-        "_behind",
         "counts",
         "expressions",
         "matched_count",
@@ -104,7 +103,6 @@ class ConsumerGroup(ModernGroup[Member]):
         self.matched_count = 0
         self.counts = ConsumerSubscriptionCounts()
         self.stale_expressions: dict[str, None] = {}
-        self._behind: int | None = None  # the members that do not own what they shall own; None: to be counted
 
     # --- what others ask ---
 
@@ -116,13 +114,6 @@ class ConsumerGroup(ModernGroup[Member]):
         if self.epoch > self.target_epoch:
             return "Assigning"
         return "Stable" if self.is_stable else "Reconciling"
-
-    @property
-    def is_stable(self) -> bool:
-        """Whether every member owns what it shall own."""
-        if self._behind is None:
-            self._behind = sum(self._is_behind(member) for member in self.members.values())
-        return not self._behind and self.epoch == self.target_epoch
 
     @property
     def protocol_type(self) -> str:
@@ -191,36 +182,16 @@ class ConsumerGroup(ModernGroup[Member]):
     # --- what records say ---
 
     def put_member(self, member_id: str, subscription: ConsumerGroupMemberMetadataValue) -> None:
-        member = self._member(member_id)
-        self.counts.remove(member.subscription)
-        member.subscription = subscription
-        self.counts.add(subscription)
-        self._count_subscription(member, subscription_bytes(subscription))
+        super().put_member(member_id, subscription)
         if subscription.instance_id is not None:
             self.static_members[subscription.instance_id] = member_id
 
     def remove_member(self, member_id: str) -> None:
-        member = self.members.pop(member_id, None)
-        if member is None:
-            return
-        self.counts.remove(member.subscription)
-        self.owners.move(member_id, member.current.held, NO_PARTITIONS)
-        self._count_removed(member)
-        instance_id = member.subscription.instance_id
+        member = self.members.get(member_id)
+        super().remove_member(member_id)
+        instance_id = None if member is None else member.subscription.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
-        if self._behind is not None:
-            self._behind -= self._is_behind(member)
-
-    def put_current(self, member_id: str, current: CurrentAssignment) -> None:
-        """Apply what a member owns."""
-        member = self._member(member_id)
-        was_behind = self._is_behind(member)
-        self.owners.move(member_id, member.current.held, current.held)
-        self.memory.change(partitions_bytes(current.held) - partitions_bytes(member.current.held))
-        member.current = current
-        if self._behind is not None:
-            self._behind += self._is_behind(member) - was_behind
 
     def put_current_record(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         if value is not None:
@@ -245,19 +216,19 @@ class ConsumerGroup(ModernGroup[Member]):
             self.stale_expressions.pop(expression, None)
         self.is_metadata_stale = bool(self.stale_expressions)
 
-    def put_target_epoch(self, epoch: int) -> None:
-        """Apply the epoch of the target assignment."""
-        super().put_target_epoch(epoch)
-        self._behind = None
+    # --- what differs between kinds ---
 
     def _new_member(self, member_id: str) -> Member:
-        member = Member(member_id)
-        if self._behind is not None:
-            self._behind += self._is_behind(member)
-        return member
+        return Member(member_id)
+
+    def _subscription_bytes(self, subscription: ConsumerGroupMemberMetadataValue) -> int:
+        return subscription_bytes(subscription)
 
     def _is_behind(self, member: Member) -> bool:
         return not member.is_reconciled_to(self.target_epoch)
+
+    def _moves(self, member: Member, held: Partitions) -> None:
+        self.owners.move(member.member_id, member.current.held, held)
 
 
 def _check_epoch(member: Member, epoch: int) -> None:

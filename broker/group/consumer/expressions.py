@@ -278,7 +278,7 @@ class Expressions:
                 yield
 
 
-class ExpressionIndex(TopicIndex[ConsumerGroup]):
+class ExpressionIndex(TopicIndex[ConsumerGroup, str]):
     """The consumer groups of one broker by the topics that they subscribe to; the topics need not exist.
 
     Args:
@@ -286,7 +286,7 @@ class ExpressionIndex(TopicIndex[ConsumerGroup]):
     """
 
     def __init__(self, expressions: Expressions) -> None:
-        super().__init__()
+        super().__init__(ConsumerGroup.subscribed_topics)
         self._expressions = expressions
 
     def refresh(self, group: ConsumerGroup) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, tell_nobody
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -30,6 +31,7 @@ from purgatorio.broker.group.consumer.subscribing import Subscribing, subscripti
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.modern.assigning import assign_in_steps
 from purgatorio.broker.group.modern.partitions import Partitions, from_wire, to_wire
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -43,9 +45,6 @@ from purgatorio.protocol.messages.consumer_group_heartbeat import (
 )
 
 logger = get_logger(__name__)
-
-ASSIGNMENT_TRIES: Final = 3
-"""How often the target assignment of a group of very many topics is begun, if others change the group meanwhile."""
 
 Answer = Callable[[ConsumerGroupHeartbeatResponse], None]
 
@@ -143,14 +142,14 @@ class ConsumerHeartbeats:
         """Return the group; a new one, which enters the shard with its records, if a member joins.
 
         Raises:
-            CoordinatorError: GROUP_ID_NOT_FOUND, also for a group of the classic protocol.
+            CoordinatorError: GROUP_ID_NOT_FOUND, also for a group of another kind.
         """
         group = shard.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group
         if request.member_epoch != JOINS:
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {request.group_id}")
-        if group is not None and not group.is_empty:
+        if group is not None and not group.gives_way:
             return self.upgrade(shard, group)
         if group is not None and not self._coordinator.discard(shard, group):
             message = f"group {request.group_id} uses the classic protocol"
@@ -243,28 +242,18 @@ class ConsumerHeartbeats:
         """Make the target assignment of a group of very many topics, if no other member did, and answer a member."""
         yield
         try:
-            for _ in range(ASSIGNMENT_TRIES):
-                shard, member, update = self._update_of(group_id, member_id)
-                group, nth = update.group, update.group.appended
-                is_same = True
-                steps = update.assign_in_steps(self._services.clock.wall_ms())
-                for _ in steps if update.epoch > update.target_epoch else ():
-                    yield
-                    is_same = (
-                        self._coordinator.shard_of(group_id).groups.get(group_id) is group and group.appended == nth
-                    )
-                    if not is_same:
-                        break
-                if is_same:
-                    break
-            else:  # it changes all the time: a later heartbeat makes the assignment
-                shard, member, update = self._update_of(group_id, member_id)
+            shard, member, update = yield from assign_in_steps(
+                partial(self._update_of, group_id, member_id), self._is_kept, self._services.clock.wall_ms
+            )
             following = self.reconcile(update, Sender(member_id, member.current, member.subscription), None)
             response = ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=following.epoch)
             response.assignment = Assignment(topic_partitions=to_wire(following.assigned, TopicPartitions))
             self._answer(shard, update, response, client, answer)
         except CoordinatorError as error:
             answer(ConsumerGroupHeartbeatResponse(error_code=error.error_code, error_message=str(error)))
+
+    def _is_kept(self, group: Group) -> bool:
+        return self._coordinator.shard_of(group.group_id).groups.get(group.group_id) is group
 
     def _update_of(self, group_id: str, member_id: str) -> tuple[GroupShard, Member, GroupUpdate]:
         """Return an update of a group, and one of its members.

@@ -9,6 +9,7 @@ from typing import Final
 
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.memory import ENTRY_BYTES, TEXT_BYTES, text_bytes
+from purgatorio.broker.group.modern.modern_group import NAME_BYTES
 from purgatorio.broker.group.modern.partitions import (
     NO_PARTITIONS,
     Partitions,
@@ -29,9 +30,6 @@ from purgatorio.protocol.group_records import (
 
 LEFT_FOR_A_WHILE: Final = -2
 """The epoch of a static member that has left and is expected back (KIP-345)."""
-
-NAME_BYTES: Final = 500
-"""A subscribed topic, besides its name: in the subscription, the group's counts and the index of topics."""
 
 
 class MemberState(IntEnum):

@@ -8,12 +8,13 @@ from typing import Final
 
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
+from purgatorio.broker.group.consumer.consumer_group import ResolvedExpression
 from purgatorio.broker.group.consumer.expressions import Expressions
 from purgatorio.broker.group.consumer.identification import Sender
 from purgatorio.broker.group.consumer.member import Member, subscription_bytes
 from purgatorio.broker.group.consumer.update import GroupUpdate
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
+from purgatorio.broker.group.modern.assigning import TOPICS_AT_ONCE, is_due
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
@@ -22,15 +23,8 @@ from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupH
 
 logger = get_logger(__name__)
 
-MEMBERS_ASSIGNED_AT_ONCE: Final = 100
-"""Up to this many members, each change gets a target assignment of its own."""
-ASSIGNMENT_MS_PER_MEMBER: Final = 1
-"""In larger groups, the time between two target assignments, for each member: making one takes some microseconds for
-each, and when a thousand members join at once, not each of them is worth one (KIP-1263 waits a second, always)."""
 TOPICS_PER_HEARTBEAT: Final = 10_000
 """The topics of expressions that a heartbeat looks at and writes, but for its last expression: some milliseconds."""
-TOPICS_AT_ONCE: Final = 1_000
-"""Up to this many topics, a heartbeat begins an epoch and makes its target assignment at once: some milliseconds."""
 MAX_MATCHED: Final = 50_000
 """The most topics that all expressions of a group may match, each by itself: a new epoch looks at all. A single one may
 match more."""
@@ -68,7 +62,7 @@ class Subscribing:
             self._resolve(update, subscription.subscribed_topic_regex)
         if begins_epoch or group.is_metadata_stale:
             self._begin_epoch(update, is_needed=begins_epoch)
-        if update.epoch <= update.target_epoch or not self._is_due(group):
+        if update.epoch <= update.target_epoch or not is_due(group, self._services.clock.now_ms()):
             return False
         if len(group.counts.names) + len(subscription.subscribed_topic_names) + group.matched_count > TOPICS_AT_ONCE:
             return True
@@ -140,13 +134,6 @@ class Subscribing:
             image, now_ms = self._services.image(), self._services.clock.wall_ms()
             update.put_expression(expression, ResolvedExpression(topics, image.version, now_ms))
         return 1 + len(topics)
-
-    def _is_due(self, group: ConsumerGroup) -> bool:
-        """Whether a target assignment may be made now: in a large group, not for each member that comes or goes."""
-        size = len(group.members)
-        if size <= MEMBERS_ASSIGNED_AT_ONCE or group.assigned_ms is None:
-            return True
-        return self._services.clock.now_ms() - group.assigned_ms >= size * ASSIGNMENT_MS_PER_MEMBER
 
 
 def subscription_of(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
-from purgatorio.broker.group.modern.partitions import Partitions, partitions_bytes
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, partitions_bytes
 from purgatorio.protocol.errors import ErrorCode
+
+NAME_BYTES: Final = 500
+"""A subscribed topic, besides its name: in the subscription, the group's counts and the index of topics."""
 
 
 class Subscription(Protocol):
@@ -21,46 +24,21 @@ class Subscription(Protocol):
     subscribed_topic_names: list[str]
 
 
-class Assigned(Protocol):
-    """What a member has been assigned, and its epoch."""
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the target assignment that the member has reached; 0 before the first."""
-        ...
-
-    @property
-    def previous_epoch(self) -> int:
-        """The epoch before."""
-        ...
-
-    @property
-    def held(self) -> Partitions:
-        """The partitions that the member has."""
-        ...
-
-
 class ModernMember(Protocol):
     """A member of such a group.
 
     Attributes:
+        subscription: its last record, a `Subscription`; a change replaces it.
+        current: what it has been assigned, with its epoch.
         counted_bytes: what its group has counted for its subscription.
         session: ends when the member is taken for dead; None while its broker loads it.
     """
 
     member_id: str
+    subscription: Any
+    current: Any
     counted_bytes: int
     session: DelayedHeartbeat | None
-
-    @property
-    def subscription(self) -> Subscription:
-        """Its last record; a change replaces it."""
-        ...
-
-    @property
-    def current(self) -> Assigned:
-        """What it has been assigned."""
-        ...
 
 
 M = TypeVar("M", bound=ModernMember)
@@ -120,6 +98,7 @@ class ModernGroup(Group, Generic[M]):
     """
 
     __slots__ = (
+        "_behind",
         "appended",
         "assigned_ms",
         "committed",
@@ -141,6 +120,7 @@ class ModernGroup(Group, Generic[M]):
         self.is_metadata_stale = True
         self.appended = self.committed = 0
         self.assigned_ms: int | None = None
+        self._behind: int | None = None  # the members that do not have what they shall have; None: to be counted
 
     # --- what others ask ---
 
@@ -150,9 +130,11 @@ class ModernGroup(Group, Generic[M]):
         """How many members subscribe to what."""
 
     @property
-    @abstractmethod
     def is_stable(self) -> bool:
         """Whether every member has what it shall have; until then members send heartbeats more often."""
+        if self._behind is None:
+            self._behind = sum(self._is_behind(member) for member in self.members.values())
+        return not self._behind and self.epoch == self.target_epoch
 
     @abstractmethod
     def subscribed_topics(self) -> frozenset[str]:
@@ -190,17 +172,41 @@ class ModernGroup(Group, Generic[M]):
 
     # --- what records say ---
 
-    @abstractmethod
     def put_member(self, member_id: str, subscription: Any) -> None:
         """Apply a member's subscription; it may be a new member."""
+        member = self._member(member_id)
+        self.counts.remove(member.subscription)
+        member.subscription = subscription
+        self.counts.add(subscription)
+        size_bytes = self._subscription_bytes(subscription)
+        self.memory.change(size_bytes - member.counted_bytes)
+        member.counted_bytes = size_bytes
 
-    @abstractmethod
     def remove_member(self, member_id: str) -> None:
         """Remove a member, with all that it holds; one that is unknown, too."""
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self.counts.remove(member.subscription)
+        self._moves(member, NO_PARTITIONS)
+        own_bytes = MEMBER_BYTES + text_bytes(member_id) + member.counted_bytes
+        self.memory.change(-own_bytes - partitions_bytes(member.current.held))
+        if self._behind is not None:
+            self._behind -= self._is_behind(member)
 
     @abstractmethod
     def put_current_record(self, member_id: str, value: Any) -> None:
         """Apply what a member has been assigned; None: nothing is known of it."""
+
+    def put_current(self, member_id: str, current: Any) -> None:
+        """Apply what a member has been assigned."""
+        member = self._member(member_id)
+        was_behind = self._is_behind(member)
+        self._moves(member, current.held)
+        self.memory.change(partitions_bytes(current.held) - partitions_bytes(member.current.held))
+        member.current = current
+        if self._behind is not None:
+            self._behind += self._is_behind(member) - was_behind
 
     def put_target(self, member_id: str, partitions: Partitions | None) -> None:
         """Apply what a member shall have; None: nothing is known of it."""
@@ -214,8 +220,7 @@ class ModernGroup(Group, Generic[M]):
     def put_target_epoch(self, epoch: int) -> None:
         """Apply the epoch of the target assignment."""
         self.target_epoch = epoch
-
-    # --- for the two kinds ---
+        self._behind = None
 
     def _member(self, member_id: str) -> M:
         """Return a member; a new one if it is unknown."""
@@ -223,18 +228,23 @@ class ModernGroup(Group, Generic[M]):
         if member is None:
             member = self.members[member_id] = self._new_member(member_id)
             self.memory.change(MEMBER_BYTES + text_bytes(member_id))
+            if self._behind is not None:
+                self._behind += self._is_behind(member)
         return member
+
+    # --- what differs between kinds ---
 
     @abstractmethod
     def _new_member(self, member_id: str) -> M:
         """Make a member of which nothing is known."""
 
-    def _count_subscription(self, member: M, size_bytes: int) -> None:
-        """Count the memory of a member's subscription."""
-        self.memory.change(size_bytes - member.counted_bytes)
-        member.counted_bytes = size_bytes
+    @abstractmethod
+    def _subscription_bytes(self, subscription: Any) -> int:
+        """Return the bytes that a member's subscription takes."""
 
-    def _count_removed(self, member: M) -> None:
-        """Count no memory any more for a member that is gone."""
-        own_bytes = MEMBER_BYTES + text_bytes(member.member_id) + member.counted_bytes
-        self.memory.change(-own_bytes - partitions_bytes(member.current.held))
+    @abstractmethod
+    def _is_behind(self, member: M) -> bool:
+        """Whether a member does not have what the target assignment gives it."""
+
+    def _moves(self, member: M, held: Partitions) -> None:
+        """Note that a member has other partitions from now on."""

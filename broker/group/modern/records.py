@@ -109,7 +109,7 @@ class UpdateWriter(Generic[U]):
         log: CoordinatorLog,
         clock: Clock,
         sessions: MemberSessions[Any],
-        index: TopicIndex[Any],
+        index: TopicIndex[Any, str],
         replays: Mapping[type, ReplayRecord],
     ) -> None:
         self._log = log

@@ -22,6 +22,7 @@ from purgatorio.broker.causes.cause import (
     NoRecordsYet,
     NotAcknowledged,
     NotDecided,
+    NotInitialized,
     NotLeading,
     OpenTransaction,
     QuotaExceeded,
@@ -93,6 +94,15 @@ def test_a_fetch_says_what_holds_it_back_on_each_partition() -> None:
         (MembersToSync("app", 3, None, (ADA, BOB), 7), "generation 3 of app waits for members ada, bob and 7 more"),
         (MembersToSync("app", 3, ADA, (BOB, ADA), 0), "generation 3 of app waits for the assignment of leader ada"),
         (NoHeartbeat("app", "m" * 200), f"no heartbeat of member {'m' * 100}… of app yet"),
+        (
+            NotInitialized("app", (ORDERS,), 0, ""),
+            "app waits for orders-0: the share coordinator has not initialized its state yet",
+        ),
+        (
+            NotInitialized("app", (ORDERS, BILLS), 3, "FENCED_STATE_EPOCH"),
+            "app waits for orders-0, bills-1 and 3 more: the share coordinator could not initialize its state "
+            "(FENCED_STATE_EPOCH), and will be asked again",
+        ),
         (NotAcknowledged("app", "ada", ORDERS, 5, 5, 1, 1), "orders-0: member ada of app has not acknowledged 5"),
         (NotAcknowledged("app", "ada", ORDERS, 5, 9, 5, 1), "orders-0: member ada of app has not acknowledged 5 to 9"),
         (

@@ -12,6 +12,8 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.memory import ENTRY_BYTES, GROUP_BYTES, MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.modern.partitions import partitions_bytes
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.share.member import subscription_bytes as share_subscription_bytes
+from purgatorio.broker.group.share.share_group import ShareGroup
 
 
 def group_bytes(group: Group) -> int:
@@ -29,6 +31,13 @@ def group_bytes(group: Group) -> int:
             size_bytes += text_bytes(member_id) + partitions_bytes(target)
         for expression, resolved in group.expressions.items():
             size_bytes += text_bytes(expression) + ENTRY_BYTES * len(resolved.topics)
+    if isinstance(group, ShareGroup):
+        for member_id, member in group.members.items():
+            size_bytes += MEMBER_BYTES + text_bytes(member_id) + share_subscription_bytes(member.subscription)
+            size_bytes += partitions_bytes(member.current.held)
+        for member_id, target in group.target.items():
+            size_bytes += text_bytes(member_id) + partitions_bytes(target)
+        size_bytes += group.states.size_bytes
     return size_bytes
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
+from purgatorio.broker.coordinator.end_offsets import EndOffset, Found
+from purgatorio.broker.coordinator.share_settings import ShareGroupSettings, ShareSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
@@ -15,6 +17,7 @@ from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.errors import ErrorCode
+from tests.broker.group.fake_persister import FakePersister
 from tests.broker.replica.harness import Harness, topic
 
 PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
@@ -45,13 +48,22 @@ class GroupHarness(Harness):
 
     def __init__(self, replicas: tuple[int, ...] = (1,), **config: int) -> None:
         super().__init__()
-        timers = [Timer(self.clock.now_ms) for _ in range(4)]
+        timers = [Timer(self.clock.now_ms) for _ in range(5)]
         self.timers += timers
         self.rebalance_purgatory: Purgatory = Purgatory("Rebalance", timers[0], actions=self.actions)
         self.heartbeat_purgatory: Purgatory = Purgatory("Heartbeat", timers[1], actions=self.actions)
         self.transaction_purgatory: Purgatory = Purgatory("Transaction", timers[3], actions=self.actions)
-        for purgatory in (self.rebalance_purgatory, self.heartbeat_purgatory, self.transaction_purgatory):
+        self.share_purgatory: Purgatory = Purgatory("ShareGroup", timers[4], actions=self.actions)
+        for purgatory in (
+            self.rebalance_purgatory,
+            self.heartbeat_purgatory,
+            self.transaction_purgatory,
+            self.share_purgatory,
+        ):
             purgatory.on_finished = self.finished.append
+        self.persister = FakePersister()
+        self.share_settings = ShareGroupSettings(lambda: self.image, ShareSettings())
+        self.ends: dict[TopicPartition, EndOffset] = {}
         settings = GroupConfig(offsets_topic_partitions=1, **config)
         services = GroupServices(
             config=settings,
@@ -63,12 +75,19 @@ class GroupHarness(Harness):
             rebalance_purgatory=self.rebalance_purgatory,
             heartbeat_purgatory=self.heartbeat_purgatory,
             transaction_purgatory=self.transaction_purgatory,
+            share_purgatory=lambda: self.share_purgatory,
+            share_settings=self.share_settings,
+            persister=self.persister,
+            end_offsets=self._find_ends,
         )
         self.verified: ErrorCode | None = ErrorCode.NONE
         self.asked: list[tuple[TopicPartition, ProducerTransaction, Callable[[ErrorCode], None]]] = []
         self.replicas.guard.verify = self._verify
         self.groups = Groups(services, self.replicas)
         self.set_topics(offsets_topic(replicas))
+
+    def _find_ends(self, partitions: Iterable[TopicPartition], found: Found) -> None:
+        found({tp: self.ends[tp] for tp in partitions})
 
     def _verify(
         self,
