@@ -1,0 +1,96 @@
+"""A member of a share group, over a socket of its own and the broker's codecs."""
+
+from __future__ import annotations
+
+import socket
+from struct import unpack
+from types import TracebackType
+from typing import Any
+
+from purgatorio.protocol.api import decode_response, encode_request
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages import share_acknowledge, share_fetch
+
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+
+
+class ShareMember:
+    """Fetches from partition 0 of a topic.
+
+    Args:
+        leader: the address of its leader.
+    """
+
+    def __init__(self, leader: tuple[str, int], group: str, member_id: str, topic_id: bytes) -> None:
+        self._socket = socket.create_connection(leader)
+        self._names: Any = {"group_id": group, "member_id": member_id}
+        self._topic_id = topic_id
+        self._epoch = 0
+
+    def __enter__(self) -> ShareMember:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._socket.close()
+
+    def send_fetch(self, max_wait_ms: int = 500, max_records: int = 500) -> None:
+        """Send a share fetch."""
+        partition = share_fetch.FetchPartition(partition_index=0)
+        self._send(
+            ApiKey.SHARE_FETCH,
+            share_fetch.ShareFetchRequest(
+                **self._names,
+                share_session_epoch=self._epoch,
+                max_wait_ms=max_wait_ms,
+                min_bytes=1,
+                max_records=max_records,
+                batch_size=max_records,
+                share_acquire_mode=1,
+                topics=[share_fetch.FetchTopic(topic_id=self._topic_id, partitions=[partition])],
+            ),
+        )
+
+    def acquired(self) -> list[tuple[int, int, int]]:
+        """Return what the answer to `send_fetch` gives: first offset, last offset, delivery count."""
+        answer = self._answer(ApiKey.SHARE_FETCH)
+        assert answer.error_code == 0, answer.error_message
+        data = [data for topic in answer.responses for data in topic.partitions]
+        assert all(each.error_code == 0 for each in data), data
+        records = [record for each in data for record in each.acquired_records]
+        return [(each.first_offset, each.last_offset, each.delivery_count) for each in records]
+
+    def fetch(self, max_wait_ms: int = 500, max_records: int = 500) -> list[tuple[int, int, int]]:
+        """Acquire records."""
+        self.send_fetch(max_wait_ms, max_records)
+        return self.acquired()
+
+    def acknowledge(self, first_offset: int, last_offset: int, kind: int = ACCEPT) -> int:
+        """Acknowledge records; return the error code."""
+        batch = share_acknowledge.AcknowledgementBatch(
+            first_offset=first_offset, last_offset=last_offset, acknowledge_types=[kind]
+        )
+        partition = share_acknowledge.AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
+        topic = share_acknowledge.AcknowledgeTopic(topic_id=self._topic_id, partitions=[partition])
+        self._send(
+            ApiKey.SHARE_ACKNOWLEDGE,
+            share_acknowledge.ShareAcknowledgeRequest(**self._names, share_session_epoch=self._epoch, topics=[topic]),
+        )
+        answer = self._answer(ApiKey.SHARE_ACKNOWLEDGE)
+        error_code: int = answer.error_code or answer.responses[0].partitions[0].error_code
+        return error_code
+
+    def _send(self, key: ApiKey, request: Any) -> None:
+        self._socket.sendall(b"".join(encode_request(key, 2, 7, str(self._names["member_id"]), request)))
+        self._epoch += 1
+
+    def _answer(self, key: ApiKey) -> Any:
+        (size,) = unpack(">i", self._exactly(4))
+        return decode_response(key, 2, self._exactly(size))[1]
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            assert more, "the broker has closed the connection"
+            data += more
+        return data

@@ -1,0 +1,122 @@
+"""Share groups as tests see them: locks that are shown, moved and run out, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from purgatorio.broker.cli.main import main
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.testing import Kafka, cluster
+from tests.testing.sharing import REJECT, ShareMember
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with cluster() as kafka:
+        kafka.topic("orders")
+        yield kafka
+
+
+@pytest.fixture
+def join(kafka: Kafka) -> Iterator[Callable[[str], ShareMember]]:
+    """Return what makes a member of group "jobs" that fetches from the leader of orders-0."""
+    running: Any = kafka._controls.cluster  # type: ignore[union-attr]
+    topic = running.store.image.topics["orders"]
+    leader = next(each for each in running.brokers if each.broker_id == topic.partitions[0].leader)
+    key = SharePartitionKey("jobs", topic.topic_id, 0)
+
+    async def initialize() -> ErrorCode:
+        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        leader.coordinators.persister.initialize(key, state_epoch=1, start_offset=0, done=done.set_result)
+        return await done
+
+    assert kafka._thread.run(initialize(), "initialize the state") == ErrorCode.NONE
+    members: list[ShareMember] = []
+
+    def made(member_id: str) -> ShareMember:
+        members.append(ShareMember(leader.address, "jobs", member_id, topic.topic_id))
+        return members[-1]
+
+    yield made
+    for member in members:
+        member.__exit__(None, None, None)
+
+
+def test_a_record_of_a_dead_worker_comes_back_when_its_lock_runs_out(
+    kafka: Kafka, join: Callable[[str], ShareMember]
+) -> None:
+    kafka.produce("orders", "a")
+    group = kafka.share_group("jobs")
+    assert join("ada").fetch() == [(0, 0, 1)]
+    (held,) = group.until_acquired().wait()
+    assert (held.offsets, held.state, held.delivery_count, held.member) == (range(1), "acquired", 1, "ada")
+    assert held.lock_left_ms is not None
+    assert 20_000 < held.lock_left_ms <= 30_000
+    (lock,) = kafka.parked(api="AcquisitionLock")
+    assert lock.missing == "orders-0: member ada of jobs has not acknowledged 0"
+    bob = join("bob")
+    bob.send_fetch(max_wait_ms=60_000)
+    (waits,) = kafka.until_parked(api="ShareFetch").wait()
+    assert waits.missing == "group `jobs` has 0 of 1 bytes: orders-0 from 1"
+    kafka.clock.advance(30)
+    assert bob.acquired() == [(0, 0, 2)]
+    assert bob.acknowledge(0, 0) == 0
+    assert (group.in_flight(), group.start_offsets()) == ([], {("orders", 0): 1})
+
+
+def test_a_record_that_no_member_can_process_is_given_up_after_five_deliveries(
+    kafka: Kafka, join: Callable[[str], ShareMember]
+) -> None:
+    kafka.produce("orders", "poison", "fine")
+    group, ada = kafka.share_group("jobs"), join("ada")
+    deliveries = []
+    while acquired := ada.fetch(max_wait_ms=50, max_records=1):
+        deliveries += acquired
+        assert group.expire_locks() == 1
+    assert [count for first, _, count in deliveries if first == 0] == [1, 2, 3, 4, 5]
+    assert group.start_offsets() == {("orders", 0): 2}
+
+
+def test_what_is_done_out_of_turn_is_shown_until_the_records_before_it_are(
+    kafka: Kafka, join: Callable[[str], ShareMember]
+) -> None:
+    kafka.produce("orders", "a", "b", "c")
+    group, ada = kafka.share_group("jobs"), join("ada")
+    ada.fetch()
+    assert ada.acknowledge(1, 1) == 0
+    assert ada.acknowledge(2, 2, REJECT) == 0
+    assert [(each.offsets, each.state) for each in group.in_flight()] == [
+        (range(1), "acquired"),
+        (range(1, 2), "acknowledged"),
+        (range(2, 3), "archived"),
+    ]
+    assert [each.offsets for each in group.archived] == [range(2, 3)]
+    assert (group.members, group.acquired(member="bob")) == (["ada"], [])
+    assert ada.acknowledge(0, 0) == 0
+    assert group.in_flight() == []
+
+
+def test_the_commands_show_members_with_their_records(
+    kafka: Kafka, join: Callable[[str], ShareMember], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka.produce("orders", "a", "b")
+    join("ada").fetch()
+
+    def printed(*command: str) -> str:
+        assert main([*command, "--admin", kafka.admin_url]) == 0
+        return capsys.readouterr().out
+
+    assert printed("share-groups", "list").split() == (
+        ["GROUP", "PARTITIONS", "IN", "FLIGHT", "ACQUIRED", "DONE", "LOCKS", "jobs", "1", "2", "2", "0", "1"]
+    )
+    described = printed("share-groups", "describe", "jobs")
+    assert "share group jobs: 1 members fetch" in described
+    assert "0-1      acquired  1           ada" in described
+    assert "1 acquisition locks of group jobs have run out" in printed("share-groups", "expire-locks", "jobs")
