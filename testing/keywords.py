@@ -36,6 +36,7 @@ class BrokerSettings(TypedDict, total=False):
     inter_broker_listener_name: str | Sequence[str] | None
     cluster_port: int | str | None
     listener_name: str | None
+    as_version: str | Sequence[str] | None
     ssl_keystore_type: str | Sequence[str] | None
     ssl_keystore_location: str | Sequence[str] | None
     ssl_key_password: str | None

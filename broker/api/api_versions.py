@@ -12,8 +12,9 @@ import re
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.features import Levels, features
+from purgatorio.broker.api.features import FeatureLevels, features
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import anyone
 from purgatorio.broker.routing.request import Reply, RequestContext, Routes, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
@@ -32,17 +33,28 @@ ZERO_MINIMUM_VERSION = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(routes: Routes, levels: Levels, ctx: RequestContext, request: ApiVersionsRequest, reply: Reply) -> None:
+def handle(
+    routes: Routes,
+    levels: FeatureLevels,
+    ctx: RequestContext,
+    request: ApiVersionsRequest,
+    reply: Reply,
+    *,
+    release: Release | None = None,
+) -> None:
     """Answer with the advertised APIs and versions, and the features that the cluster uses.
 
     Java's client takes the features again if their epoch is higher, as after an upgrade; after a downgrade it keeps
     what it has, which every broker answers.
+
+    Args:
+        release: the release of Kafka as which the broker answers; None: all features that there are.
     """
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     response = api_versions_response(routes)
-    known = features(levels)
+    known = features(levels, release)
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
         response.finalized_features_epoch = levels.epoch
         response.finalized_features = [
@@ -66,5 +78,5 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=4,
     needs=anyone,
-    bind=lambda services: partial(handle, services.routes, services.levels),
+    bind=lambda services: partial(handle, services.routes, services.levels, release=services.release),
 )

@@ -11,7 +11,8 @@ from dataclasses import field
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.features import Levels
+from purgatorio.broker.api.features import FeatureLevels
+from purgatorio.broker.api.releases import Release
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.access import Guard
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
@@ -39,10 +40,11 @@ class Services:
         markers: writes end markers of transactions to this broker's partitions.
         transactions: the transactional ids that this broker coordinates.
         shares: the states of share partitions that this broker coordinates.
-        share_version: the level of share.version; 0: share groups are switched off.
         led_shares: what members of share groups fetch from this broker.
+        share_version: the level of share.version; 0: share groups are switched off.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
+        release: the release of Kafka as which this broker answers; None: it answers all that it knows.
         routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
     """
 
@@ -53,15 +55,16 @@ class Services:
     markers: MarkerWriter
     transactions: Transactions
     shares: ShareStates
-    share_version: int
     led_shares: LedShares
+    share_version: int
     fetch_max_bytes: int
+    release: Release | None = None
     routes: dict[int, Route] = field(default_factory=dict)
 
     @property
-    def levels(self) -> Levels:
+    def levels(self) -> FeatureLevels:
         """The levels of the cluster's features."""
-        return Levels(self.transactions.config.version, self.share_version)
+        return FeatureLevels(self.transactions.config.version, self.share_version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +92,8 @@ class ApiHandler:
 
     def route(self, services: Services) -> Route:
         """Return the route of this API for one broker."""
-        if self.key in SHARE_APIS and not services.share_version:
-            handler: Handler = self._refuse
-        else:
-            handler = self.bind(services)
+        is_off = self.key in SHARE_APIS and not services.share_version
+        handler = self._refuse if is_off else self.bind(services)
         return Route(handler, self.min_version, self.max_version, self.failed, self.min_answered_version)
 
     def _refuse(self, ctx: RequestContext, request: Any, reply: Reply) -> None:

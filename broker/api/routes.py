@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler, Services
-from purgatorio.broker.routing.request import Routes
+from purgatorio.broker.routing.request import Route, Routes
 from purgatorio.protocol import api
 from purgatorio.protocol.api_key import ApiKey
 
@@ -17,6 +17,12 @@ APIS: Final[tuple[ApiHandler, ...]] = tuple(
 
 
 def build_routes(services: Services) -> Routes:
-    """Return the routes of one broker, by API key."""
-    services.routes.update((int(each.key), each.route(services)) for each in APIS)
+    """Return the routes of one broker, by API key: those that the release of Kafka has as which it answers."""
+    release = services.release
+    for each in APIS:
+        route: Route | None = each.route(services)
+        if release is not None and route is not None:
+            route = release.route(each.key, route)
+        if route is not None:
+            services.routes[int(each.key)] = route
     return services.routes

@@ -10,8 +10,9 @@ import enum
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.features import Feature, Levels, features
+from purgatorio.broker.api.features import Feature, FeatureLevels, features
 from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -34,9 +35,20 @@ class UpgradeType(enum.IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-def handle(levels: Levels, ctx: RequestContext, request: UpdateFeaturesRequest, reply: Reply) -> None:
-    """Answer whether all features have the levels that the request asks for; one that has not refuses the request."""
-    known = {feature.name: feature for feature in features(levels)}
+def handle(
+    levels: FeatureLevels,
+    ctx: RequestContext,
+    request: UpdateFeaturesRequest,
+    reply: Reply,
+    *,
+    release: Release | None = None,
+) -> None:
+    """Answer whether all features have the levels that the request asks for; one that has not refuses the request.
+
+    Args:
+        release: the release of Kafka as which the broker answers; None: it knows all features that there are.
+    """
+    known = {feature.name: feature for feature in features(levels, release)}
     for update in request.feature_updates:
         problem = _problem(known.get(update.feature), update, _upgrade_type(ctx.api_version, update))
         if problem:
@@ -79,5 +91,5 @@ API: Final = ApiHandler(
     min_version=0,
     max_version=2,
     needs=cluster(AclOperation.ALTER),
-    bind=lambda services: partial(handle, services.levels),
+    bind=lambda services: partial(handle, services.levels, release=services.release),
 )

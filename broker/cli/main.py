@@ -123,6 +123,7 @@ _SERVING_FLAGS: Final = (
     ("--admin-host", "ADDRESS", "the address of the admin HTTP (the one of --host)"),
     ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free port (9644)"),
     ("--follower-delay-ms", "MS", "time by which followers delay each fetch, to watch acks=all wait (0)"),
+    ("--as-version", "RELEASE", "answer as this release of Apache Kafka: 3.9, 4.0, … 4.4; or all there is (latest)"),
     ("--log-format", "FORMAT", "format of log lines on the standard error: console or json (console)"),
     ("--log-level", "LEVEL", "least severe level of log lines: debug, info, warning, error (info)"),
 )

@@ -79,6 +79,11 @@ class AddressSettings(Settings):
     )
 
     # TLS
+    as_version: Literal["3.9", "4.0", "4.1", "4.2", "4.3", "4.4", "latest"] = text(
+        "latest",
+        "Purgatorio's own: the release of Apache Kafka as which brokers answer: with its APIs, their versions, and its "
+        "features. latest: all that is answered here.",
+    )
     ssl_keystore_type: Literal["PEM"] = text("PEM", "The form of ssl.keystore.location. Kafka's default is JKS.")
     ssl_keystore_location: str | None = text(
         None, "The PEM file with the broker's private key and certificate chain.", min_length=1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
@@ -113,12 +114,19 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         topic_replication_factor=config.transaction_state_log_replication_factor,
         topic_min_isr=config.transaction_state_log_min_isr,
         max_timeout_ms=config.transaction_max_timeout_ms,
-        version=config.transaction_version,
+        version=_transaction_version(config),
         max_ids=config.transaction_coordinator_max_ids,
         max_partitions=config.transaction_max_partitions,
         expiration_ms=config.transactional_id_expiration_ms,
         expiration_check_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
     )
+
+
+def _transaction_version(config: BrokerConfig) -> int:
+    """Return the level of transaction.version that the release of Kafka has; below 2 all clients do as with 1."""
+    known = release(config.as_version)
+    levels = None if known is None else known.features.get("transaction.version")
+    return config.transaction_version if levels is None else max(1, min(config.transaction_version, levels.level))
 
 
 def share_state_config(config: BrokerConfig) -> ShareStateConfig:
@@ -134,6 +142,15 @@ def share_state_config(config: BrokerConfig) -> ShareStateConfig:
         max_partitions=config.share_coordinator_max_partitions,
         max_batches=config.share_coordinator_max_batches,
     )
+
+
+def share_version(config: BrokerConfig) -> int:
+    """Return the level of share.version that the release of Kafka has; 0: share groups are switched off."""
+    known = release(config.as_version)
+    if known is None:
+        return config.share_version
+    levels = known.features.get("share.version")
+    return 0 if levels is None else min(config.share_version, levels.level)
 
 
 def retry_settings(config: BrokerConfig) -> RetrySettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Hashable, Sequence
+from functools import cache
 from typing import Final
 
 from purgatorio.broker.causes.words import in_words
@@ -19,6 +20,11 @@ def kind_of(purgatory: str, keys: Sequence[Hashable]) -> str:
     if purgatory == "Fetch":
         # The follower's key comes after those of its partitions, of which there may be thousands.
         return "follower fetch" if keys and isinstance(keys[-1], FollowerKey) else "consumer fetch"
+    return _in_words(purgatory)
+
+
+@cache
+def _in_words(purgatory: str) -> str:
     return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
 
 

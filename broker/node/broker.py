@@ -16,6 +16,7 @@ from typing import Any
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
+from purgatorio.broker.api.releases import release
 from purgatorio.broker.api.routes import build_routes
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
@@ -23,7 +24,7 @@ from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
 from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.config.listeners import BROKERS
-from purgatorio.broker.config.room_settings import fetch_settings, topic_settings, topic_synonyms
+from purgatorio.broker.config.room_settings import fetch_settings, share_version, topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.layers.faults import BrokerAccess
@@ -263,18 +264,7 @@ class Broker:
             has_authorizer=bool(config.authorizer_class_name),
             listings=self.groups.listings,
         )
-        services = Services(
-            admin=admin,
-            replicas=self.replicas,
-            fetch_sessions=self.fetch_sessions,
-            groups=self.groups,
-            markers=self.coordinators.marker_writer,
-            transactions=self.transactions,
-            shares=self.coordinators.shares,
-            share_version=config.share_version,
-            led_shares=self.led_shares,
-            fetch_max_bytes=config.fetch_max_bytes,
-        )
+        services = self._services(admin)
         routes = build_routes(services)
         self.layers = RouteLayers(services.routes)
         self.layers.put(Layer.PARTS, in_parts(self.groups.listings))
@@ -317,6 +307,22 @@ class Broker:
                 wall_ms=self.clock.wall_ms,
             ),
             rates=self.quotas.connections,
+        )
+
+    def _services(self, admin: AdminContext) -> Services:
+        config = self.config
+        return Services(
+            admin=admin,
+            replicas=self.replicas,
+            fetch_sessions=self.fetch_sessions,
+            groups=self.groups,
+            markers=self.coordinators.marker_writer,
+            transactions=self.transactions,
+            shares=self.coordinators.shares,
+            share_version=share_version(config),
+            led_shares=self.led_shares,
+            fetch_max_bytes=config.fetch_max_bytes,
+            release=release(config.as_version),
         )
 
     def _operation_finished(self, operation: FinishedOperation) -> None:

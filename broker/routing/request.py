@@ -208,6 +208,7 @@ class Route:
         error_response: returns the response for a request that failed as a whole; None closes the connection, for
             APIs whose response has no place for an error code.
         min_answered_version: the lowest version that is answered, if it is above `min_version`.
+        max_advertised_version: the highest version that is advertised, if it is below `max_version`.
     """
 
     handler: Handler
@@ -215,6 +216,13 @@ class Route:
     max_version: int
     error_response: Callable[[Any, ErrorCode], Any | None]
     min_answered_version: int = 0
+    max_advertised_version: int | None = None
+
+    @property
+    def advertised_versions(self) -> tuple[int, int]:
+        """The lowest and the highest version that ApiVersions advertises."""
+        highest = self.max_version if self.max_advertised_version is None else self.max_advertised_version
+        return self.min_version, highest
 
 
 Routes = Mapping[int, Route]
@@ -225,7 +233,7 @@ def api_versions_response(routes: Routes, error_code: ErrorCode = ErrorCode.NONE
     return ApiVersionsResponse(
         error_code=error_code,
         api_keys=[
-            ApiVersion(api_key=int(api_key), min_version=route.min_version, max_version=route.max_version)
-            for api_key, route in sorted(routes.items())
+            ApiVersion(api_key=int(api_key), min_version=lowest, max_version=highest)
+            for api_key, (lowest, highest) in sorted((key, each.advertised_versions) for key, each in routes.items())
         ],
     )

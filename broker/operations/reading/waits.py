@@ -42,8 +42,8 @@ CAUSES_OF_FIRST: Final = 200
 NAMES: Final = 50
 """Clients and partitions of a group that are named; all that were seen are counted."""
 GROUPS: Final = 20
-SESSIONS: Final = frozenset({"Heartbeat", "TransactionTimeout"})
-"""Purgatories in which no request waits: members of groups may be silent, and transactions open, until a deadline."""
+SESSIONS: Final = frozenset({"Heartbeat", "TransactionTimeout", "AcquisitionLock"})
+"""Purgatories in which no request waits: until a deadline, members may be silent, transactions open, records locked."""
 
 _HOLDING: Final = (OpenTransaction, ReplicationThrottled)
 """Causes that are told by the fetches which they hold back."""

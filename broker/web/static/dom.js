@@ -22,11 +22,15 @@ export function setText(element, text) {
  */
 export function reconcile(list, items, key, create) {
   const known = (list.views ??= new Map());
-  const wanted = new Set();
+  const wanted = new Set(items.map(key));
+  for (const [name, view] of known) { // first: what stays would be moved past it, and begin its animation anew
+    if (wanted.has(name)) continue;
+    view.element.remove();
+    known.delete(name);
+  }
   let place = list.firstElementChild;
   for (const item of items) {
     const name = key(item);
-    wanted.add(name);
     let view = known.get(name);
     if (view === undefined) {
       view = create(item);
@@ -35,12 +39,6 @@ export function reconcile(list, items, key, create) {
     if (view.element === place) place = place.nextElementSibling;
     else list.insertBefore(view.element, place);
     view.update(item);
-  }
-  for (const [name, view] of known) {
-    if (!wanted.has(name)) {
-      view.element.remove();
-      known.delete(name);
-    }
   }
 }
 

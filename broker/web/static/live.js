@@ -2,6 +2,7 @@
 // they do not answer.
 
 const INTERVAL_MS = 200;
+const OPERATIONS = 40; // of each purgatory: more have no room on the page
 const RETRY_MS = 1000;
 const TIMEOUT_MS = 3000;
 const CHANGE_TIMEOUT_MS = 15_000; // a broker that was killed registers again only when its session is over
@@ -38,6 +39,7 @@ class StatusError extends Error {}
 /** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
+  viewMs = null; // the moment that is shown instead of now
   partitions = new Set(); // the names of those that are asked for
   #timer = 0;
   #busy = false;
@@ -50,6 +52,11 @@ export class Live {
     this.onState = onState;
     this.onStatus = onStatus;
     document.addEventListener("visibilitychange", () => this.#visibilityChanged());
+  }
+
+  /** The time that is shown, in ms of the cluster's clock. */
+  now(localMs) {
+    return this.viewMs ?? this.clock.now(localMs);
   }
 
   start() {
@@ -99,7 +106,7 @@ export class Live {
     const startedMs = performance.now();
     try {
       const since = this.#newestDoneMs === null ? "" : `&since_ms=${this.#newestDoneMs}`;
-      const response = await fetch(`/api/v1/state?partitions=${encodeURIComponent([...this.partitions].join(","))}${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const response = await fetch(`/api/v1/state?operations=${OPERATIONS}&partitions=${encodeURIComponent([...this.partitions].join(","))}${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (!response.ok) throw new StatusError(`status ${response.status}`);
       this.#take(await response.json(), startedMs);
     } catch (error) {

@@ -8,7 +8,8 @@ import { Faults } from "./faults.js";
 import { Groups } from "./groups.js";
 import { Filters, readColours } from "./kinds.js";
 import { Live } from "./live.js";
-import { Matrix } from "./matrix.js";
+import { History } from "./history.js";
+import { Matrix, partitionsOf } from "./matrix.js";
 import { Parked } from "./parked.js";
 import { selection } from "./selection.js";
 import { Timeline } from "./timeline.js";
@@ -46,7 +47,7 @@ function showStatus(state, text) {
   alarm.hidden = state !== "silent"; // its text stays the same: a screen reader says it once, not every second
 }
 
-const live = new Live(show, showStatus);
+const live = new Live((state) => history.take(state), showStatus);
 const filters = new Filters(document.getElementById("kinds"), document.getElementById("broker-filter"), () => {
   if (latest === null) return;
   show(latest);
@@ -60,7 +61,12 @@ const faults = new Faults(live);
 const groups = new Groups();
 const transactions = new Transactions(live);
 const timeline = new Timeline(live, filters);
-const matrix = new Matrix(live, (...answer) => timeline.watchLeaders(...answer));
+const matrix = new Matrix(live, (answer) => {
+  timeline.watchLeaders(partitionsOf(answer.rows), answer.cluster_id, answer.now_ms);
+  return history.takeMatrix(answer);
+});
+const history = new History(live, show, (answer) => matrix.show(answer));
+timeline.onMove = (ms, text) => history.event(ms, text, true);
 new Clients();
 
 function frame(localMs) {

@@ -14,7 +14,7 @@ const OPEN_AT_FIRST = 6; // so few partitions are all open
 const MOST_OPEN = 12;
 const STATES = { offline: "offline", waits: "waits for replicas", unstable: "waits for a transaction" };
 
-/** Shows the matrix, and the cards of the partitions that are opened; `onRows` hears of each answer. */
+/** Shows the matrix, and the cards of the partitions that are opened; `onRows` hears of each answer, and says whether it is shown. */
 export class Matrix {
   #seen = false;
   #timer = 0;
@@ -50,7 +50,10 @@ export class Matrix {
     clearTimeout(this.#timer);
     try {
       const response = document.hidden ? null : await fetch("/api/v1/matrix");
-      if (response?.ok) this.#show(await response.json());
+      if (response?.ok) {
+        const answer = await response.json();
+        if (this.onRows(answer)) this.show(answer);
+      }
     } catch {
       // the page says already that the brokers do not answer
     }
@@ -58,9 +61,9 @@ export class Matrix {
     this.#timer = setTimeout(() => this.#poll(), this.#seen ? SEEN_MS : UNSEEN_MS);
   }
 
-  #show({ rows, partition_count: all, cluster_id: cluster, now_ms: now }) {
-    const partitions = rows.map(([topic, partition, leader, epoch, state, replicas]) => ({ topic, partition, leader, epoch, state, replicas }));
-    this.onRows(partitions, cluster, now);
+  /** Draw the rows of an answer. */
+  show({ rows, partition_count: all }) {
+    const partitions = partitionsOf(rows);
     const brokers = [...new Set(partitions.flatMap(({ replicas }) => replicas.map(([id]) => id)))].sort((a, b) => a - b);
     this.list.className = `matrix ${partitions.length <= TALL ? "tall" : partitions.length <= NAMED ? "named" : ""}`;
     this.list.style.setProperty("--brokers", brokers.length);
@@ -105,6 +108,11 @@ export class Matrix {
     event.preventDefault();
     to.focus();
   }
+}
+
+/** Rows of `/api/v1/matrix`, by names. */
+export function partitionsOf(rows) {
+  return rows.map(([topic, partition, leader, epoch, state, replicas]) => ({ topic, partition, leader, epoch, state, replicas }));
 }
 
 function nameOf({ topic, partition }) {

@@ -9,6 +9,9 @@ const ROWS = 60;
 const ORDER = ["produce", "rebalance", "consumer fetch"]; // first; then other kinds, then these:
 const LAST = ["heartbeat", "follower fetch"];
 
+const parkedMs = new Map(); // when each was parked, as it was told first: the brokers' clocks jitter, and so would the order
+const MOST_TIMES = 5000;
+
 /** All parked operations that the filters let through: those that a client waits for first, then the oldest. */
 export function shownOperations(state, filters) {
   const rows = [];
@@ -17,12 +20,15 @@ export function shownOperations(state, filters) {
     for (const purgatory of broker.purgatories) {
       for (const operation of purgatory.operations) {
         if (!filters.kind(operation.kind)) continue;
-        rows.push({ ...operation, broker: broker.id, purgatory: purgatory.name, name: `${broker.id}/${purgatory.name}/${operation.id}` });
+        const name = `${broker.id}/${purgatory.name}/${operation.id}`;
+        if (!parkedMs.has(name)) parkedMs.set(name, operation.parked_ms);
+        rows.push({ ...operation, broker: broker.id, purgatory: purgatory.name, name });
       }
     }
   }
+  while (parkedMs.size > MOST_TIMES) parkedMs.delete(parkedMs.keys().next().value);
   const rank = (kind) => (LAST.includes(kind) ? 90 + LAST.indexOf(kind) : ORDER.indexOf(kind) < 0 ? 50 : ORDER.indexOf(kind));
-  return rows.sort((a, b) => rank(a.kind) - rank(b.kind) || a.parked_ms - b.parked_ms || a.id - b.id);
+  return rows.sort((a, b) => rank(a.kind) - rank(b.kind) || parkedMs.get(a.name) - parkedMs.get(b.name) || a.id - b.id);
 }
 
 /** Operations that wait but are not in the state, which is bounded. */

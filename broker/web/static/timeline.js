@@ -20,7 +20,6 @@ export class Timeline {
   #rows = []; // newest first
   #known = new Set();
   #lanes = [];
-  #frozenMs = null;
   #drawn = [];
   #leaders = new Map(); // of each partition: [leader, leader epoch]
   #moves = []; // newest first: {ms, text}
@@ -32,8 +31,6 @@ export class Timeline {
     this.canvas = document.getElementById("timeline");
     this.body = document.getElementById("finished");
     this.moved = document.getElementById("moved");
-    this.button = document.getElementById("pause");
-    this.button.addEventListener("click", () => this.#togglePause());
     this.canvas.addEventListener("click", (event) => {
       const hit = this.#at(event);
       if (hit !== undefined) selection.choose(placeOfOperation(hit.row));
@@ -46,7 +43,7 @@ export class Timeline {
     );
   }
 
-  /** Take in finished operations; while paused they are kept, and shown afterwards. */
+  /** Take in finished operations. Of a moment in the past, those that had ended are shown. */
   update(state) {
     if (state.restarted) {
       this.#rows = [];
@@ -63,7 +60,7 @@ export class Timeline {
       this.#rows.unshift(row);
     }
     for (const row of this.#rows.splice(KEPT)) this.#known.delete(row.name);
-    if (this.#frozenMs === null) this.showTable();
+    this.showTable();
   }
 
   /** Notice which partitions have another leader than before. */
@@ -85,6 +82,7 @@ export class Timeline {
     for (const [move, names] of moves) {
       const shown = names.slice(0, 3).join(", ") + (names.length > 3 ? ` and ${count(names.length - 3)} more` : "");
       this.#moves.unshift({ ms: nowMs, text: `${shown}: ${move}` });
+      this.onMove?.(nowMs, `leadership moved: ${shown}: ${move}`);
     }
     this.#moves.splice(MOVES);
   }
@@ -109,19 +107,11 @@ export class Timeline {
   }
 
   #visible(row) {
-    return this.#frozenMs === null || row.done_ms <= this.#frozenMs;
+    return this.live.viewMs === null || row.done_ms <= this.live.viewMs;
   }
 
   #now() {
-    return this.#frozenMs ?? this.live.clock.now();
-  }
-
-  #togglePause() {
-    this.#frozenMs = this.#frozenMs === null ? this.live.clock.now() : null;
-    const paused = this.#frozenMs !== null;
-    this.button.setAttribute("aria-pressed", String(paused));
-    setText(this.button, paused ? "Go on" : "Pause");
-    if (!paused) this.showTable();
+    return this.live.now();
   }
 
   /** Draw one frame. */
@@ -131,7 +121,7 @@ export class Timeline {
     if (width === 0) return; // hidden
     const context = fitCanvas(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
-    const now = this.#frozenMs ?? this.live.clock.now(localMs);
+    const now = this.live.now(localMs);
     const windowMs = width < 600 ? WINDOW_MS / 2 : WINDOW_MS;
     const x = (ms) => width - 8 - ((now - ms) / windowMs) * (width - 16);
     drawAxis(context, { width, height, x, now, windowMs });

@@ -86,7 +86,7 @@ export class Wheel {
         return;
       }
     }
-    this.#descend(dot, this.live.clock.now(), true);
+    this.#descend(dot, this.live.now(), true);
   }
 
   /** Move a dot to the ring where it belongs now: a bucket whose time has come is emptied into finer ones. */
@@ -109,7 +109,7 @@ export class Wheel {
     this.#drawnMs = localMs;
     const context = fitCanvas(this.canvas, width, size);
     context.clearRect(0, 0, width, size);
-    const now = this.live.clock.now(localMs);
+    const now = this.live.now(localMs);
     const g = { context, cx: width / 2, cy: size / 2 + 6, ...this.#radii(size), now, localMs };
     this.geometry = g;
     this.#levels.forEach((level, index) => this.#drawRing(g, level, index));
@@ -289,7 +289,7 @@ export class Wheel {
     this.pointed = nearest;
     if (nearest === null) return showTooltip(event, []);
     const { operation } = nearest;
-    const left = operation.deadline_ms - this.live.clock.now();
+    const left = operation.deadline_ms - this.live.now();
     return showTooltip(event, [
       `${kindName(operation.kind)} #${operation.id} on broker ${operation.broker}`,
       operation.missing,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import api_versions
-from purgatorio.broker.api.features import Levels
+from purgatorio.broker.api.features import FeatureLevels
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 
 @pytest.fixture
 def ask(cluster: Any) -> Any:
-    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, Levels(1, 2), *rest))
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, FeatureLevels(1, 2), *rest))
     request = ApiVersionsRequest(client_software_name="app", client_software_version="1")
     return lambda version: cluster.ask(api, version, request)
 
@@ -29,7 +29,7 @@ def test_the_features_in_use_are_finalized(ask: partial[ApiVersionsResponse], ve
 
 @pytest.mark.parametrize(("level", "told"), [(0, []), (1, [1]), (2, [2])])
 def test_share_groups_that_are_switched_off_are_no_feature_in_use(cluster: Any, level: int, told: list[int]) -> None:
-    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, Levels(2, level), *rest))
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, FeatureLevels(2, level), *rest))
     answer = cluster.ask(api, 4, ApiVersionsRequest(client_software_name="app", client_software_version="1"))
     assert [each.max_version_level for each in answer.finalized_features if each.name == "share.version"] == told
     assert [each.max_version for each in answer.supported_features if each.name == "share.version"] == [2]
@@ -38,7 +38,7 @@ def test_share_groups_that_are_switched_off_are_no_feature_in_use(cluster: Any, 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_the_version_of_transactions_is_a_setting(cluster: Any, level: int) -> None:
-    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, Levels(level, 0), *rest))
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: api_versions.handle({}, FeatureLevels(level, 0), *rest))
     answer = cluster.ask(api, 3, ApiVersionsRequest(client_software_name="app", client_software_version="1"))
     assert answer.finalized_features[1].max_version_level == level
     assert answer.finalized_features_epoch == level, "higher after an upgrade, or Java keeps the lower level"

@@ -16,7 +16,7 @@ import pytest
 from purgatorio.broker import api
 from purgatorio.broker.api import api_versions, init_producer_id
 from purgatorio.broker.api.context import AdminContext
-from purgatorio.broker.api.features import Levels
+from purgatorio.broker.api.features import FeatureLevels
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.api.routes import build_routes
@@ -137,7 +137,7 @@ def test_kafka_18659_produce_is_advertised_from_version_0_and_answered_from_3(ro
 def test_api_versions_lists_exactly_the_routes(routes: Routes) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
-    api_versions.handle(routes, Levels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
+    api_versions.handle(routes, FeatureLevels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
     told = {row.api_key: (row.min_version, row.max_version) for row in replies.only.api_keys}
     assert told == {key: (route.min_version, route.max_version) for key, route in routes.items()}
 
@@ -146,7 +146,7 @@ def test_api_versions_lists_exactly_the_routes(routes: Routes) -> None:
 def test_kip_511_an_invalid_client_software_name_is_refused(routes: Routes, name: str) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
-    api_versions.handle(routes, Levels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
+    api_versions.handle(routes, FeatureLevels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
     assert replies.only.error_code == ErrorCode.INVALID_REQUEST
 
 

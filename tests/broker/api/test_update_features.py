@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import update_features
-from purgatorio.broker.api.features import Levels
+from purgatorio.broker.api.features import FeatureLevels
 from purgatorio.broker.api.update_features import UpgradeType
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.update_features import (
@@ -29,7 +29,9 @@ class Asker:
     def __call__(
         self, *updates: FeatureUpdateKey, version: int = 2, level: int = 2, share: int = 2, validate_only: bool = False
     ) -> UpdateFeaturesResponse:
-        api: Any = SimpleNamespace(handle=lambda admin, *rest: update_features.handle(Levels(level, share), *rest))
+        api: Any = SimpleNamespace(
+            handle=lambda admin, *rest: update_features.handle(FeatureLevels(level, share), *rest)
+        )
         request = UpdateFeaturesRequest(feature_updates=list(updates), validate_only=validate_only)
         answer: UpdateFeaturesResponse = self._cluster.ask(api, version, request)
         return answer

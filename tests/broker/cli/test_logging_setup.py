@@ -3,6 +3,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -50,6 +52,23 @@ def test_the_standard_librarys_loggers_write_the_same_lines(error_log: ErrorLog)
     assert (line["event"], line["level"], line["logger"]) == ("Produce failed", "error", "purgatorio.broker.purgatory")
     assert line["exception"].endswith("ValueError: no")
     error_log.expect("Produce failed")
+
+
+@pytest.mark.process
+def test_what_writes_lines_is_imported_with_the_first_one() -> None:
+    """A cluster that a test owns is ready sooner."""
+    script = (
+        "import logging, sys\n"
+        "from purgatorio.broker.cli.logging_setup import configure_logging\n"
+        "configure_logging('console', 'warning')\n"
+        "logging.getLogger('a').info('left out')\n"
+        "print('structlog' in sys.modules)\n"
+        "logging.getLogger('a').warning('written')\n"
+        "print('structlog' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\nTrue\n"
+    assert "written" in done.stderr
 
 
 def test_clients_that_cause_lines_without_end_do_not_fill_the_log() -> None:

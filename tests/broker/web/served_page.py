@@ -6,6 +6,7 @@ import functools
 import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,7 +195,7 @@ def state() -> dict[str, Any]:
     return {
         "cluster_id": "tests",
         "now_ms": NOW_MS,
-        "wall_ms": NOW_MS,
+        "wall_ms": int(time.time() * 1000),
         "waits": [wait(number) for number in range(6)],
         "brokers": brokers,
         "partitions": partitions,

@@ -82,7 +82,8 @@ if (window === top) {
 } else {
   setTimeout(() => {
     const last = [...document.querySelectorAll(".says")].slice(0, 3).at(-1);
-    top.postMessage({ ...last.getBoundingClientRect().toJSON(), height: innerHeight, width: innerWidth });
+    const { top: below } = document.getElementById("ribbon").getBoundingClientRect(); // it covers what is under it
+    top.postMessage({ ...last.getBoundingClientRect().toJSON(), height: below, width: innerWidth });
   }, 1500);
 }
 """

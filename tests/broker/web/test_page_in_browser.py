@@ -196,3 +196,62 @@ def test_the_page_asks_for_little(opened: Open) -> None:
     assert 2 <= sum("/api/v1/state" in url for url in asked) <= 11
     assert sum("/api/v1/matrix" in url for url in asked) <= 2
     assert json.dumps(asked).count("/api/v1/connections") == 0
+
+
+# --- time ---
+
+
+def at(ms: int, **facts: Any) -> dict[str, Any]:
+    """The state so long after the page was opened."""
+    shown = state()
+    return {**shown, "now_ms": shown["now_ms"] + ms, **facts}
+
+
+def test_what_is_frozen_stays_while_the_cluster_runs_on(opened: Open, served: Served) -> None:
+    page = opened()
+    page.get_by_role("button", name="Freeze").click()
+    served.state = at(5_000, waits=[])
+    page.wait_for_function("document.getElementById('moment-says').textContent.includes('how it was 5.0 s ago')")
+    assert page.locator(".answer").count() == 4
+    assert not page.locator(".way").first.is_visible()  # it would act on what is now
+    page.get_by_role("button", name="Go on").click()
+    assert page.locator(".answer").count() == 0
+
+
+def test_a_moment_of_the_last_ten_minutes_is_shown_again(opened: Open, served: Served) -> None:
+    page = opened()
+    served.state = at(20_000, waits=[])
+    page.wait_for_selector("#answers-empty:not([hidden])")
+    page.locator("#moment").fill("-20")
+    assert page.locator(".answer").count() == 4
+    assert page.locator("#moment-says").inner_text().startswith("This is how it was 20 s ago; the cluster runs on.")
+    page.locator("#moment").fill("0")
+    assert page.locator(".answer").count() == 0
+
+
+def test_moments_are_kept_for_ten_minutes(opened: Open, served: Served) -> None:
+    page = opened()
+    served.state = at(700_000, waits=[])
+    page.wait_for_selector("#answers-empty:not([hidden])")
+    page.locator("#moment").fill("-600")
+    assert page.locator(".answer").count() == 0
+
+
+def test_events_are_told_on_the_ribbon(opened: Open, served: Served) -> None:
+    page = opened()
+    held = at(1_000)
+    held["brokers"][2] = {**held["brokers"][2], "follower": {"held": True, "delay_ms": 0}}
+    served.state = held
+    page.wait_for_function("document.getElementById('moment-says').textContent.includes('broker 3 are held')")
+    served.state = at(2_000, faults=[{"id": 1, "text": "Produce: error X", "matched": 0, "fired": 0, "held": 0}])
+    page.wait_for_function("document.getElementById('moment-says').textContent.includes('fault rule 1')")
+
+
+def test_a_clock_that_a_test_has_moved_is_told(opened: Open, served: Served) -> None:
+    page = opened()
+    page.wait_for_timeout(300)
+    assert page.locator("#ahead").is_hidden()
+    ahead = state()
+    served.state = {**ahead, "wall_ms": ahead["wall_ms"] + 90_500}
+    page.wait_for_selector("#ahead:not([hidden])")
+    assert page.locator("#ahead").inner_text() == "this cluster's time is 90 s ahead"

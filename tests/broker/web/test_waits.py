@@ -112,6 +112,13 @@ def test_an_operation_that_tells_nothing_waits_in_the_name_of_its_purgatory(clus
     assert (wait["kind"], wait["actor"], wait["missing"]) == ("", "Produce", "an event on its keys")
 
 
+@pytest.mark.parametrize("name", ["Heartbeat", "TransactionTimeout", "AcquisitionLock"])
+def test_what_may_last_until_a_deadline_is_no_request_that_waits(cluster: Any, name: str) -> None:
+    cluster.brokers[0].park_produce()
+    cluster.brokers[0].purgatories[0].name = name
+    assert read(cluster) == []
+
+
 def test_of_many_operations_the_oldest_stand_for_all(cluster: Any) -> None:
     for number in range(3 * LOOKED_AT):
         parked(cluster, FollowerBehind(TopicPartition("orders", number), 3, 0, 1), client=f"shop-{number}")

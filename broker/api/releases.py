@@ -1,0 +1,94 @@
+"""What releases of Apache Kafka answer: their APIs with versions, and their features, so that a cluster answers as one.
+
+The table beside this file is written by ``scripts/kafka_releases.py`` of Kafka's own jars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from purgatorio.broker.routing.request import Route
+from purgatorio.late import dataclass
+from purgatorio.protocol.api_key import BROKERS_ONLY
+
+TABLE: Final = Path(__file__).with_name("kafka_releases.txt")
+LATEST: Final = "latest"
+"""All that is answered here, whatever release has it."""
+NEEDS: Final[Mapping[str, frozenset[int]]] = {
+    "group.version": frozenset({68, 69}),
+    "share.version": frozenset({76, 77, 78, 79, 90, 91, 92}),
+    "streams.version": frozenset({88, 89, 93}),
+}
+"""The APIs that are not answered while a feature has level 0, which a release may have them for already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The levels of a feature that a release supports, and the one that a new cluster of it has."""
+
+    lowest: int
+    highest: int
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of Kafka.
+
+    Attributes:
+        versions: the lowest and the highest version of each API that its brokers answer, by key.
+        features: those that it knows, by name.
+    """
+
+    name: str
+    versions: Mapping[int, tuple[int, int]]
+    features: Mapping[str, Levels]
+
+    def route(self, key: int, route: Route) -> Route | None:
+        """Return the route of an API as this release has it; None if it has none that is answered here."""
+        for feature, keys in NEEDS.items():
+            if key in keys and (feature not in self.features or self.features[feature].level == 0):
+                return None
+        if key not in self.versions:
+            return None
+        lowest, highest = self.versions[key]
+        lowest, highest = max(lowest, route.min_version), min(highest, route.max_version)
+        if lowest > highest:
+            return None
+        if key in BROKERS_ONLY:  # all versions are answered, and only those of the release are told
+            return replace(route, max_advertised_version=highest)
+        return replace(route, min_version=lowest, max_version=highest)
+
+
+def release(name: str) -> Release | None:
+    """Return a release by its name; None for `LATEST`.
+
+    Raises:
+        KeyError: it is not in the table.
+    """
+    return None if name == LATEST else releases()[name]
+
+
+@cache
+def releases() -> Mapping[str, Release]:
+    """Return the releases of the table, oldest first."""
+    rows = [line.split() for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    (names,) = [row[1:] for row in rows if row[0] == "release"]
+    found = {name: Release(name, {}, {}) for name in names}
+    for kind, what, *cells in rows:
+        for name, cell in zip(names, cells, strict=False):
+            if cell == "-" or kind not in ("api", "feature"):
+                continue
+            numbers = [int(number) for number in cell.replace("=", "-").split("-")]
+            if kind == "api":
+                versions = dict(found[name].versions)
+                versions[int(what)] = (numbers[0], numbers[1])
+                found[name] = replace(found[name], versions=versions)
+            else:
+                features = {**found[name].features, what: Levels(*numbers)}
+                found[name] = replace(found[name], features=features)
+    return found
