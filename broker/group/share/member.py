@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.memory import text_bytes
 from purgatorio.broker.group.modern.modern_group import NAME_BYTES
 from purgatorio.broker.group.modern.partitions import Partitions, from_wire, to_wire
+from purgatorio.late import dataclass
 from purgatorio.protocol.group_records import (
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataValue,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NamedTuple
 
 from purgatorio.broker.group.memory import ENTRY_BYTES, text_bytes
 from purgatorio.broker.group.modern.partitions import PARTITION_BYTES, Partitions
+from purgatorio.late import dataclass
 from purgatorio.protocol.group_records import ShareGroupStatePartitionMetadataValue, TopicInfo, TopicPartitionsInfo
 
 
