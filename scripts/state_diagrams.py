@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgatorio.broker.group.classic import member as classic
+from purgatorio.broker.share import in_flight, share_partition
 from purgatorio.broker.txn import values
 from purgatorio.protocol.transaction_state import TransactionState
 
@@ -58,6 +59,18 @@ DIAGRAMS = (
         "`TRANSITIONS` in `broker/group/classic/member.py`.",
         {old: frozenset(new) for old, new in classic.TRANSITIONS.items()},
         lambda state: str(state.value),
+    ),
+    Diagram(
+        "A share partition",
+        "`TRANSITIONS` in `broker/share/share_partition.py`.",
+        {old: frozenset(new) for old, new in share_partition.TRANSITIONS.items()},
+        lambda state: state.name,
+    ),
+    Diagram(
+        "A record of a share partition",
+        "`TRANSITIONS` in `broker/share/in_flight.py`. A change that a member asks for takes place when it is written.",
+        {old: frozenset(new) for old, new in in_flight.TRANSITIONS.items()},
+        lambda state: state.name,
     ),
 )
 

@@ -12,7 +12,7 @@ lists are short, at most a few thousand: the limit of locks bounds them.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
@@ -23,6 +23,15 @@ AVAILABLE: Final = RecordState.AVAILABLE
 ACQUIRED: Final = RecordState.ACQUIRED
 ACKNOWLEDGED: Final = RecordState.ACKNOWLEDGED
 ARCHIVED: Final = RecordState.ARCHIVED
+
+TRANSITIONS: Final[Mapping[RecordState, tuple[RecordState, ...]]] = {
+    AVAILABLE: (ACQUIRED, RecordState.ARCHIVING, ARCHIVED),
+    ACQUIRED: (AVAILABLE, ACKNOWLEDGED, RecordState.ARCHIVING, ARCHIVED),
+    ACKNOWLEDGED: (),
+    RecordState.ARCHIVING: (ARCHIVED,),
+    ARCHIVED: (),
+}
+"""By state of a record, the states that may follow."""
 
 
 class InFlightBatch:
@@ -172,6 +181,7 @@ class InFlight:
 
     def acquire(self, batch: InFlightBatch, delivered_with: int) -> None:
         """Give an available batch to a member, as one delivery more; the caller locks it."""
+        assert batch.state is AVAILABLE, f"{batch!r} cannot be acquired"
         self._forget_available(batch.first_offset)
         batch.state = ACQUIRED
         batch.delivery_count += 1
@@ -191,6 +201,7 @@ class InFlight:
 
     def settle(self, batch: InFlightBatch, state: RecordState) -> None:
         """Put a batch, whose lock the caller has ended, into a state, and join it with its neighbours if it can."""
+        assert state in TRANSITIONS[batch.state], f"{batch!r} cannot become {state.name}"
         was_complete = batch.is_complete
         if batch.state is AVAILABLE:
             self._forget_available(batch.first_offset)

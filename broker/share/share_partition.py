@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -53,10 +53,22 @@ class SharePartitionState(enum.Enum):
     INITIALIZING = "initializing"
     """The share coordinator was asked for its state."""
     ACTIVE = "active"
+    """It gives records to members."""
     FAILED = "failed"
     """Its state could not be read. It stays so; make another one to try again."""
     FENCED = "fenced"
     """This broker is to have no part in it any more. It stays so."""
+
+
+_State = SharePartitionState
+TRANSITIONS: Final[Mapping[_State, tuple[_State, ...]]] = {
+    _State.EMPTY: (_State.INITIALIZING, _State.FENCED),
+    _State.INITIALIZING: (_State.ACTIVE, _State.FAILED, _State.FENCED),
+    _State.ACTIVE: (_State.FENCED,),
+    _State.FAILED: (_State.FENCED,),
+    _State.FENCED: (),
+}
+"""By state of a share partition, the states that may follow."""
 
 
 FindStart = Callable[[], tuple[ErrorCode, int]]
@@ -142,7 +154,7 @@ class SharePartition:
         """
         match self.state:
             case SharePartitionState.EMPTY:
-                self.state = SharePartitionState.INITIALIZING
+                self._become(SharePartitionState.INITIALIZING)
                 self._services.persister.read(
                     self.key, leader_epoch=self.leader_epoch, done=partial(self._loaded, done)
                 )
@@ -153,12 +165,16 @@ class SharePartition:
             case _:
                 done(ErrorCode.LEADER_NOT_AVAILABLE)
 
+    def _become(self, state: SharePartitionState) -> None:
+        assert state in TRANSITIONS[self.state], f"{self.key} is {self.state.value}, it cannot become {state.value}"
+        self.state = state
+
     def _loaded(self, done: Done, error: ErrorCode, stored: ShareState | None) -> None:
         if self.state is not SharePartitionState.INITIALIZING:
             done(ErrorCode.LEADER_NOT_AVAILABLE)
             return
         error = client_error(error) if stored is None else self._restore(stored)
-        self.state = SharePartitionState.FAILED if error else SharePartitionState.ACTIVE
+        self._become(SharePartitionState.FAILED if error else SharePartitionState.ACTIVE)
         done(error)
         self._services.changed(self.key)
         if not error:
@@ -194,7 +210,7 @@ class SharePartition:
         """
         if self.state is SharePartitionState.FENCED:
             return
-        self.state = SharePartitionState.FENCED
+        self._become(SharePartitionState.FENCED)
         self._records = InFlight(self._records.start_offset)
         self._locks.drop_all()
         self._services.fenced(self.key, error)

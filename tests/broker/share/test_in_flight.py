@@ -217,3 +217,16 @@ def test_the_locks_of_dropped_records_are_told() -> None:
     made.cut(1, 2)
     locks = list(dict.fromkeys(batch.lock for batch in made))
     assert made.drop_below(6) == [(locks[0], 1), (locks[0], 2), (locks[0], 1), (locks[1], 2)]
+
+
+@pytest.mark.parametrize(("state", "next_state"), [(K, A), (X, A), (G, A), (A, K), (K, X)])
+def test_no_record_takes_a_step_that_the_table_does_not_have(state: RecordState, next_state: RecordState) -> None:
+    made = records((state, 1))
+    with pytest.raises(AssertionError, match=f"cannot become {next_state.name}"):
+        made.settle(next(iter(made)), next_state)
+
+
+def test_only_available_records_are_acquired() -> None:
+    made = records((K, 1))
+    with pytest.raises(AssertionError, match="cannot be acquired"):
+        made.acquire(next(iter(made)), 2)
