@@ -136,7 +136,7 @@ async def test_when_a_coordinator_is_killed_others_have_every_acknowledged_write
         assert orphans
         for key in keys:
             assert coordinator_of(cluster, key) != killed
-            state = await read(cluster.brokers[2 if killed != 3 else 1], key)
+            state = await read(cluster.brokers[-1], key)
             found = {batch.first_offset for batch in state.batches}
             assert set(written[key]) <= found, "an acknowledged write is lost"
         assert took_ms < KILLED_TO_READ_MS
@@ -181,3 +181,16 @@ async def test_share_groups_can_be_switched_off(level: int) -> None:
         assert code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
     else:
         assert (found, code, told) == (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, [])
+
+
+async def test_a_snapshot_of_the_cluster_has_the_states() -> None:
+    async with Cluster(config(**QUICK)) as cluster:
+        await create(cluster, partitions=3)
+        keys = keys_of(cluster)[:3]
+        await initialize(cluster.brokers[0], keys)
+        assert [await write(cluster.brokers[0], key, [0]) for key in keys] == [ErrorCode.NONE] * 3
+        snapshot = cluster.snapshot()
+        assert [await write(cluster.brokers[0], key, [2]) for key in keys] == [ErrorCode.NONE] * 3
+        await cluster.restore(snapshot)
+        for broker in cluster.brokers:
+            assert [(await read(broker, key)).batches for key in keys] == [(acked(0),)] * 3

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.protocol.api import decode_request, decode_request_header, encode_request
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import DecodeError
+from purgatorio.protocol.messages.write_share_group_state import (
+    WriteShareGroupStateRequest,
+    WriteStatePartition,
+    WriteStateTopic,
+)
 from purgatorio.protocol.share_state import (
     Key,
     RecordState,
@@ -110,3 +117,41 @@ def test_what_names_no_share_partition_is_refused(text: str) -> None:
 
 def test_acknowledged_and_archived_records_are_never_delivered_again() -> None:
     assert [state.name for state in RecordState if state.is_terminal] == ["ACKNOWLEDGED", "ARCHIVED"]
+
+
+# --- requests ---
+
+
+@pytest.mark.parametrize(
+    ("version", "data"),
+    [
+        (
+            0,
+            "026702112233445566778899aabbccddeeff0002000000030000000100000002000000000000000a"
+            "02000000000000000a000000000000000e02000100000000",
+        ),
+        (
+            1,
+            "026702112233445566778899aabbccddeeff0002000000030000000100000002000000000000000a00000000"
+            "02000000000000000a000000000000000e02000100000000",
+        ),
+    ],
+)
+def test_a_write_is_that_of_kafka(version: int, data: str) -> None:
+    partition = WriteStatePartition(
+        partition=3,
+        state_epoch=1,
+        leader_epoch=2,
+        start_offset=10,
+        delivery_complete_count=0,
+        state_batches=SNAPSHOT.state_batches,
+    )
+    topics = [WriteStateTopic(topic_id=TOPIC_ID, partitions=[partition])]
+    request = WriteShareGroupStateRequest(group_id="g", topics=topics)
+    frame = b"".join(encode_request(ApiKey.WRITE_SHARE_GROUP_STATE, version, 7, "c", request))
+    assert frame.endswith(bytes.fromhex(data))
+    header, position = decode_request_header(frame[4:])
+    decoded = decode_request(header, frame[4:], position)
+    if version == 0:
+        partition.delivery_complete_count = -1
+    assert decoded == request

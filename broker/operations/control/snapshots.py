@@ -207,8 +207,8 @@ def _are_loaded(brokers: Sequence[Broker]) -> bool:
     shards = (
         shard
         for broker in brokers
-        for coordinator in (broker.groups.coordinator, broker.transactions.coordinator)
-        for shard in coordinator.shards
+        for part in (broker.groups, broker.transactions, broker.coordinators.shares)
+        for shard in part.coordinator.shards
     )
     return all(shard.state is not ShardState.LOADING for shard in shards)
 

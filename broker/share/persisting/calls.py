@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.metadata.image import NO_LEADER
@@ -29,8 +29,12 @@ from purgatorio.protocol.messages.read_share_group_state_summary import (
     ReadStateSummaryPartitionResult,
     ReadStateSummaryTopic,
 )
-from purgatorio.protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteStateTopic
-from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.protocol.messages.write_share_group_state import (
+    WriteShareGroupStateRequest,
+    WriteStatePartition,
+    WriteStateTopic,
+)
+from purgatorio.protocol.share_state import NO_START_OFFSET, SharePartitionKey
 
 MAX_PARTITIONS: Final = 100
 """The most share partitions of one request: some milliseconds of a coordinator's time."""
@@ -123,6 +127,35 @@ class Call:
         self.retries = 0
 
 
+def is_joined_by(call: Call, other: Call) -> bool:
+    """Return whether two calls about one share partition can be one entry of a request: two writes of one leader."""
+    if call.kind is not WRITE or other.kind is not WRITE:
+        return False
+    mine, theirs = call.entry, other.entry
+    return (mine.state_epoch, mine.leader_epoch) == (theirs.state_epoch, theirs.leader_epoch)
+
+
+def entry_of(calls: Sequence[Call]) -> Any:
+    """Return the entry of a request for calls that are joined: the later ones tell what is newer."""
+    first = calls[0].entry
+    if len(calls) == 1:
+        return first
+    start_offset, complete_count = first.start_offset, first.delivery_complete_count
+    for call in calls[1:]:
+        if call.entry.start_offset > start_offset:
+            start_offset, complete_count = call.entry.start_offset, call.entry.delivery_complete_count
+        elif call.entry.start_offset in (NO_START_OFFSET, start_offset):
+            complete_count = call.entry.delivery_complete_count
+    return WriteStatePartition(
+        partition=first.partition,
+        state_epoch=first.state_epoch,
+        leader_epoch=first.leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=complete_count,
+        state_batches=[batch for call in calls for batch in call.entry.state_batches],
+    )
+
+
 class Place(NamedTuple):
     """What an entry of a response is about."""
 
@@ -130,11 +163,11 @@ class Place(NamedTuple):
     partition: int
 
 
-def request_of(kind: CallKind, group_id: str, calls: Iterable[Call]) -> Message:
+def request_of(kind: CallKind, group_id: str, calls: Mapping[Place, Sequence[Call]]) -> Message:
     """Return the request with these calls, which are of one kind and about one group."""
     topics: dict[bytes, list[Any]] = {}
-    for call in calls:
-        topics.setdefault(call.key.topic_id, []).append(call.entry)
+    for place, joined in calls.items():
+        topics.setdefault(place.topic_id, []).append(entry_of(joined))
     return kind.request(
         group_id=group_id,
         topics=[kind.topic(topic_id=topic_id, partitions=entries) for topic_id, entries in topics.items()],

@@ -1,19 +1,27 @@
 """Requests to the share coordinators of other brokers: calls about one group share a request.
 
 The first calls to a broker go at once, and those that come while it has several requests to answer share the next ones.
-A share partition is in a request once, as an answer names it only so; and a broker that answers slowly is not asked
-ever more.
+A share partition is in a request once, as an answer names it only so; writes about it that follow each other are one
+entry. So a broker that answers slowly is not asked ever more.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.coordinator.ask_broker import AskBroker
-from purgatorio.broker.share.persisting.calls import Call, CallKind, Place, outcome_of, request_of, results_of
+from purgatorio.broker.share.persisting.calls import (
+    Call,
+    CallKind,
+    Place,
+    is_joined_by,
+    outcome_of,
+    request_of,
+    results_of,
+)
 from purgatorio.broker.share.state.outcome import Outcome
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -23,6 +31,9 @@ MAX_REQUESTS: Final = 4
 
 MAX_WEIGHT: Final = 10_000
 """The most elements of a request, unless one call has more."""
+
+MAX_JOINED: Final = 1_000
+"""The most elements of writes that are joined; see `purgatorio.broker.share.state.batches.MAX_OVERLAPPING`."""
 
 Answered = Callable[[Call, Outcome], None]
 """Receives a call with its outcome; NETWORK_EXCEPTION if the broker gave none."""
@@ -44,18 +55,24 @@ class _Destination:
         self.requests = 0
         self.is_sending = False
 
-    def take(self, kind: CallKind) -> tuple[str, dict[Place, Call]]:
-        """Take the calls of the next request; the groups take turns."""
+    def take(self, kind: CallKind) -> tuple[str, dict[Place, list[Call]]]:
+        """Take the calls of the next request, by share partition; the groups take turns."""
         group_id, queue = next(iter(self.queues.items()))
-        taken: dict[Place, Call] = {}
+        taken: dict[Place, list[Call]] = {}
         weight = 0
-        while queue and len(taken) < kind.max_partitions:
+        while queue:
             call = queue[0]
-            place = Place(call.key.topic_id, call.key.partition)
             weight += call.weight
-            if place in taken or (taken and weight > MAX_WEIGHT):
+            place = Place(call.key.topic_id, call.key.partition)
+            others = taken.get(place)
+            if others is None:
+                if taken and (weight > MAX_WEIGHT or len(taken) >= kind.max_partitions):
+                    break
+                taken[place] = [queue.popleft()]
+            elif weight <= MAX_JOINED and is_joined_by(others[-1], call):
+                others.append(queue.popleft())
+            else:
                 break
-            taken[place] = queue.popleft()
         del self.queues[group_id]
         if queue:
             self.queues[group_id] = queue
@@ -85,7 +102,7 @@ class CoordinatorRequests:
                 group_id, calls = destination.take(kind)
                 destination.requests += 1
                 done = partial(self._broker_answered, broker_id, kind, destination, calls)
-                self._ask(broker_id, kind.api_key, kind.version, request_of(kind, group_id, calls.values()), done)
+                self._ask(broker_id, kind.api_key, kind.version, request_of(kind, group_id, calls), done)
         finally:
             destination.is_sending = False
 
@@ -94,15 +111,16 @@ class CoordinatorRequests:
         broker_id: int,
         kind: CallKind,
         destination: _Destination,
-        calls: Mapping[Place, Call],
+        calls: Mapping[Place, Sequence[Call]],
         response: Any,
         error: Exception | None,
     ) -> None:
         destination.requests -= 1
         results = dict(results_of(response))
         why = "no answer" if error is None else str(error) or type(error).__name__
-        for place, call in calls.items():
+        missing = Outcome(ErrorCode.NETWORK_EXCEPTION, why)
+        for place, joined in calls.items():
             result = results.get(place)
-            missing = Outcome(ErrorCode.NETWORK_EXCEPTION, why)
-            self._answered(call, missing if result is None else outcome_of(call, result))
+            for call in joined:
+                self._answered(call, missing if result is None else outcome_of(call, result))
         self._send(broker_id, kind, destination)

@@ -290,6 +290,21 @@ def test_another_coordinator_ends_the_wait_at_once() -> None:
     assert {each.cause for each in world.finished} == {"share coordinator"}
 
 
+def test_another_coordinator_is_asked_quickly_again() -> None:
+    """It may still be loading."""
+    world = World(states(2), retries=1)
+    world.read()
+    for wait_ms in QUICK_RETRIES_MS:
+        world.only().answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        world.advance_ms(wait_ms)
+    world.only().answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    world.elect(states(3, epoch=1))
+    for wait_ms in QUICK_RETRIES_MS:
+        world.only().answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        world.advance_ms(wait_ms)
+    assert [each.broker_id for each in world.take()] == [3]
+
+
 def test_a_wait_does_not_end_by_changes_of_other_partitions() -> None:
     world = World(states(2, 2, 2, 2, 2))
     world.read()

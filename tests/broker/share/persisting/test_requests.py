@@ -50,7 +50,7 @@ def test_groups_take_turns() -> None:
     for partition in range(2):
         for group_id in ("a", "b"):
             world.write(key=key(partition, group_id))
-    world.write(key=key(0, "a"))
+    world.write(key=key(0, "a"), leader_epoch=5)
     groups = []
     for each in waiting[:3]:
         each.answer()
@@ -58,17 +58,60 @@ def test_groups_take_turns() -> None:
     assert groups == [("a", 2), ("b", 2), ("a", 1)]
 
 
-def test_a_share_partition_is_in_a_request_once_and_its_calls_keep_their_order() -> None:
+def test_writes_about_a_share_partition_that_follow_each_other_are_one_entry() -> None:
+    world = busy()
+    told = [
+        world.write(batch(9, 9), start_offset=5),
+        world.write(batch(3, 3), batch(7, 7), start_offset=3),
+        world.write(key=key(1)),
+        world.write(start_offset=-1),
+    ]
+    world.take()[0].answer()
+    sent = world.only()
+    assert [entry.partition for entry in sent.entries] == [0, 1]
+    entry = sent.entries[0]
+    assert (entry.state_epoch, entry.leader_epoch, entry.start_offset) == (1, 4, 5)
+    assert entry.state_batches == [batch(9, 9), batch(3, 3), batch(7, 7)]
+    sent.answer(by_partition={0: ErrorCode.FENCED_LEADER_EPOCH})
+    fenced = ErrorCode.FENCED_LEADER_EPOCH
+    assert [each.error for each in told] == [fenced, fenced, ErrorCode.NONE, fenced]
+
+
+def test_joined_writes_tell_the_newest_start_offset_with_its_count() -> None:
+    world = busy()
+    for start_offset, complete_count in ((3, 1), (8, 2), (-1, 4), (5, 9), (8, 3)):
+        world.write(start_offset=start_offset, complete_count=complete_count)
+    world.take()[0].answer()
+    (entry,) = world.only().entries
+    assert (entry.start_offset, entry.delivery_complete_count) == (8, 3)
+
+
+def test_writes_that_cannot_be_joined_go_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new leader epoch, or too many batches."""
+    monkeypatch.setattr(requests_module, "MAX_JOINED", 5)
     world = busy()
     waiting = world.take()
-    told = [world.write(batch(each, each)) for each in range(3)]
+    told = [world.write(batch(0, 0)), world.write(batch(1, 1)), world.write(batch(2, 2))]
+    told += [world.write(batch(3, 3), leader_epoch=5), world.write(batch(4, 4), leader_epoch=5)]
     for each in waiting[:3]:
         each.answer()
     sent = world.take()
-    assert [[batches.first_offset for batches in each.entries[0].state_batches] for each in sent] == [[0], [1], [2]]
+    found = [[batches.first_offset for batches in each.entries[0].state_batches] for each in sent]
+    assert found == [[0, 1], [2], [3, 4]]
     for each in sent:
         each.answer()
-    assert [each.error for each in told] == [ErrorCode.NONE] * 3
+    assert [each.error for each in told] == [ErrorCode.NONE] * 5
+
+
+def test_other_calls_about_a_share_partition_are_in_requests_of_their_own() -> None:
+    world = World(states(2))
+    told = [world.delete() for _ in range(MAX_REQUESTS + 2)]
+    for expected in (MAX_REQUESTS, 2):
+        sent = world.take()
+        assert [each.keys for each in sent] == [[KEY]] * expected
+        for each in sent:
+            each.answer()
+    assert [each.error for each in told] == [ErrorCode.NONE] * len(told)
 
 
 @pytest.mark.parametrize("call", [World.read, World.write, World.delete])
@@ -104,12 +147,14 @@ def test_large_writes_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [[entry.partition for entry in sent.entries] for sent in world.take()] == [[0], [1, 2], [3]]
 
 
-def test_calls_that_fail_at_once_do_not_begin_others_within(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`Peers.send` may call back before it returns: 1,000 calls must not nest."""
+def test_requests_that_fail_at_once_do_not_begin_others_within() -> None:
+    """`Peers.send` may call back before it returns: 2,000 requests must not nest."""
     world = World(states(2))
+    for _ in range(2_000 + MAX_REQUESTS):
+        world.delete()
+    first, *_ = world.take()
     world.persister._requests._ask = (  # type: ignore[method-assign]
         lambda broker_id, api_key, version, message, done: done(None, ConnectionResetError("lost"))
     )
-    for partition in range(1_000):
-        world.write(key=key(partition % 3))
-    assert world.purgatory.num_delayed == 1_000
+    first.answer()
+    assert world.purgatory.num_delayed == 2_000

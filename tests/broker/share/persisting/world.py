@@ -192,14 +192,21 @@ class World:
         self.persister.read(key, leader_epoch=leader_epoch, done=told)
         return told
 
-    def write(self, *batches: StateBatch, key: SharePartitionKey = KEY, start_offset: int = 0) -> Told:
+    def write(
+        self,
+        *batches: StateBatch,
+        key: SharePartitionKey = KEY,
+        start_offset: int = 0,
+        leader_epoch: int = 4,
+        complete_count: int = 2,
+    ) -> Told:
         told = Told()
         self.persister.write(
             key,
             state_epoch=1,
-            leader_epoch=4,
+            leader_epoch=leader_epoch,
             start_offset=start_offset,
-            delivery_complete_count=2,
+            delivery_complete_count=complete_count,
             batches=batches,
             done=told,
         )

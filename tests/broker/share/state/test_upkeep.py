@@ -103,15 +103,22 @@ def test_updates_whose_snapshot_was_deleted_are_skipped() -> None:
     """They are older than a later snapshot of their share partition."""
     broker = ShareHarness((1, 2), updates_per_snapshot=2)
     initialized(broker, OTHER, KEY)
-    broker.write(batch(0, 0), key=OTHER)
-    broker.initialize(KEY, state_epoch=2)
-    for _ in range(2):
-        broker.write(batch(2, 2), key=OTHER)
+    for _ in range(3):
+        broker.write(batch(0, 0), key=OTHER)
     broker.commit()
-    log = broker.partition(PARTITION).log
-    log.advance_log_start(5)  # between an update of OTHER and its next snapshot
+    kinds = [type(each).__name__ for each in broker.logged(OTHER)]
+    assert kinds == [
+        "ShareSnapshotValue",
+        "ShareUpdateValue",
+        "ShareUpdateValue",
+        "ShareSnapshotValue",
+        "ShareUpdateValue",
+    ]
+    broker.partition(PARTITION).log.advance_log_start(1)  # as another share partition's snapshot at 1 would have it
+    assert len(broker.logged(OTHER)) == 4
     broker.move(2)
-    assert broker.read(OTHER, leader_epoch=-1).state.batches == (batch(0, 0), batch(2, 2))
+    assert broker.read(OTHER, leader_epoch=-1).state.batches == (batch(0, 0),)
+    assert KEY in broker.states
 
 
 def test_nothing_is_deleted_before_the_snapshots_are_committed() -> None:
