@@ -9,11 +9,13 @@ from purgatorio.late import dataclass
 SHARE_GROUP_STATE_TOPIC_CONFIGS: Final = {
     "cleanup.policy": "delete",
     "compression.type": "producer",
+    "retention.bytes": "-1",
     "retention.ms": "-1",
     "segment.bytes": str(1024 * 1024),
 }
-"""The configs that the topic is created with, beside min.insync.replicas: Kafka's, but for its segments of 100 MiB.
-Old records are deleted below the snapshots that are needed, which frees whole segments, and these are in memory."""
+"""The configs that the topic is created with, beside min.insync.replicas: Kafka's, but for its segments of 100 MiB. Old
+records are deleted below the snapshots that are needed, which frees whole segments, and these are in memory. Nor does
+Kafka keep the brokers' log.retention.bytes from the states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

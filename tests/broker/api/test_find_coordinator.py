@@ -124,6 +124,7 @@ def test_the_first_share_partition_creates_the_topic_of_share_groups_states(clus
         "cleanup.policy": "delete",
         "compression.type": "producer",
         "min.insync.replicas": "2",
+        "retention.bytes": "-1",
         "retention.ms": "-1",
         "segment.bytes": "1048576",
     }
