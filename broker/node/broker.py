@@ -454,6 +454,7 @@ class Broker:
         for _ in self.recorder.steps():  # while this broker leads a partition of the topic, and followers fetch it
             await asyncio.sleep(0)
         await self.lifecycle.unregister(timeout_ms=self.config.shutdown_grace_ms)
+        self.coordinators.stop()
         for purgatory in self.purgatories:
             purgatory.shutdown()
         await self._listeners.drain(self.config.shutdown_grace_ms)

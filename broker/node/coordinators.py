@@ -144,6 +144,10 @@ class Coordinators:
         self._marker_sender.image_changed(image)
         self.persister.image_changed(image)
 
+    def stop(self) -> None:
+        """Wait for no other coordinator from now on: the broker stops."""
+        self.persister.stop()
+
     async def run(self) -> None:
         """Load, unload and clean in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:

@@ -93,6 +93,7 @@ class CoordinatorPersister:
         self._settings = settings
         self._seen = image()
         self._is_creating = False
+        self._has_stopped = False
         self._under_way = 0
         self.call_count = 0
         self.retry_count = 0
@@ -160,6 +161,10 @@ class CoordinatorPersister:
     def under_way(self) -> int:
         """The calls that are not done."""
         return self._under_way
+
+    def stop(self) -> None:
+        """Make no call again from now on: the broker stops. Calls that wait end when their purgatory is shut down."""
+        self._has_stopped = True
 
     def image_changed(self, image: ClusterImage) -> None:
         """Make the calls again that wait for coordinators that have moved."""
@@ -231,7 +236,7 @@ class CoordinatorPersister:
         call.why = outcome.message or error_code.name if error_code == ErrorCode.NETWORK_EXCEPTION else error_code.name
         delay_ms = self._delay_ms(call)
         if delay_ms is None:
-            is_silent = error_code == ErrorCode.NETWORK_EXCEPTION
+            is_silent = self._has_stopped or error_code == ErrorCode.NETWORK_EXCEPTION
             self._end(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE) if is_silent else outcome)
             return
         operation = DelayedRetry(
@@ -241,6 +246,8 @@ class CoordinatorPersister:
 
     def _delay_ms(self, call: Call) -> int | None:
         """Return how long to wait until the call is made again; None if it has been made often enough."""
+        if self._has_stopped:
+            return None
         if call.quick_retries < len(QUICK_RETRIES_MS):
             return QUICK_RETRIES_MS[call.quick_retries]
         settings = self._settings

@@ -321,8 +321,19 @@ def test_a_broker_that_stops_ends_its_calls() -> None:
     other = world.write()
     later = world.only()
     waiting.answer(ErrorCode.NOT_COORDINATOR)
+    world.persister.stop()
     world.purgatory.shutdown()
     assert told.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     later.fail(ConnectionAbortedError("this broker stops"))
     assert other.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.persister.under_way == 0
+
+
+def test_a_broker_that_stops_parks_no_call() -> None:
+    """Its purgatory may be made by that very call, and nothing would end it."""
+    world = World(states(2))
+    told = world.read()
+    world.persister.stop()
+    world.only().answer(ErrorCode.NOT_COORDINATOR)
+    assert told.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.purgatory.num_delayed == 0
