@@ -11,6 +11,7 @@ PROJECTS: Final = {
     "exactly_once": 1,
     "faststream_simulated": 1,
     "in_flight": 1,
+    "lock_ran_out": 1,
     "outbox": 1,
     "quix": 1,
     "spark_job": 1,

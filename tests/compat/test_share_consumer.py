@@ -1,0 +1,122 @@
+"""confluent-kafka's ShareConsumer, librdkafka's share groups (KIP-932), against a cluster of the test kit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import ShareConsumer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from purgatorio.testing import Kafka, cluster
+
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(60)]
+
+Join = Callable[..., Any]
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    """A cluster with a topic of one partition, which group "jobs" reads from the beginning."""
+    with cluster() as kafka:
+        kafka.topic("orders")
+        earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
+        change = ConfigResource(ResourceType.GROUP, "jobs", incremental_configs=[earliest])
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        for done in admin.incremental_alter_configs([change]).values():
+            done.result(PATIENCE_SECONDS)
+        yield kafka
+
+
+@pytest.fixture
+def join(kafka: Kafka) -> Iterator[Join]:
+    """Return what makes a member of the group."""
+    members: list[Any] = []
+
+    def made(mode: str = "explicit") -> Any:
+        consumer = ShareConsumer(
+            {"bootstrap.servers": kafka.bootstrap, "group.id": "jobs", "share.acknowledgement.mode": mode}
+        )
+        consumer.subscribe(["orders"])
+        members.append(consumer)
+        return consumer
+
+    yield made
+    for member in members:
+        member.close()
+
+
+def poll(consumer: Any, count: int) -> list[Any]:
+    """Poll until there are this many records."""
+    found: list[Any] = []
+    ends = time.monotonic() + PATIENCE_SECONDS
+    while len(found) < count and time.monotonic() < ends:
+        for message in consumer.poll(0.2):
+            assert message.error() is None, message.error()
+            found.append(message)
+    return found
+
+
+def test_each_record_is_accepted_once(kafka: Kafka, join: Join) -> None:
+    kafka.produce("orders", *(f"order {number}" for number in range(20)))
+    consumer = join()
+    for message in poll(consumer, 20):
+        consumer.acknowledge(message)
+    consumer.commit_sync()
+    group = kafka.share_group("jobs")
+    assert (group.start_offsets(), group.in_flight()) == ({("orders", 0): 20}, [])
+
+
+def test_implicit_members_acknowledge_by_their_next_poll(kafka: Kafka, join: Join) -> None:
+    kafka.produce("orders", "a", "b")
+    consumer = join("implicit")
+    assert len(poll(consumer, 2)) == 2
+    kafka.produce("orders", "c")
+    poll(consumer, 1)
+    consumer.commit_sync()
+    assert kafka.share_group("jobs").start_offsets() == {("orders", 0): 3}
+
+
+def test_a_record_of_a_worker_that_hangs_goes_to_another_one_when_its_lock_runs_out(kafka: Kafka, join: Join) -> None:
+    kafka.produce("orders", "lost")
+    (lost,) = poll(join(), 1)
+    group = kafka.share_group("jobs")
+    (held,) = group.until_acquired().wait()
+    assert (held.delivery_count, held.offsets) == (1, range(lost.offset(), lost.offset() + 1))
+    other = join()
+    found: list[Any] = []
+    waiter = threading.Thread(target=lambda: found.extend(poll(other, 1)))
+    waiter.start()
+    kafka.until_parked(api="ShareFetch").wait()
+    kafka.clock.advance(30)
+    waiter.join()
+    assert [message.value() for message in found] == [b"lost"]
+    assert [each.delivery_count for each in group.acquired()] == [2]
+    other.acknowledge(found[0])
+    other.commit_sync()
+    assert group.in_flight() == []
+
+
+def test_acknowledgements_outlive_the_death_of_each_broker(kafka: Kafka, join: Join) -> None:
+    consumer = join()
+    accepted: list[bytes] = []
+    for broker in (1, 2, 3):
+        value = f"order {broker}"
+        kafka.produce("orders", value)
+        for message in poll(consumer, 1):
+            consumer.acknowledge(message)
+            accepted.append(message.value())
+        for error in (consumer.commit_sync() or {}).values():
+            assert error is None, error
+        for topic in ("orders", "__share_group_state", "__consumer_offsets"):
+            kafka.until_in_sync(topic).wait()
+        kafka.kill(broker)
+        kafka.start(broker)
+    kafka.produce("orders", "last")
+    (last,) = poll(consumer, 1)
+    assert accepted == [b"order 1", b"order 2", b"order 3"]
+    assert last.value() == b"last", "what was accepted is never delivered again"
