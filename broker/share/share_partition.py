@@ -108,7 +108,6 @@ class SharePartition:
 
     __slots__ = (
         "_dead_letters",
-        "_fetch_owner",
         "_find_start",
         "_locks",
         "_records",
@@ -142,7 +141,6 @@ class SharePartition:
         self._state_epoch = -1
         self._records = InFlight(0)
         self._locks = LockTable(services.locks, key.group_id, tp)
-        self._fetch_owner: object | None = None
 
     # --- its life ---
 
@@ -248,21 +246,6 @@ class SharePartition:
             return False
         records = self._records
         return records.first_available is not None or records.record_count < self._settings().max_record_locks
-
-    # --- the fetch lock: one share fetch at a time reads and acquires ---
-
-    def try_lock(self, owner: object) -> bool:
-        """Lock the share partition for one fetch; False if another one has the lock, or it is not ACTIVE."""
-        if self.state is not SharePartitionState.ACTIVE or self._fetch_owner is not None:
-            return False
-        self._fetch_owner = owner
-        return True
-
-    def unlock(self, owner: object) -> None:
-        """Give the lock back, so that other fetches are checked."""
-        assert self._fetch_owner is owner, f"{owner!r} has not locked {self.key}"
-        self._fetch_owner = None
-        self._services.changed(self.key)
 
     # --- acquiring ---
 

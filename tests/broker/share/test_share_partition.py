@@ -52,7 +52,6 @@ def test_a_share_partition_is_loaded_with_its_leader_epoch() -> None:
     assert shared.load() == [ErrorCode.LEADER_NOT_AVAILABLE]
     assert [epoch for epoch, _ in shared.persister.reads] == [3]
     assert not shared.partition.may_acquire()
-    assert not shared.partition.try_lock("fetch")
     assert shared.acquire((0, 9)) == []
     assert shared.ack((0, 9, 1)) == [ErrorCode.INVALID_RECORD_STATE]
     shared.partition.log_start_moved(5)
@@ -165,7 +164,6 @@ def test_a_fenced_share_partition_has_no_locks_and_gives_nothing() -> None:
     assert shared.load() == [ErrorCode.LEADER_NOT_AVAILABLE]
     assert (shared.fenced, shared.persister.writes) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], [])
     assert not shared.partition.may_acquire()
-    assert not shared.partition.try_lock("fetch")
 
 
 @pytest.mark.parametrize(
@@ -195,20 +193,6 @@ def test_it_may_be_fenced_while_it_is_loaded() -> None:
 
 
 # --- the fetch lock ---
-
-
-def test_one_fetch_at_a_time_has_the_share_partition() -> None:
-    shared = Shared()
-    assert shared.partition.try_lock("first")
-    assert not shared.partition.try_lock("second")
-    assert not shared.partition.try_lock("first")
-    shared.partition.unlock("first")
-    assert shared.changes == 1
-    assert shared.partition.try_lock("second")
-    with pytest.raises(AssertionError, match="first"):
-        shared.partition.unlock("first")
-    shared.partition.fence(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    shared.partition.unlock("second")
 
 
 # --- the end of a share session ---
