@@ -20,6 +20,7 @@ MAX_BUTTON: Final = 20
 _REQUESTS: Final = {
     "produce": ("produce request", "produce requests"),
     "consumer fetch": ("consumer fetch", "consumer fetches"),
+    "share fetch": ("share fetch", "share fetches"),
     "follower fetch": ("follower fetch", "follower fetches"),
     "delete records": ("DeleteRecords request", "DeleteRecords requests"),
     "elect leader": ("ElectLeaders request", "ElectLeaders requests"),
@@ -175,6 +176,13 @@ def _no_records_yet(wait: Document, cluster: _Cluster) -> tuple[str, list[Docume
     return _sentence(f"{_subject(wait)} for new records, as long polls do"), []
 
 
+def _records_locked(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    group_id = wait["cause"]["group_id"]
+    text = f"{_subject(wait)} for members of group {group_id}: they have as many records as they may have"
+    expire = _way("Let their locks run out", f"share-groups/{quote(group_id, safe='')}/expire-locks")
+    return _sentence(f"{text}, of {_places(wait)}"), [expire]
+
+
 # --- transactions ---
 
 
@@ -279,6 +287,8 @@ _SENTENCES: Final[dict[str, Callable[[Document, _Cluster], tuple[str, list[Docum
     "NotDecided": _not_decided,
     "ReplicationThrottled": _replication_throttled,
     "NoRecordsYet": _no_records_yet,
+    "NoShareRecordsYet": _no_records_yet,
+    "RecordsLocked": _records_locked,
     "OpenTransaction": _open_transaction,
     "MarkersMissing": _markers_missing,
     "FaultActs": _fault_acts,

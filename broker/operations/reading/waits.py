@@ -17,9 +17,11 @@ from purgatorio.broker.causes.cause import (
     LogStartBehind,
     MarkersMissing,
     NoRecordsYet,
+    NoShareRecordsYet,
     NotLeading,
     OpenTransaction,
     QuotaExceeded,
+    RecordsLocked,
     ReplicationThrottled,
     ShareCoordinatorFailed,
     TooFewInSync,
@@ -45,6 +47,8 @@ GROUPS: Final = 20
 SESSIONS: Final = frozenset({"Heartbeat", "TransactionTimeout", "AcquisitionLock"})
 """Purgatories in which no request waits: until a deadline, members may be silent, transactions open, records locked."""
 
+_ORDINARY: Final = frozenset({NoRecordsYet.__name__, NoShareRecordsYet.__name__})
+"""Long polls: there is no record yet."""
 _HOLDING: Final = (OpenTransaction, ReplicationThrottled)
 """Causes that are told by the fetches which they hold back."""
 
@@ -98,7 +102,7 @@ class _Group:
             "kind": actor.kind,
             "actor": actor.name,
             "broker_ids": list(actor.broker_ids),
-            "ordinary": actor.kind == NoRecordsYet.__name__,
+            "ordinary": actor.kind in _ORDINARY,
             "cause": as_document(self.cause, MAX_SHOWN),
             "missing": "" if isinstance(self.cause, _HOLDING) else in_words([self.cause])[: 5 * MAX_SHOWN],
             "counts": {kind: round(number) for kind, number in self.counts.items()},
@@ -155,6 +159,8 @@ def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[_Part]:
             yield _Part(_actor(cause, cause.broker_id, cause.broker_id), cause, (cause.tp,), lacks)
         elif isinstance(cause, NoRecordsYet):
             yield from _parts_of_fetch(cause)
+        elif isinstance(cause, NoShareRecordsYet):
+            yield from _parts_of_share_fetch(cause)
         elif isinstance(cause, TooFewInSync):
             state = image.partition(*cause.tp)
             absent = () if state is None else tuple(each for each in state.replicas if each not in state.isr_ids)
@@ -187,6 +193,21 @@ def _parts_of_fetch(cause: NoRecordsYet) -> Iterator[_Part]:
     if not is_held:
         reader = "consumer" if cause.follower_id is None else "follower"
         yield _Part(_actor(cause, reader), cause, [each.tp for each in cause.positions])
+
+
+def _parts_of_share_fetch(cause: NoShareRecordsYet) -> Iterator[_Part]:
+    """Yield what keeps a member of a share group from records; if nothing does, that there are none."""
+    is_held = False
+    for position in cause.positions:
+        held_by = position.held_back_by
+        if isinstance(held_by, OpenTransaction):
+            is_held = True
+            yield _Part(_actor(held_by, held_by.transactional_id or held_by.producer_id), held_by, (position.tp,))
+        elif isinstance(held_by, RecordsLocked):
+            is_held = True
+            yield _Part(_actor(held_by, cause.group_id), cause, (position.tp,))
+    if not is_held:
+        yield _Part(_actor(cause, cause.group_id), cause, [each.tp for each in cause.positions])
 
 
 def _actor(cause: object, name: object, *broker_ids: int) -> Actor:

@@ -13,11 +13,14 @@ from purgatorio.broker.causes.cause import (
     FollowerBehind,
     MarkersMissing,
     NoRecordsYet,
+    NoShareRecordsYet,
     NotLeading,
     OpenTransaction,
     QuotaExceeded,
+    RecordsLocked,
     ReplicationThrottled,
     ShareCoordinatorFailed,
+    SharePosition,
     TooFewInSync,
     UnwrittenMarker,
 )
@@ -76,6 +79,25 @@ def test_a_fetch_waits_for_what_holds_it_back_or_else_as_long_polls_do(cluster: 
         ("ReplicationThrottled", "2", ["orders-1"], False),
         ("NoRecordsYet", "consumer", ["orders-0", "orders-1"], True),
         ("NoRecordsYet", "follower", ["orders-0", "orders-1"], True),
+    ]
+
+
+def test_a_share_fetch_waits_for_the_members_that_have_the_records_or_else_as_long_polls_do(cluster: Any) -> None:
+    transaction = OpenTransaction(T1, "billing", 7, 40, 100)
+    for held_back_by in (None, RecordsLocked(2_000), transaction):
+        parked(cluster, NoShareRecordsYet("jobs", 0, 1, (SharePosition(T1, 4, held_back_by),), 0))
+    waits = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["waits"]
+    assert [(each["kind"], each["actor"], each["ordinary"]) for each in waits] == [
+        ("RecordsLocked", "jobs", False),
+        ("OpenTransaction", "billing", False),
+        ("NoShareRecordsYet", "jobs", True),
+    ]
+    assert waits[0]["says"] == (
+        "1 produce request of shop waits for members of group jobs: they have as many records as they may have, "
+        "of orders-1."
+    )
+    assert waits[0]["ways"] == [
+        {"does": "Let their locks run out", "path": "share-groups/jobs/expire-locks", "body": {}}
     ]
 
 
