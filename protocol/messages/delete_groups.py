@@ -1,13 +1,13 @@
-"""DeleteGroups, key 42, versions 0 to 2 (KIP-229): delete groups without members, with their offsets.
+"""DeleteGroups, key 42, versions 0 to 3 (KIP-229): delete groups without members, with their offsets.
 
-Version 2 is the first flexible one.
+Version 2 is the first flexible one; 3 adds messages.
 """
 
 from __future__ import annotations
 
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity
-from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, string, wire_struct
+from purgatorio.protocol.message import STRING, Api, Message, array, int16, int32, nullable_string, string, wire_struct
 
 
 @wire_struct
@@ -23,6 +23,7 @@ class DeletableGroupResult:
 
     group_id: str = string(entity=Entity.GROUP_ID)
     error_code: int = int16()
+    error_message: str | None = nullable_string(None, since=3, null_since=3)
 
 
 @wire_struct
@@ -33,4 +34,4 @@ class DeleteGroupsResponse(Message):
     results: list[DeletableGroupResult] = array(DeletableGroupResult)
 
 
-API = Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, versions=range(3), flexible_from=2)
+API = Api(ApiKey.DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse, versions=range(4), flexible_from=2)

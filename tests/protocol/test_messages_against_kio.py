@@ -20,9 +20,13 @@ from tests.protocol.kio_values import same, written
 from tests.protocol.random_messages import CASES, Maker
 
 ROUNDS = 5
+NEWER = {(ApiKey.DELETE_GROUPS, 3)}
+"""What came with Kafka 4.4; kio has the definitions of 4.3."""
 
 
 def kio_type(api: Api, version: int, kind: str) -> Any:
+    if (api.key, version) in NEWER:
+        pytest.skip("kio does not have it yet")
     module = importlib.import_module(f"kio.schema.{ApiKey(api.key).name.lower()}.v{version}.{kind}")
     return getattr(module, (api.request if kind == "request" else api.response).__name__)
 

@@ -21,6 +21,7 @@ from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
     without_repeats,
 )
+from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from purgatorio.protocol.parts import changed, part_of
 
 GROUP: Final = ResourceType.GROUP
@@ -57,7 +58,7 @@ def tell_operations(access: Access, ctx: RequestContext, request: Any, answer: A
 
 
 def hide_topics(access: Access, ctx: RequestContext, request: Any, answer: Any) -> None:
-    """Refuse a consumer group with a member that has a topic which the client may not describe (KIP-848)."""
+    """Refuse a group with a member that has a topic which the client may not describe (KIP-848, KIP-932)."""
     permissions = access.of(ctx)
     for group in answer.groups:
         if group.error_code == ErrorCode.NONE and not _may_describe_topics(permissions, group):
@@ -71,7 +72,8 @@ def _may_describe_topics(permissions: Permissions, group: Any) -> bool:
     names = {
         each.topic_name: None
         for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
+        for assignment in (member.assignment, getattr(member, "target_assignment", None))
+        if assignment is not None  # members of share groups have one
         for each in assignment.topic_partitions
     }
     return all(permissions.allows(AclOperation.DESCRIBE, TOPIC, name) for name in names)
@@ -81,7 +83,11 @@ def _may_describe_topics(permissions: Permissions, group: Any) -> bool:
 
 
 def _subscribe(
-    access: Access, route: Route, ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, reply: Reply
+    access: Access,
+    route: Route,
+    ctx: RequestContext,
+    request: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest,
+    reply: Reply,
 ) -> None:
     allows = access.of(ctx).allows
     for name in request.subscribed_topic_names or ():
@@ -94,6 +100,9 @@ def _subscribe(
 
 consumer_group_heartbeat: Final = named(AclOperation.READ, GROUP, "group_id", _subscribe)
 """Checks READ on the group, and DESCRIBE on the topics that a member subscribes to by name (KAFKA-18813)."""
+
+share_group_heartbeat: Final = consumer_group_heartbeat
+"""Checks READ on the group, and DESCRIBE on the topics that a member subscribes to (KIP-932)."""
 
 # --- offsets ---
 

@@ -21,16 +21,19 @@ from purgatorio.protocol.messages import (
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     alter_user_scram_credentials,
     create_acls,
     create_partitions,
     create_topics,
     delete_acls,
     delete_records,
+    delete_share_group_offsets,
     delete_share_group_state,
     delete_topics,
     describe_configs,
     describe_producers,
+    describe_share_group_offsets,
     describe_topic_partitions,
     elect_leaders,
     fetch,
@@ -334,6 +337,45 @@ CASES = [
         subscribed_topic_names=["orders"],
     ),
     case(ApiKey.CONSUMER_GROUP_DESCRIBE, [(DESCRIBE, GROUP)], group_ids=["billing"]),
+    case(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        [(READ, GROUP), (DESCRIBE, TOPIC)],
+        group_id="billing",
+        subscribed_topic_names=["orders"],
+    ),
+    case(ApiKey.SHARE_GROUP_DESCRIBE, [(DESCRIBE, GROUP)], group_ids=["billing"]),
+    case(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        [(DESCRIBE, GROUP), (DESCRIBE, TOPIC)],
+        groups=[
+            describe_share_group_offsets.DescribeShareGroupOffsetsRequestGroup(
+                group_id="billing",
+                topics=[
+                    describe_share_group_offsets.DescribeShareGroupOffsetsRequestTopic(
+                        topic_name="orders", partitions=[0]
+                    )
+                ],
+            )
+        ],
+        passes=True,
+    ),
+    case(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        [(READ, GROUP), (READ, TOPIC)],
+        group_id="billing",
+        topics=[
+            alter_share_group_offsets.AlterShareGroupOffsetsRequestTopic(
+                topic_name="orders",
+                partitions=[alter_share_group_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0)],
+            )
+        ],
+    ),
+    case(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        [(DELETE, GROUP), (READ, TOPIC)],
+        group_id="billing",
+        topics=[delete_share_group_offsets.DeleteShareGroupOffsetsRequestTopic(topic_name="orders")],
+    ),
     case(ApiKey.LIST_CONFIG_RESOURCES, [(DESCRIBE_CONFIGS, CLUSTER)]),
     *(
         case(

@@ -1,0 +1,37 @@
+"""ShareGroupHeartbeat (key 76): a member of a share group joins, stays, and leaves (KIP-932).
+
+Version 1. The coordinator assigns the partitions; `broker.group.share` decides. The answer leaves when the records of
+what has changed are replicated; that of a member that joins may also wait for the states of its partitions.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.share.heartbeats import Client
+from purgatorio.broker.layers.access.guards.groups import share_group_heartbeat as guard
+from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+
+
+def handle(groups: Groups, ctx: RequestContext, request: ShareGroupHeartbeatRequest, reply: Reply) -> None:
+    """Answer with the member's epoch, and with its partitions if they have changed."""
+    later = partial(groups.listings.begin, session=ctx.session)
+    try:
+        groups.share.heartbeats.heartbeat(request, Client(ctx.client_id or "", f"/{ctx.session.host}", reply, later))
+    except CoordinatorError as error:
+        reply(ShareGroupHeartbeatResponse(error_code=error.error_code, error_message=str(error)))
+
+
+API: Final = ApiHandler(
+    key=ApiKey.SHARE_GROUP_HEARTBEAT,
+    min_version=1,
+    max_version=1,
+    needs=guard,
+    bind=lambda services: partial(handle, services.groups),
+)
