@@ -17,6 +17,9 @@ from purgatorio.broker.group.classic.member import Member as ClassicMember
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
+from purgatorio.broker.group.share.member import ShareAssignment
+from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.state_partitions import NamedPartitions, StatePartitions
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.metadata.clients import QuotaEntity, ScramCredential, ScramMechanism, ScramUser
@@ -25,7 +28,7 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.values import TransactionValue
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
-from purgatorio.protocol.group_records import ConsumerGroupMemberMetadataValue
+from purgatorio.protocol.group_records import ConsumerGroupMemberMetadataValue, ShareGroupMemberMetadataValue
 from purgatorio.protocol.message import ArrayType, BytesType, Fixed, StringType, StructType, WireField, fields_of
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.transaction_state import TransactionState
@@ -43,6 +46,7 @@ MAX_INNER: Final = 2
 OFFSETS: Final = 1_000
 CLASSIC_MEMBERS: Final = 200
 CONSUMER_MEMBERS: Final = 100
+SHARE_MEMBERS: Final = 100
 MEMBER_BYTES: Final = 1_000
 """A classic member's subscription, and its assignment."""
 IDS: Final = 10_000
@@ -86,9 +90,16 @@ NAMES_OF: Final[dict[tuple[ApiKey, str], tuple[str, ...]]] = {
     (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "name"): USER,
     (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "name"): USER,
     (ApiKey.ALTER_CLIENT_QUOTAS, "key"): ("producer_byte_rate", "new{}"),
+    (ApiKey.SHARE_GROUP_DESCRIBE, "group_ids"): ("share", "group{}"),
+    (ApiKey.SHARE_GROUP_HEARTBEAT, "group_id"): ("share", "group{}"),
+    (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "group_id"): ("share", "group{}"),
+    (ApiKey.ALTER_SHARE_GROUP_OFFSETS, "group_id"): ("idle", "group{}"),
+    (ApiKey.DELETE_SHARE_GROUP_OFFSETS, "group_id"): ("idle", "group{}"),
 }
 """What a field names in one API alone."""
 CODES: Final[dict[str, int]] = {
+    "acknowledge_types": 1,
+    "share_acquire_mode": 0,
     "config_operation": 0,
     "delivery_state": 2,
     "resource_type": 2,
@@ -203,10 +214,28 @@ class World:
             consumer.put_member(member_id, subscription)
             consumer.put_current(member_id, CurrentAssignment(epoch=1, previous_epoch=1, assigned=held))
             consumer.target[member_id] = held
+        for name, count in (("share", SHARE_MEMBERS), ("idle", 0)):
+            self._make_share_group(shard_of(name), name, topic_id, count)
         offsets = shard_of("offsets").offsets
         for number in range(OFFSETS):
             committed = CommittedOffset(number, 0, "m" * 100, 0)
             offsets.apply(OffsetChange("offsets", "wide", number, committed))
+
+    @staticmethod
+    def _make_share_group(shard: Any, name: str, topic_id: bytes, members: int) -> None:
+        group = shard.groups[name] = ShareGroup(name)
+        group.epoch = group.target_epoch = 1
+        every = frozenset(range(PARTITIONS))
+        group.put_states(StatePartitions(initialized={topic_id: NamedPartitions("wide", every)}))
+        for number in range(members):
+            member_id = f"member-{number}"
+            subscription = ShareGroupMemberMetadataValue(
+                client_id="client", client_host="/192.0.2.7", subscribed_topic_names=["wide"]
+            )
+            group.put_member(member_id, subscription)
+            held = {topic_id: frozenset(range(number, PARTITIONS, members))}
+            group.put_current(member_id, ShareAssignment(1, 0, held))
+            group.put_target(member_id, held)
 
     def _make_transactions(self) -> None:
         shard_of = self._broker.transactions.coordinator.shard_of
