@@ -7,9 +7,11 @@ is no error, as in OffsetFetch: the offset is −1, also of a group that does no
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.answers import MAX_ANSWER_BYTES, NO_ROOM, PIECE_BYTES
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
@@ -20,39 +22,105 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
+    without_repeats,
 )
+from purgatorio.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequestGroup as AskedGroup,
+)
+from purgatorio.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsResponseGroup as AnsweredGroup,
+)
+
+CHUNK: Final = 200
+"""The most topics and partitions, together, of one turn: some milliseconds."""
 
 
 def handle(groups: Groups, ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, reply: Reply) -> None:
-    """Describe each group independently of the others."""
-    answers = [DescribeShareGroupOffsetsResponseGroup(group_id=asked.group_id, topics=[]) for asked in request.groups]
-    waiting = len(answers) + 1
+    """Describe each group; one of which all is asked for twice is described once."""
+    _Description(groups, ctx, without_repeats(request.groups), reply).go_on()
 
-    def done(answer: DescribeShareGroupOffsetsResponseGroup | None, topics: list[TopicStarts]) -> None:
-        nonlocal waiting
-        if answer is not None:
-            answer.topics = [_topic(each) for each in topics]
-        waiting -= 1
-        if not waiting:
-            reply(DescribeShareGroupOffsetsResponse(groups=answers))
 
-    for asked, answer in zip(request.groups, answers, strict=True):
-        topics = None if asked.topics is None else [(each.topic_name, each.partitions) for each in asked.topics]
+class _Description:
+    """An answer that is made of chunks, each in a turn of the event loop, while the client's connection is muted."""
+
+    def __init__(self, groups: Groups, ctx: RequestContext, asked: Sequence[AskedGroup], reply: Reply) -> None:
+        self._groups = groups
+        self._session = ctx.session
+        self._channel = ctx.session.channel
+        self._reply = reply
+        self._answers: list[AnsweredGroup] = []
+        self._chunks = self._chunks_of(asked)
+        self._channel.mute()
+
+    def go_on(self) -> None:
+        """Ask for the next chunk, or reply."""
+        chunk = next(self._chunks, None)
+        if chunk is None or self._session.channel is not self._channel:  # the connection is lost
+            self._channel.unmute()
+            self._reply(DescribeShareGroupOffsetsResponse(groups=self._answers))
+            return
+        answer, topics = chunk
         try:
-            groups.share.offsets.describe(asked.group_id, topics, partial(done, answer))
+            self._groups.share.offsets.describe(answer.group_id, topics, partial(self._told, answer))
         except CoordinatorError as error:
-            answer.error_code, answer.error_message = error.error_code, str(error)
-            done(None, [])
-    done(None, [])
+            answer.error_code, answer.error_message, answer.topics = error.error_code, str(error), []
+            self._told(answer, [])
+
+    def _told(self, answer: AnsweredGroup, topics: list[TopicStarts]) -> None:
+        for starts in topics:
+            if not answer.topics or answer.topics[-1].topic_name != starts.name:
+                answer.topics.append(
+                    DescribeShareGroupOffsetsResponseTopic(
+                        topic_name=starts.name, topic_id=starts.topic_id, partitions=[]
+                    )
+                )
+            answer.topics[-1].partitions += map(_partition, starts.partitions)
+        self._groups.listings.begin(self._turn())
+
+    def _turn(self) -> Iterator[None]:
+        yield
+        self.go_on()
+
+    def _chunks_of(self, asked: Sequence[AskedGroup]) -> Iterator[tuple[AnsweredGroup, list[tuple[str, list[int]]]]]:
+        """Yield what is asked for, some partitions at a time, with the answers that they belong to."""
+        room = MAX_ANSWER_BYTES // PIECE_BYTES
+        for group in asked:
+            answer = AnsweredGroup(group_id=group.group_id, topics=[])
+            self._answers.append(answer)
+            room -= 1
+            if room <= 0:
+                answer.error_code = NO_ROOM
+                continue
+            if group.topics is None:
+                try:
+                    named = self._groups.share.offsets.initialized(group.group_id)
+                except CoordinatorError as error:
+                    answer.error_code, answer.error_message = error.error_code, str(error)
+                    continue
+            else:
+                named = [(each.topic_name, each.partitions) for each in group.topics]
+            for chunk in _cut(named):
+                if answer.error_code:
+                    break
+                room -= sum(1 + len(numbers) for _, numbers in chunk)
+                yield answer, chunk
 
 
-def _topic(starts: TopicStarts) -> DescribeShareGroupOffsetsResponseTopic:
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=starts.name, topic_id=starts.topic_id, partitions=[_partition(each) for each in starts.partitions]
-    )
+def _cut(topics: Iterable[tuple[str, list[int]]]) -> Iterator[list[tuple[str, list[int]]]]:
+    """Yield topics with their partitions, up to `CHUNK` of both together."""
+    chunk: list[tuple[str, list[int]]] = []
+    count = 0
+    for name, numbers in topics:
+        for start in range(0, max(1, len(numbers)), CHUNK):
+            part = numbers[start : start + CHUNK]
+            if count + 1 + len(part) > CHUNK and chunk:
+                yield chunk
+                chunk, count = [], 0
+            chunk.append((name, part))
+            count += 1 + len(part)
+    yield chunk
 
 
 def _partition(start: StartOffset) -> DescribeShareGroupOffsetsResponsePartition:

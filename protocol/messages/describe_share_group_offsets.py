@@ -5,6 +5,8 @@ Version 1 adds the lag (KIP-1226).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.entity import Entity
 from purgatorio.protocol.message import (
@@ -92,3 +94,13 @@ API = Api(
     versions=range(2),
     flexible_from=0,
 )
+
+
+def without_repeats(
+    groups: Iterable[DescribeShareGroupOffsetsRequestGroup],
+) -> list[DescribeShareGroupOffsetsRequestGroup]:
+    """Return the groups of a request without those that ask for all offsets of a group once more."""
+    found: dict[object, DescribeShareGroupOffsetsRequestGroup] = {}
+    for nth, group in enumerate(groups):
+        found.setdefault(group.group_id if group.topics is None else nth, group)
+    return list(found.values())

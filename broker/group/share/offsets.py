@@ -68,10 +68,22 @@ class ShareOffsets:
 
     # --- describe ---
 
+    def initialized(self, group_id: str) -> list[tuple[str, list[int]]]:
+        """Return the partitions of a group that have a state, by topic; nothing for a group that does not exist.
+
+        Raises:
+            CoordinatorError: this broker does not coordinate the group.
+        """
+        group = self._coordinator.shard_of(group_id).groups.get(group_id)
+        states = group.states.initialized if isinstance(group, ShareGroup) else {}
+        image = self._services.image()
+        found = ((image.topic_by_id(topic_id), numbers) for topic_id, (_, numbers) in states.items())
+        return sorted((topic.name, sorted(numbers)) for topic, numbers in found if topic is not None)
+
     def describe(
         self,
         group_id: str,
-        topics: Iterable[tuple[str, Sequence[int]]] | None,
+        topics: Iterable[tuple[str, Sequence[int]]],
         done: Callable[[list[TopicStarts]], None],
     ) -> None:
         """Call `done` with the start offsets of a group, now or later.
@@ -79,15 +91,13 @@ class ShareOffsets:
         What is not known is no error, as in OffsetFetch: the offset is −1. So it is for a group that does not exist.
 
         Args:
-            topics: the partitions to describe, by topic; None: all that are initialized.
+            topics: the partitions to describe, by topic.
 
         Raises:
             CoordinatorError: this broker does not coordinate the group.
         """
-        shard = self._coordinator.shard_of(group_id)
+        self._coordinator.shard_of(group_id)
         image = self._services.image()
-        if topics is None:
-            topics = _initialized(shard, group_id, image)
         asked = [(name, image.topics.get(name), list(numbers)) for name, numbers in topics]
         keys = {
             SharePartitionKey(group_id, topic.topic_id, number): TopicPartition(name, number)
@@ -239,16 +249,6 @@ def _checked(group: object, group_id: str) -> ShareGroup:
         raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no share group {group_id}")
     group.check_delete()
     return group
-
-
-def _initialized(shard: GroupShard, group_id: str, image: ClusterImage) -> list[tuple[str, list[int]]]:
-    """Return the partitions of a group that have a state, by topic; none of topics that do not exist any more."""
-    group = shard.groups.get(group_id)
-    states = group.states.initialized if isinstance(group, ShareGroup) else {}
-    found = [
-        (topic.name, numbers) for key, (_, numbers) in states.items() if (topic := image.topic_by_id(key)) is not None
-    ]
-    return [(name, sorted(numbers)) for name, numbers in sorted(found)]
 
 
 def _wanted(

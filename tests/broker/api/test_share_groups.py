@@ -21,6 +21,7 @@ from purgatorio.broker.api import (
     share_group_describe,
     share_group_heartbeat,
 )
+from purgatorio.broker.api.answers import PIECE_BYTES
 from purgatorio.broker.coordinator.end_offsets import EndOffset
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
@@ -58,6 +59,8 @@ from purgatorio.protocol.primitives import ZERO_UUID
 from purgatorio.protocol.share_state import SharePartitionKey
 from tests.broker.api.group_requests import Coordinator, travel
 from tests.broker.api.test_offset_commit import request as commit
+from tests.broker.group.harness import offsets_topic
+from tests.broker.replica.harness import topic
 
 NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -209,12 +212,19 @@ def test_a_group_is_deleted_after_its_states(broker: Coordinator, version: int) 
 # --- start offsets ---
 
 
+def ask_offsets(broker: Coordinator, request: DescribeShareGroupOffsetsRequest, version: int = 1) -> Any:
+    replies = broker.post(describe_share_group_offsets, version, request)
+    for _ in broker.groups.listings.steps():
+        pass
+    return travel(version, replies.only)
+
+
 def described(broker: Coordinator, *topics: tuple[str, list[int]], version: int = 1, group_id: str = "app") -> Any:
     asked = [DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=each) for name, each in topics]
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=asked or None)]
     )
-    (group,) = broker.ask(describe_share_group_offsets, version, request).groups
+    (group,) = ask_offsets(broker, request, version).groups
     return group
 
 
@@ -246,7 +256,34 @@ def test_topics_and_groups_that_do_not_exist_have_no_offsets(broker: Coordinator
     (topic,) = described(broker, ("nothing", [0])).topics
     assert (topic.topic_id, topic.partitions[0].start_offset) == (ZERO_UUID, -1)
     assert (described(broker).topics, described(broker).error_code) == ([], 0)
-    assert broker.ask(describe_share_group_offsets, 1, DescribeShareGroupOffsetsRequest()).groups == []
+    assert ask_offsets(broker, DescribeShareGroupOffsetsRequest()).groups == []
+
+
+def test_a_long_description_is_made_in_turns_and_repeats_nothing(broker: Coordinator) -> None:
+    broker.set_topics(offsets_topic(), topic("orders", partitions=500, replicas=(1,)))
+    empty(broker)
+    every = DescribeShareGroupOffsetsRequestGroup(group_id="app", topics=None)
+    some = DescribeShareGroupOffsetsRequestGroup(
+        group_id="app",
+        topics=[DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[]) for name in ("a", "b")],
+    )
+    replies = broker.post(
+        describe_share_group_offsets, 1, DescribeShareGroupOffsetsRequest(groups=[every, some, every])
+    )
+    assert sum(1 for _ in broker.groups.listings.steps()) >= 3
+    first, second = travel(1, replies.only).groups
+    assert [[each.partition_index for each in told.partitions] for told in first.topics] == [list(range(500))]
+    assert [each.topic_name for each in second.topics] == ["a", "b"]
+
+
+def test_a_description_that_has_no_more_room_asks_to_be_asked_again(
+    broker: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describe_share_group_offsets, "MAX_ANSWER_BYTES", 3 * PIECE_BYTES)
+    empty(broker)
+    asked = [DescribeShareGroupOffsetsRequestGroup(group_id=each, topics=None) for each in ("app", "b")]
+    groups = ask_offsets(broker, DescribeShareGroupOffsetsRequest(groups=asked)).groups
+    assert [each.error_code for each in groups] == [0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 
 
 @pytest.mark.parametrize(

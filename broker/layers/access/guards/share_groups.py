@@ -15,6 +15,7 @@ from purgatorio.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
     DescribeShareGroupOffsetsResponse,
+    without_repeats,
 )
 from purgatorio.protocol.parts import changed, part_of
 
@@ -41,6 +42,7 @@ def describe_share_group_offsets(
     access: Access, route: Route, ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, reply: Reply
 ) -> None:
     """Check DESCRIBE on each group and on each topic; a request for all topics gets those that may be described."""
+    request = changed(request, groups=without_repeats(request.groups))
     denied = _GROUPS.refused(access, ctx, request)
     refused_groups = _PART.refused(denied.values(), ErrorCode.GROUP_AUTHORIZATION_FAILED)
     passed: list[DescribeShareGroupOffsetsRequestGroup] = []

@@ -37,7 +37,8 @@ def empty(broker: ShareHarness) -> ShareHarness:
 
 def describe(broker: ShareHarness, topics: Any = None, group_id: str = "app") -> list[TopicStarts]:
     found: list[list[TopicStarts]] = []
-    broker.groups.share.offsets.describe(group_id, topics, found.append)
+    offsets = broker.groups.share.offsets
+    offsets.describe(group_id, offsets.initialized(group_id) if topics is None else topics, found.append)
     return found[0]
 
 

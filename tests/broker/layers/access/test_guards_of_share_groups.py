@@ -59,6 +59,13 @@ def test_named_topics_are_refused_by_their_partitions() -> None:
     assert len(answers["others"].topics) == 1
 
 
+def test_what_is_asked_for_twice_is_asked_for_once() -> None:
+    broker, answers = ask(group("jobs"), group("hidden"), group("jobs"), group("hidden"))
+    (worked,) = broker.worked
+    assert [each.group_id for each in worked.groups] == ["jobs"]
+    assert sorted(answers) == ["hidden", "jobs"]
+
+
 def test_a_request_of_which_all_is_refused_reaches_no_handler() -> None:
     broker, answers = ask(group("hidden"))
     assert (answers["hidden"].error_code, broker.worked) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])
