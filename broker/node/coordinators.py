@@ -154,6 +154,7 @@ class Coordinators:
             tasks.create_task(self.groups.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.shares.run())
+            tasks.create_task(self.persister.run())
 
 
 def _group_services(

@@ -1,18 +1,22 @@
 """The persister of one broker: it finds the share coordinators in the image, and asks them until they answer.
 
-The coordinator of this broker is called, others are asked over TCP. After an error that passes a call waits in the
-purgatory "Persister": twice for a moment, as another broker's image may be late or its coordinator may load; then for
-longer and longer, as in Kafka. A change of the coordinator's broker ends the wait at once.
+The coordinator of this broker is called, so many times in a turn of the loop; others are asked over TCP. After an error
+that passes a call waits in the purgatory "Persister": twice for a moment, as another broker's image may be late or its
+coordinator may load; then for longer and longer, as in Kafka. A change of the coordinator's broker ends the wait at
+once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import ShareCoordinatorFailed
 from purgatorio.broker.coordinator.ask_broker import AskBroker
+from purgatorio.broker.coordinator.listings import in_turns
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
@@ -39,6 +43,9 @@ logger = get_logger(__name__)
 
 QUICK_RETRIES_MS: Final = (20, 100)
 """The first waits after a coordinator has moved, which do not count."""
+
+MAX_HERE: Final = 100
+"""The most calls of this broker's coordinator in one turn of the loop: some milliseconds."""
 
 MAX_CALLS: Final = 10_000
 """The most calls that are not done; further ones get COORDINATOR_NOT_AVAILABLE at once."""
@@ -91,6 +98,9 @@ class CoordinatorPersister:
         self._partitions = partitions
         self._purgatory = purgatory
         self._settings = settings
+        self._has_called = asyncio.Event()
+        self._here: deque[Call] = deque()  # for this broker's coordinator, in a later turn
+        self._made_here = 0  # calls of it in this turn
         self._seen = image()
         self._is_creating = False
         self._has_stopped = False
@@ -165,6 +175,22 @@ class CoordinatorPersister:
     def stop(self) -> None:
         """Make no call again from now on: the broker stops. Calls that wait end when their purgatory is shut down."""
         self._has_stopped = True
+        waiting, self._here = self._here, deque()
+        for call in waiting:
+            self._give_up(call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def run(self) -> None:
+        """Count the calls of this broker's coordinator by turns of the loop."""
+        await in_turns(self._has_called, self.steps)
+
+    def steps(self) -> Iterator[None]:
+        """Make the calls of this broker's coordinator that came too many in one turn, in steps."""
+        self._made_here = 0
+        while self._here:
+            for _ in range(min(MAX_HERE, len(self._here))):
+                self._route(self._here.popleft())
+            yield
+            self._made_here = 0
 
     def image_changed(self, image: ClusterImage) -> None:
         """Make the calls again that wait for coordinators that have moved."""
@@ -195,12 +221,20 @@ class CoordinatorPersister:
             self._answered(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader"))
         elif broker_id != self._broker_id:
             self._requests.send(broker_id, call)
+        elif self._made_here < MAX_HERE or self._has_stopped:
+            self._call_here(call)
         else:
-            try:
-                call.here(partial(self._answered, call))
-            except Exception:  # a bug; the caller must get an answer all the same
-                logger.exception("a share coordinator failed", share_partition=str(call.key))
-                self._answered(call, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._here.append(call)
+
+    def _call_here(self, call: Call) -> None:
+        if not self._made_here:
+            self._has_called.set()
+        self._made_here += 1
+        try:
+            call.here(partial(self._answered, call))
+        except Exception:  # a bug; the caller must get an answer all the same
+            logger.exception("a share coordinator failed", share_partition=str(call.key))
+            self._answered(call, Outcome(ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def _create(self) -> None:
         if not self._is_creating:

@@ -11,7 +11,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.persisting import coordinator_persister
-from purgatorio.broker.share.persisting.coordinator_persister import QUICK_RETRIES_MS
+from purgatorio.broker.share.persisting.coordinator_persister import MAX_HERE, QUICK_RETRIES_MS
 from purgatorio.broker.share.state.outcome import Outcome
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -337,3 +337,55 @@ def test_a_broker_that_stops_parks_no_call() -> None:
     world.only().answer(ErrorCode.NOT_COORDINATOR)
     assert told.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.purgatory.num_delayed == 0
+
+
+# --- many calls of this broker's coordinator ---
+
+
+def keys(count: int) -> list[SharePartitionKey]:
+    return [SharePartitionKey(f"group-{number}", ORDERS_ID, 0) for number in range(count)]
+
+
+def test_calls_of_this_brokers_coordinator_are_spread_over_turns() -> None:
+    """A group that begins with thousands of partitions must not hold the loop."""
+    world = World(states(1))
+    told = [world.initialize(each) for each in keys(3 * MAX_HERE + 1)]
+    assert len(world.coordinator.asked) == MAX_HERE
+    steps = world.persister.steps()
+    for made in (2, 3):
+        next(steps)
+        assert len(world.coordinator.asked) == made * MAX_HERE
+    world.initialize(KEY)
+    assert world.turn() == 1
+    assert [each.key for each in world.coordinator.asked] == [*keys(3 * MAX_HERE + 1), KEY]
+    for here in world.coordinator.asked:
+        here.done(Outcome())
+    assert [each.error for each in told] == [ErrorCode.NONE] * len(told)
+
+
+def test_each_turn_has_room_for_as_many_calls() -> None:
+    world = World(states(1))
+    for turn in range(1, 4):
+        for each in keys(MAX_HERE):
+            world.read(each)
+        assert len(world.coordinator.asked) == turn * MAX_HERE
+        assert world.turn() == 0
+
+
+def test_calls_that_wait_for_a_turn_go_to_where_their_coordinator_is_by_then() -> None:
+    world = World(states(1))
+    for each in keys(MAX_HERE + 1):
+        world.read(each)
+    world.elect(states(2, epoch=1))
+    world.turn()
+    assert world.only().keys == keys(MAX_HERE + 1)[-1:]
+
+
+def test_a_broker_that_stops_ends_calls_that_wait_for_a_turn() -> None:
+    world = World(states(1))
+    told = [world.read(each) for each in keys(MAX_HERE + 2)]
+    world.persister.stop()
+    assert [each.error for each in told[-2:]] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+    told = [world.read(each) for each in keys(2)]
+    assert len(world.coordinator.asked) == MAX_HERE + 2
+    assert world.turn() == 0

@@ -148,13 +148,13 @@ def test_large_writes_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_requests_that_fail_at_once_do_not_begin_others_within() -> None:
-    """`Peers.send` may call back before it returns: 2,000 requests must not nest."""
+    """`Peers.send` may call back before it returns: 600 requests must not nest."""
     world = World(states(2))
-    for _ in range(2_000 + MAX_REQUESTS):
+    for _ in range(600 + MAX_REQUESTS):
         world.delete()
     first, *_ = world.take()
     world.persister._requests._ask = (  # type: ignore[method-assign]
         lambda broker_id, api_key, version, message, done: done(None, ConnectionResetError("lost"))
     )
     first.answer()
-    assert world.purgatory.num_delayed == 2_000
+    assert world.purgatory.num_delayed == 600

@@ -159,6 +159,14 @@ class World:
             settings=RetrySettings(**settings),
         )
 
+    def turn(self) -> int:
+        """Let the persister go on in a turn of the loop, if it wants to; returns the number of its steps."""
+        called = self.persister._has_called
+        if not called.is_set():
+            return 0
+        called.clear()
+        return sum(1 for _ in self.persister.steps())
+
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
         self.sent.append(Sent(broker_id, api_key, version, message, done))
 
