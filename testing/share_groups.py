@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from purgatorio.broker.operations.declare import Operation
-from purgatorio.broker.operations.share_groups import DescribeShareGroup, ExpireLocks
 from purgatorio.late import dataclass
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
+
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.declare import Operation
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a group."""
@@ -111,6 +112,8 @@ class ShareGroup:
         As when share.record.lock.duration.ms is over: the records go to the next member, or are given up if they were
         delivered share.delivery.count.limit times. ``kafka.clock.advance(30)`` does the same for locks that are as old.
         """
+        from purgatorio.broker.operations.share_groups import ExpireLocks
+
         done = self._controls.do(ExpireLocks(id=self.name, member=member))
         expired: int = self._thread.run(_of(done), f"expire the locks of share group {self.name!r}")["expired"]
         return expired
@@ -119,6 +122,8 @@ class ShareGroup:
         return self._thread.run(self._describe(), f"read share group {self.name!r}")
 
     async def _describe(self) -> dict[str, Any]:
+        from purgatorio.broker.operations.share_groups import DescribeShareGroup
+
         return await self._controls.do(DescribeShareGroup(id=self.name))
 
     async def _read(self, state: State | None, member: str | None) -> list[InFlight]:

@@ -41,6 +41,7 @@ from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.txn.overview import TransactionNumbers
 from purgatorio.broker.web.app import create_app, guarded
 from tests.broker.group.harness import GroupHarness
+from tests.broker.share.fetching import ShareHarness
 from tests.broker.txn.harness import TransactionHarness
 from tests.endpoints import plaintext
 
@@ -137,6 +138,7 @@ class FakeBroker:
             slots=1, now_ms=clock.now_ms, rng=random.Random(0), closed=lambda session: None
         )
         self.own_image: ClusterImage | None = None
+        self.led_shares = ShareHarness().shares
         self.coordinates(GroupHarness())
         self.coordinates_transactions(TransactionHarness())
         actions = ActionQueue()

@@ -92,7 +92,7 @@ async def test_a_produce_that_waits_is_seen_with_the_follower_it_waits_for_and_c
 
 
 async def test_every_purgatory_is_shown_and_counted(cluster: Cluster, client: httpx.AsyncClient) -> None:
-    names = ["Produce", "Fetch", "DeleteRecords", "topic", "ElectLeader", "Rebalance", "Heartbeat"]
+    names = ["Produce", "Fetch", "ShareFetch", "DeleteRecords", "topic", "ElectLeader", "Rebalance", "Heartbeat"]
     names += ["Transaction", "TransactionTimeout"]
     state = (await client.get("/api/v1/state")).json()
     metrics = (await client.get("/metrics")).text
