@@ -1,4 +1,4 @@
-"""``purgatorio groups``: list, describe and delete consumer groups, reset offsets, move coordinators, end sessions."""
+"""``purgatorio groups``: list, describe and delete groups, reset offsets, move coordinators, end sessions."""
 
 from __future__ import annotations
 
@@ -77,6 +77,9 @@ def _show_group(group: Answer, args: argparse.Namespace) -> None:
     _print_members(group["members"], names)
     print_further(group["member_count"] - len(group["members"]), " members")
     print()
+    if group["type"] == "share":
+        print("a share group commits no offsets: purgatorio share-groups describe tells how far it has come")
+        return
     _print_offsets(group["offsets"], names)
     print_further(group["offset_count"] - len(group["offsets"]), " partitions")
 

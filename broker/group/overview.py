@@ -20,14 +20,19 @@ from purgatorio.broker.group.consumer.update import choose_assignor
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.groups import Groups
+from purgatorio.broker.group.modern.modern_group import ModernMember
 from purgatorio.broker.group.modern.partitions import Partitions
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.share.assignor import NAME as SHARE_ASSIGNOR
+from purgatorio.broker.group.share.delayed_initialization import not_initialized
+from purgatorio.broker.group.share.member import ShareMember
+from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_protocol import ASSIGNMENT, CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import DecodeError
 
 MEMBERS_LOOKED_AT: Final = 1_000
-"""Members of a group of the consumer protocol that tell whom it waits for, and which assignor it uses."""
+"""Members of a group that tell whom it waits for, and which assignor it uses."""
 ASSIGNMENTS_REMEMBERED: Final = 512
 """Decoded assignments of classic members: the page asks for them several times a second, and they rarely change."""
 
@@ -40,13 +45,13 @@ class GroupOverview(NamedTuple):
 
     Attributes:
         id: the group's name.
-        type: its protocol: classic or consumer.
+        type: its protocol: classic, consumer or share.
         state: the state, as ListGroups names it.
         protocol_type: ``consumer``, ``connect``, …; empty for a group that has only offsets.
         assignor: what distributes the partitions; empty if unknown.
-        epoch: the generation, or the group epoch (KIP-848); 0 if it never had members.
+        epoch: the generation, or the group epoch (KIP-848, KIP-932); 0 if it never had members.
         member_count: its members.
-        waits_for: whom a rebalance waits for, in a sentence; empty if there is none.
+        waits_for: whom a rebalance waits for, or which states a share group, in a sentence; empty if there is none.
     """
 
     id: str
@@ -67,6 +72,7 @@ class MemberOverview(NamedTuple):
         host: its address, without Kafka's slash.
         epoch: the generation, or its member epoch.
         owned: the partitions that it consumes; None if they cannot be known: its protocol is not that of consumers.
+            Members of share groups consume partitions together.
         waits_for: what it waits for, or has to do, in a few words; empty if nothing.
         session_deadline_ms: the monotonic time at which its session is over; each heartbeat moves it. None if unknown.
         session_timeout_ms: the time that a heartbeat gives.
@@ -108,6 +114,17 @@ def overview(groups: Groups, shard: GroupShard, group_id: str) -> GroupOverview 
             len(group.members),
             _reconciliation(group),
         )
+    if isinstance(group, ShareGroup):
+        return GroupOverview(
+            group_id,
+            group.type,
+            group.state_name,
+            group.protocol_type,
+            SHARE_ASSIGNOR,
+            group.epoch,
+            len(group.members),
+            _sharing(group),
+        )
     if shard.offsets.has_group(group_id):
         return GroupOverview(group_id, ClassicGroup.type, GroupState.EMPTY.value)
     return None
@@ -125,6 +142,8 @@ def members(group: Group | None, image: ClusterImage, limit: int) -> list[Member
         return [_classic_member(group, each) for each in islice(group.members.values(), limit)]
     if isinstance(group, ConsumerGroup):
         return [_consumer_member(group, each, image) for each in islice(group.members.values(), limit)]
+    if isinstance(group, ShareGroup):
+        return [_share_member(group, each, image) for each in islice(group.members.values(), limit)]
     return []
 
 
@@ -195,14 +214,15 @@ def _reconciliation(group: ConsumerGroup) -> str:
     return f"epoch {group.epoch} of {group.group_id} waits for a heartbeat of {_labels(first, looked_at)}"
 
 
-def _labels(named: Sequence[ConsumerMember], everyone: Sequence[ConsumerMember]) -> str:
+def _labels(named: Sequence[ModernMember], everyone: Sequence[ModernMember]) -> str:
     """Return the names of members in a sentence, of many the first ones: their client ids where these are unique."""
     clients = Counter(member.subscription.client_id for member in everyone)
     names = []
     for member in named[:MAX_NAMED]:
         client_id = member.subscription.client_id
         short = client_id if client_id and clients[client_id] == 1 else member.member_id
-        names.append(member.subscription.instance_id or short)
+        instance_id = member.subscription.instance_id if isinstance(member, ConsumerMember) else None
+        names.append(instance_id or short)
     return f"member{'s' * (len(named) > 1)} {listed(names, len(named) - len(names))}"
 
 
@@ -232,7 +252,44 @@ def _has_to(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -
         return f"has to give up {listed(given_up)}"
     if current.state is MemberState.UNRELEASED:
         return "waits for partitions that others own"
-    return "" if current.epoch == group.target_epoch else f"reaches epoch {group.target_epoch} at its next heartbeat"
+    return _reaches(current.epoch, group.target_epoch)
+
+
+def _reaches(epoch: int, target_epoch: int) -> str:
+    return "" if epoch == target_epoch else f"reaches epoch {target_epoch} at its next heartbeat"
+
+
+# --- share groups ---
+
+
+def _sharing(group: ShareGroup) -> str:
+    """Return the share partitions that have no state yet, or else the members that have not got their assignment."""
+    asked = [each for each in group.initializations if each.unanswered]
+    if asked:
+        return in_words((not_initialized(group.group_id, *asked),))
+    looked_at = list(islice(group.members.values(), MEMBERS_LOOKED_AT))
+    behind = [member for member in looked_at if member.current.epoch != group.target_epoch]
+    if not behind:
+        return ""
+    return f"epoch {group.target_epoch} of {group.group_id} waits for a heartbeat of {_labels(behind, looked_at)}"
+
+
+def _share_member(group: ShareGroup, member: ShareMember, image: ClusterImage) -> MemberOverview:
+    subscription = member.subscription
+    return MemberOverview(
+        member.member_id,
+        None,
+        subscription.client_id,
+        subscription.client_host.removeprefix("/"),
+        member.current.epoch,
+        _by_name(member.current.assigned, image),
+        _reaches(member.current.epoch, group.target_epoch),
+        _deadline_ms(member.session),
+        0 if member.session is None else member.session.session_timeout_ms,
+    )
+
+
+# --- both ---
 
 
 def _by_name(partitions: Partitions, image: ClusterImage) -> Owned:

@@ -1,4 +1,4 @@
-"""What an operator does to a consumer group: reset its offsets or delete it, while it has no members; end a session.
+"""What an operator does to a group: reset its offsets or delete it, while it has no members; end a session.
 
 A group's coordinator does it, as for the requests of Kafka's tools: it must run in this process.
 """
@@ -14,6 +14,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.time_index import LookUpBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -114,7 +115,7 @@ class GroupControl:
 
         Raises:
             NotThere: there is no such topic or partition.
-            OperationRefused: the group has members.
+            OperationRefused: the group has members, or is a share group.
             ClusterUnavailable: the coordinator, or the leader of a partition, does not run, or the replicas do not
                 follow in time; some partitions may have been reset.
         """
@@ -124,6 +125,8 @@ class GroupControl:
         if partition is not None and partition >= len(found.partitions):
             raise NotThere(f"topic {topic} has no partition {partition}")
         broker, shard = self.find(group_id)
+        if isinstance(shard.groups.get(group_id), ShareGroup):
+            raise OperationRefused(f"{group_id} is a share group, which commits no offsets")
         wanted = range(len(found.partitions)) if partition is None else (partition,)
         budget = LookUpBudget()
         resets = []

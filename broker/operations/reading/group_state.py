@@ -11,6 +11,7 @@ from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.offsets import GroupOffsets
 from purgatorio.broker.group.overview import GroupOverview, MemberOverview, members, overview
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
@@ -24,7 +25,7 @@ GROUPS_LOOKED_AT: Final = 5_000
 MAX_GROUPS_LOOKED_AT: Final = 20_000
 """The same for a list of groups."""
 STABLE: Final = "Stable"
-"""The state of a group of either protocol that has nothing to do but to consume."""
+"""The state of a group of any protocol that has nothing to do but to consume."""
 MEMBERS: Final = 10
 """Members of each group on the page."""
 MAX_MEMBERS: Final = 1_000
@@ -200,12 +201,14 @@ def _member(member: MemberOverview, now_ms: int, partitions: int) -> Answer:
 
 
 def _offsets(found: Found, ends: Ends) -> Iterator[Answer]:
-    """Yield the partitions that members consume or that have a committed offset, by name.
+    """Yield the partitions that members consume or that have a committed offset, by name; none for share groups.
 
     `end_offset`: the high watermark (None: no replica runs here). `owner`: the id of the member that consumes it now
     ("": none).
     """
     group = found.shard.groups.get(found.view.id)
+    if isinstance(group, ShareGroup):
+        return
     owned = (
         ((topic, number), member.member_id)
         for member in members(group, found.broker.groups.image, MAX_MEMBERS)

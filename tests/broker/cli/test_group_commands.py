@@ -203,3 +203,10 @@ def test_a_consumers_group_is_shown_reset_and_deleted(
     assert re.search(r"orders-0 +\d +3\n", reset)
     assert said("delete", "billing") == "group billing is deleted\n"
     assert said("describe", "billing", code=1) == "purgatorio: there is no group billing\n"
+
+
+def test_a_share_group_is_described_without_offsets(run: Callable[..., tuple[FakeAdmin, str]]) -> None:
+    told = group(id="jobs", type="share", assignor="simple", epoch=4, lag=None, member_count=1, members=[member("m-1")])
+    _, printed = run(told, "describe", "jobs")
+    assert printed.splitlines()[0] == "group jobs: Stable, epoch 4, assignor simple, coordinator broker 2"
+    assert printed.splitlines()[-1].startswith("a share group commits no offsets: purgatorio share-groups describe")

@@ -1,4 +1,4 @@
-"""Groups of both protocols as observers see them; those of the classic one are looked at in tests/broker/web, too."""
+"""Groups of all protocols as observers see them; those of the classic one are looked at in tests/broker/web, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import pytest
 from purgatorio.broker.group import overview as overviews
 from purgatorio.broker.group.overview import GroupOverview, MemberOverview, members, overview
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
+from tests.broker.group.share.harness import Member as ShareMember
+from tests.broker.group.share.harness import ShareHarness, settle
 
 
 @pytest.fixture
@@ -83,3 +85,46 @@ def test_a_group_that_does_not_exist_is_not_seen(broker: ConsumerHarness) -> Non
     shard = broker.groups.coordinator.shard_of("app")
     assert overview(broker.groups, shard, "app") is None
     assert shard.group_ids() == []
+
+
+# --- share groups ---
+
+
+def seen_share(broker: ShareHarness) -> GroupOverview:
+    found = overview(broker.groups, broker.groups.coordinator.shard_of("app"), "app")
+    assert found is not None
+    return found
+
+
+def test_a_share_group_tells_its_members_with_their_partitions() -> None:
+    broker = ShareHarness()
+    one, two = ShareMember(broker, "a"), ShareMember(broker, "b", ["orders", "bills"])
+    settle(one, two)
+    broker.advance_ms(1_000)
+    epoch = broker.group().epoch
+    assert seen_share(broker) == GroupOverview(
+        "app", "share", "Stable", "share", "simple", epoch, member_count=2, waits_for=""
+    )
+    first, second = members(broker.group(), broker.image, 10)
+    assert (first.client_id, first.host, first.instance_id, first.epoch) == ("shop", "127.0.0.1", None, epoch)
+    assert (first.waits_for, second.waits_for, first.session_timeout_ms) == ("", "", 45_000)
+    assert first.session_deadline_ms == broker.clock.now_ms() + 44_000
+    assert (first.owned, second.owned) == ({"orders": (0, 1)}, {"bills": (0, 1), "orders": (2,)})
+
+
+def test_a_share_group_names_the_partitions_without_state_then_the_members_that_do_not_know_their_assignment() -> None:
+    broker = ShareHarness()
+    one, two = ShareMember(broker, "a"), ShareMember(broker, "b")
+    broker.persister.is_held = True
+    broker.heartbeat(member_id="a", member_epoch=0, subscribed_topic_names=["orders"])
+    assert seen_share(broker).waits_for.startswith("app waits for orders-0, orders-1, orders-2: the share coordinator")
+    broker.persister.is_held = False
+    broker.persister.release()
+    settle(one)
+    two.beat()
+    epoch = broker.group().epoch
+    assert seen_share(broker).waits_for == f"epoch {epoch} of app waits for a heartbeat of member a"
+    assert [each.waits_for for each in members(broker.group(), broker.image, 10)] == [
+        f"reaches epoch {epoch} at its next heartbeat",
+        "",
+    ]
