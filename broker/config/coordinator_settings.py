@@ -177,8 +177,8 @@ class CoordinatorSettings(Settings):
     share_version: int = number(
         2,
         "Purgatorio's own, a feature in Kafka: 0 switches share groups off, and what clients ask of them is answered "
-        "with UNSUPPORTED_VERSION; 2 stands for dead-letter topics (KIP-1191), which are not written yet: here it is as "
-        "1. All brokers need the same.",
+        "with UNSUPPORTED_VERSION; 2 stands for dead-letter topics (KIP-1191), which are not written yet: here it is "
+        "as 1. All brokers need the same.",
         le=2,
     )
 
