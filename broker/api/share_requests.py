@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: who asks, what is acknowledged, and the parts of answers."""
+"""What ShareFetch and ShareAcknowledge have in common: the member, its acknowledgements, and parts of answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_LEADER_HINT: Final = LeaderIdAndEpoch()
 
 
 def client_of(ctx: RequestContext, group_id: str | None, member_id: str | None, epoch: int) -> ShareClient:
-    """Return who sends a request.
+    """Return the member that sends a request.
 
     Raises:
         ShareRequestError: INVALID_REQUEST: it names no group, or no member.

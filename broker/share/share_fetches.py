@@ -7,7 +7,6 @@ their files make messages of what is told of each partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -113,7 +112,6 @@ class _Acknowledging:
     results: Results
     then: Callable[[], None]
     missing: int = 1
-    done: bool = field(default=False)
 
     def settled(self, result: ShareResult, error_code: ErrorCode) -> None:
         """Take the result of one partition."""
