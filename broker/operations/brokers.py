@@ -25,7 +25,9 @@ class ListBrokers(Operation, http="GET /brokers", command="broker list", answere
         return {"brokers": read_members(operator.cluster, operator.control)}
 
 
-class ListConnections(Operation, http="GET /connections", command="broker connections", answered_by="all brokers"):
+class ListConnections(
+    Operation, http="GET /connections", command="broker connections", answered_by="all brokers", shared_ms=2_000
+):
     """Connections of clients and brokers: address, client id, principal, age, requests and bytes."""
 
     limit: Annotated[int, Limits(ge=0, le=MAX_CONNECTIONS)] = arg(

@@ -145,6 +145,7 @@ class Operation:
         patience_seconds: the longest wait of a command for the answer.
         answered_by: who answers in a cluster of several processes.
         max_body_bytes: the longest body of a request for it.
+        shared_ms: pages that ask for it often share an answer that is made at most so often; 0: each gets its own.
     """
 
     method: ClassVar[str]
@@ -154,6 +155,7 @@ class Operation:
     patience_seconds: ClassVar[float]
     answered_by: ClassVar[AnsweredBy]
     max_body_bytes: ClassVar[int]
+    shared_ms: ClassVar[int]
 
     def __init_subclass__(
         cls,
@@ -164,10 +166,11 @@ class Operation:
         patience_seconds: float = 15.0,
         answered_by: AnsweredBy = "any broker",
         max_body_bytes: int = MAX_BODY_BYTES,
+        shared_ms: int = 0,
     ) -> None:
         cls.method, _, cls.path = http.partition(" ")
         cls.command, cls.says, cls.patience_seconds, cls.answered_by = command, says, patience_seconds, answered_by
-        cls.max_body_bytes = max_body_bytes
+        cls.max_body_bytes, cls.shared_ms = max_body_bytes, shared_ms
         dataclass(repr=False, eq=False, match_args=False)(cls)
 
     def __post_init__(self) -> None:

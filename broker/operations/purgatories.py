@@ -21,7 +21,7 @@ MAX_OPERATIONS: Final = 1000
 _Count = Annotated[int, Limits(ge=0, le=MAX_OPERATIONS)]
 
 
-class State(Operation, http="GET /state", answered_by="all brokers"):
+class State(Operation, http="GET /state", answered_by="all brokers", shared_ms=200):
     """Brokers, purgatories, parked and finished operations, wheels, partitions; every list is bounded."""
 
     operations: _Count = arg(
@@ -69,7 +69,7 @@ def named_partitions(names: str) -> list[TopicPartition]:
     return found
 
 
-class Matrix(Operation, http="GET /matrix", answered_by="all brokers"):
+class Matrix(Operation, http="GET /matrix", answered_by="all brokers", shared_ms=1_000):
     """Partitions and their replicas in few bytes: up to 1,000, those that are offline or wait first."""
 
     async def run(self, operator: Operator) -> Answer:

@@ -33,12 +33,21 @@ from purgatorio.broker.web.merging import merged
 from purgatorio.broker.web.metrics_text import joined_metrics
 from purgatorio.broker.web.router import listing_routes
 from purgatorio.broker.web.server import HttpService
+from purgatorio.broker.web.sharing import SharedAnswers
 from purgatorio.broker.web.tokens import AdminTokens
 
 _NOT_HERE: Final = frozenset({404, 503})
 """Answers of a process that does not have what is asked for: another one may."""
 _IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
 """What the page shows of a broker whose process does not answer."""
+
+
+class _Refused(Exception):
+    """No process does what is asked; the first one's answer says why."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told.body)
+        self.told = told
 
 
 class BrokerProcesses(Protocol):
@@ -89,6 +98,7 @@ class Front(HttpService):
         super().__init__(processes.clock, **tokens)
         self._processes = processes
         self._metrics = process_registry()
+        self._shared = SharedAnswers()
         self.app: ASGIApp | None = None
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
@@ -105,6 +115,15 @@ class Front(HttpService):
     # --- operations ---
 
     async def _run(self, kind: type[Operation], host: str, request: Request) -> Response:
+        try:
+            return await self._answer(kind, host, request)
+        except _Refused as refused:
+            return _response(refused.told)
+        finally:
+            if kind.method != "GET":
+                self._shared.changed()
+
+    async def _answer(self, kind: type[Operation], host: str, request: Request) -> Response:
         body = b""
         if kind.method != "GET":
             check_may_change(request.headers, host)
@@ -115,7 +134,8 @@ class Front(HttpService):
             case "its broker":
                 return _response(await self._ask(self._known(broker_id), asked))
             case "all brokers":
-                return await self._of_all(kind, asked)
+                found = await self._shared.answer(kind, request, partial(self._of_all, kind, asked))
+                return found or json_response(await self._of_all(kind, asked))
             case "who knows":
                 return _response(await self._first(asked, unless=_NOT_HERE))
             case "any broker":
@@ -162,13 +182,13 @@ class Front(HttpService):
                 raise outcome
         return {each: told for each, told in zip(ids, outcomes, strict=True) if isinstance(told, Told)}
 
-    async def _of_all(self, kind: type[Operation], asked: Asked) -> Response:
+    async def _of_all(self, kind: type[Operation], asked: Asked) -> Answer:
         answers = await self._asked_all(asked)
         done = {broker_id: told for broker_id, told in answers.items() if told.status == 200}
         if not done:
             if not answers:
                 raise ClusterUnavailable("no broker's process answers")
-            return _response(next(iter(answers.values())))
+            raise _Refused(next(iter(answers.values())))
         answer = merged(kind, [json.loads(told.body) for told in done.values()])
         if kind in (purgatories.State, brokers.ListBrokers):
             rows = {row["id"]: row for row in answer["brokers"]}
@@ -176,7 +196,7 @@ class Front(HttpService):
             answer["brokers"] = [{**_IDLE, **row} for row in shown] if kind is purgatories.State else shown
         if kind is purgatories.State:
             explain(answer)  # anew: a process knows only its own broker
-        return json_response(answer)
+        return answer
 
     async def _control(self, kind: type[Operation], broker_id: int, asked: Asked) -> Response:
         """Do something to processes; a broker is stopped in good order by its own process first."""

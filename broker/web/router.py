@@ -24,6 +24,7 @@ from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.operations.table import OPERATIONS
 from purgatorio.broker.web.bodies import json_response, read_change
 from purgatorio.broker.web.openapi import openapi
+from purgatorio.broker.web.sharing import SharedAnswers
 
 MAX_PATH_COMPARED: Final = 200
 """Characters of a path for which the nearest one is looked for."""
@@ -38,10 +39,11 @@ def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Oper
     Args:
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
+    shared = SharedAnswers()
     return [
         *listing_routes(),
         *(
-            Route(f"/api/v1{each.path}", partial(_run, each, operator, allowed_host), methods=[each.method])
+            Route(f"/api/v1{each.path}", partial(_run, each, operator, allowed_host, shared), methods=[each.method])
             for each in operations
         ),
     ]
@@ -63,7 +65,9 @@ async def _openapi(request: Request) -> Response:
     return json_response(openapi())
 
 
-async def _run(kind: type[Operation], operator: Operator, allowed_host: str, request: Request) -> Response:
+async def _run(
+    kind: type[Operation], operator: Operator, allowed_host: str, shared: SharedAnswers, request: Request
+) -> Response:
     """Answer a request for an operation. What is given is the content of an object, and never names of parameters."""
     given: dict[str, Any] = {}
     if kind.method != "GET":
@@ -78,7 +82,13 @@ async def _run(kind: type[Operation], operator: Operator, allowed_host: str, req
         operation = kind(**given)
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
-    return json_response(await operation.run(operator))
+    if found := await shared.answer(kind, request, lambda: operation.run(operator)):
+        return found
+    try:
+        return json_response(await operation.run(operator))
+    finally:
+        if kind.method != "GET":
+            shared.changed()
 
 
 def _in_path(argument: Argument, request: Request) -> object:

@@ -2,6 +2,7 @@
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
+import { SHARED } from "./live.js";
 import { pick, selection } from "./selection.js";
 
 const INTERVAL_MS = 2000;
@@ -21,7 +22,7 @@ export class Clients {
     clearTimeout(this.timer);
     if (!this.section.open) return;
     try {
-      const response = document.hidden ? null : await fetch(`/api/v1/connections?limit=${SHOWN}`);
+      const response = document.hidden ? null : await fetch(`/api/v1/connections?limit=${SHOWN}`, { headers: SHARED });
       if (response?.ok) this.#show(await response.json());
     } catch {
       // the page says already that the brokers do not answer

@@ -1,23 +1,26 @@
 // The wire to the brokers: asks for the state a few times a second, knows their time between two answers, and says when
 // they do not answer.
 
-const INTERVAL_MS = 200;
+const INTERVAL_MS = 200; // the brokers may ask for more
+export const SHARED = { "Cache-Control": "max-age=10" }; // an answer that was made for another page will do
+const SINCE_MS = 2000; // pages that saw the last answers ask the same
 const OPERATIONS = 40; // of each purgatory: more have no room on the page
 const RETRY_MS = 1000;
 const TIMEOUT_MS = 3000;
 const CHANGE_TIMEOUT_MS = 15_000; // a broker that was killed registers again only when its session is over
-const LOOK_AHEAD_MS = 500; // how far the brokers' time is guessed beyond the last answer
+const LOOK_AHEAD_MS = 500; // how far the brokers' time is guessed beyond the time of the next answer
 
 /** The brokers' clock, as far as it can be known from here. It may stand still or leap: tests move it by hand. */
 class RemoteClock {
   #remoteMs = 0;
   #localMs = 0;
   #rate = 1;
+  nextMs = INTERVAL_MS;
 
   /** An answer that arrived at `localMs` says it is `remoteMs` there. */
   told(remoteMs, localMs) {
     const elapsed = localMs - this.#localMs;
-    if (this.#localMs && elapsed < 5000) {
+    if (this.#localMs && elapsed > 50 && elapsed < 5000) {
       const rate = (remoteMs - this.#remoteMs) / elapsed;
       this.#rate = rate > 0.5 && rate < 2 ? 1 : 0;
     }
@@ -29,7 +32,7 @@ class RemoteClock {
 
   /** The cluster's time in ms. */
   now(localMs = performance.now()) {
-    return this.#remoteMs + this.#rate * Math.min(LOOK_AHEAD_MS, localMs - this.#localMs);
+    return this.#remoteMs + this.#rate * Math.min(this.nextMs + LOOK_AHEAD_MS, localMs - this.#localMs);
   }
 }
 
@@ -43,6 +46,7 @@ export class Live {
   partitions = new Set(); // the names of those that are asked for
   #timer = 0;
   #busy = false;
+  #nextMs = INTERVAL_MS;
   #newestDoneMs = null;
   #clusterId = null;
   #lastAnswerMs = performance.now();
@@ -105,21 +109,22 @@ export class Live {
     this.#busy = true;
     const startedMs = performance.now();
     try {
-      const since = this.#newestDoneMs === null ? "" : `&since_ms=${this.#newestDoneMs}`;
-      const response = await fetch(`/api/v1/state?operations=${OPERATIONS}&partitions=${encodeURIComponent([...this.partitions].join(","))}${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const since = this.#newestDoneMs === null ? "" : `&since_ms=${Math.floor(this.#newestDoneMs / SINCE_MS) * SINCE_MS}`;
+      const response = await fetch(`/api/v1/state?operations=${OPERATIONS}&partitions=${encodeURIComponent([...this.partitions].join(","))}${since}`, { headers: SHARED, signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (!response.ok) throw new StatusError(`status ${response.status}`);
-      this.#take(await response.json(), startedMs);
+      const [age, next] = ["Age", "Next"].map((name) => Number(response.headers.get(`Purgatorio-${name}-Ms`)));
+      this.#take(await response.json(), startedMs, age, next || INTERVAL_MS);
     } catch (error) {
       this.#failed(error);
     } finally {
       this.#busy = false;
-      const spentMs = performance.now() - startedMs;
-      if (!document.hidden) this.#schedule(this.#failures ? RETRY_MS : Math.max(20, INTERVAL_MS - spentMs));
+      if (!document.hidden) this.#schedule(this.#failures ? RETRY_MS : this.#nextMs + 5);
     }
   }
 
-  #take(state, startedMs) {
+  #take(state, startedMs, ageMs, nextMs) {
     const localMs = performance.now();
+    this.#nextMs = nextMs;
     if (state.cluster_id !== this.#clusterId) {
       state.restarted = this.#clusterId !== null;
       this.#clusterId = state.cluster_id;
@@ -127,7 +132,8 @@ export class Live {
       this.clock = new RemoteClock();
       if (state.restarted) this.#schedule(0);
     }
-    this.clock.told(state.now_ms, (startedMs + localMs) / 2);
+    this.clock.nextMs = nextMs;
+    this.clock.told(state.now_ms, (startedMs + localMs) / 2 - ageMs);
     if (state.finished.length) this.#newestDoneMs = state.finished[0].done_ms;
     this.#lastAnswerMs = localMs;
     this.#failures = 0;

@@ -3,6 +3,7 @@
 
 import { count, make, plural, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
+import { SHARED } from "./live.js";
 import { PartitionCard } from "./partitions.js";
 import { selection } from "./selection.js";
 
@@ -18,6 +19,7 @@ const STATES = { offline: "offline", waits: "waits for replicas", unstable: "wai
 export class Matrix {
   #seen = false;
   #timer = 0;
+  #last = { etag: "" };
   #chosen = false; // the user has opened or closed a partition
 
   constructor(live, onRows) {
@@ -48,17 +50,19 @@ export class Matrix {
 
   async #poll() {
     clearTimeout(this.#timer);
+    let nextMs = 0;
     try {
-      const response = document.hidden ? null : await fetch("/api/v1/matrix");
-      if (response?.ok) {
-        const answer = await response.json();
-        if (this.onRows(answer)) this.show(answer);
+      const response = document.hidden ? null : await fetch("/api/v1/matrix", { headers: { ...SHARED, "If-None-Match": this.#last.etag } });
+      if (response?.ok) this.#last = { etag: response.headers.get("ETag") ?? "", answer: await response.json() };
+      if (response?.ok || response?.status === 304) {
+        nextMs = Number(response.headers.get("Purgatorio-Next-Ms"));
+        if (this.onRows(this.#last.answer)) this.show(this.#last.answer);
       }
     } catch {
       // the page says already that the brokers do not answer
     }
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#poll(), this.#seen ? SEEN_MS : UNSEEN_MS);
+    this.#timer = setTimeout(() => this.#poll(), Math.max(nextMs + 5, this.#seen ? SEEN_MS : UNSEEN_MS));
   }
 
   /** Draw the rows of an answer. */

@@ -230,3 +230,25 @@ def test_operations_of_one_broker_name_it_in_their_path() -> None:
     its_broker = [each for each in OPERATIONS if each.answered_by == "its broker"]
     assert its_broker
     assert all(each.path.startswith("/brokers/{id}") for each in its_broker)
+
+
+# --- pages ---
+
+
+async def test_pages_share_what_the_processes_were_asked_for_once(
+    front: httpx.AsyncClient, processes: FakeProcesses
+) -> None:
+    shared = {"Cache-Control": "max-age=10"}
+    for _ in range(3):
+        assert (await front.get("/api/v1/state", headers=shared)).json()["cluster_id"]
+    assert len(processes.asked) == 3, "one request to each of three processes"
+    await front.post("/api/v1/brokers/3/follower", json={"held": True})
+    row = (await front.get("/api/v1/state", headers=shared)).json()["brokers"][2]
+    assert row["follower"]["held"]
+
+
+async def test_a_shared_answer_of_no_process_is_the_refusal_of_one(
+    front: httpx.AsyncClient, processes: FakeProcesses
+) -> None:
+    response = await front.get("/api/v1/state?operations=x", headers={"Cache-Control": "max-age=10"})
+    assert (response.status_code, "whole number" in response.json()["error"]) == (400, True)
