@@ -23,7 +23,10 @@ GROUPS: Final = {
     "broker": ("broker", "stop, kill, start, add, pause, hold back and list the brokers of a running cluster"),
     "topics": ("topic", "list partitions with their leaders and replicas, elect leaders, move them"),
     "groups": ("group", "list and describe consumer groups, reset their offsets, delete them"),
-    "share-groups": ("share", "look at share groups, and let their acquisition locks run out"),
+    "share-groups": (
+        "share",
+        "look at share groups, reset their offsets, delete them, let their acquisition locks run out",
+    ),
     "txn": ("txn", "list, describe, abort and expire transactions, move their coordinators"),
     "fault": ("request", "have a running cluster fail, delay, hold or lose requests, by rule"),
     "clock": ("broker", "move, stop and show the time of a running cluster's brokers"),

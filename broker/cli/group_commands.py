@@ -4,57 +4,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import Any, Final
 
 from purgatorio.broker.cli.command import (
     Add,
     Answer,
     Columns,
     Show,
-    add_command,
     partition_of,
     print_further,
     print_table,
     seconds_of,
 )
-from purgatorio.broker.cli.operation_commands import send
 from purgatorio.broker.cli.printable import printable
+from purgatorio.broker.cli.reset_command import add_reset
 from purgatorio.broker.operations.groups import ResetOffsets
-
-if TYPE_CHECKING:
-    from purgatorio.broker.cli.admin_client import AdminClient
 
 MEMBER_ID_CHARS: Final = 24
 """Characters that a table shows of a member's id, which ends with a random part."""
-
-
-def _add(commands: Any) -> None:
-    """Add the command whose target is one word here, and one of three fields in JSON."""
-    reset = add_command(commands, "reset-offsets", _reset, _show_reset, ResetOffsets.does())
-    reset.add_argument("id", metavar="GROUP", help="the group's id")
-    reset.add_argument("--topic", metavar="TOPIC", required=True, help="the topic whose offsets are reset")
-    reset.add_argument("--partition", metavar="N", type=int, help="only this partition of the topic")
-    reset.add_argument(
-        "--to",
-        metavar="WHERE",
-        required=True,
-        type=_target,
-        help="earliest, latest, an offset, or a time such as 2026-11-21T20:15 or 2026-11-21T20:15:00Z",
-    )
-
-
-def _target(text: str) -> dict[str, str | int]:
-    """Return where offsets are reset to, as the admin HTTP takes it; a time without a zone is local."""
-    if text in ("earliest", "latest"):
-        return {"to": text}
-    if text.isascii() and text.isdecimal():
-        return {"offset": int(text)}
-    from datetime import datetime
-
-    try:
-        return {"timestamp_ms": max(0, round(datetime.fromisoformat(text).timestamp() * 1000))}
-    except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not earliest, latest, an offset or a time") from None
 
 
 def _show_list(listed: Answer, args: argparse.Namespace) -> None:
@@ -132,16 +100,5 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-def _reset(admin: AdminClient, args: argparse.Namespace) -> Answer:
-    given = {"id": args.id, "topic": args.topic, **args.to}
-    if args.partition is not None:
-        given["partition"] = args.partition
-    return send(ResetOffsets, admin, given)
-
-
-def _show_reset(answer: Answer, args: argparse.Namespace) -> None:
-    print_table({"PARTITION": partition_of, "BEFORE": "before", "NOW": "after"}, answer["offsets"])
-
-
-ADDED: Final[dict[str, Add]] = {"groups": _add}
+ADDED: Final[dict[str, Add]] = {"groups": partial(add_reset, ResetOffsets)}
 SHOWN: Final[dict[str, Show]] = {"groups list": _show_list, "groups describe": _show_group}

@@ -1,12 +1,24 @@
-"""``purgatorio share-groups``: list and describe share groups, and let acquisition locks run out."""
+"""``purgatorio share-groups``: list, describe and delete share groups, reset offsets, let locks run out."""
 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Final
 
-from purgatorio.broker.cli.command import Answer, Columns, Show, partition_of, print_further, print_table, seconds_of
+from purgatorio.broker.cli.command import (
+    Add,
+    Answer,
+    Columns,
+    Show,
+    partition_of,
+    print_further,
+    print_table,
+    seconds_of,
+)
 from purgatorio.broker.cli.printable import printable
+from purgatorio.broker.cli.reset_command import add_reset
+from purgatorio.broker.operations.share_groups import ResetShareOffsets
 
 
 def _show_list(listed: Answer, args: argparse.Namespace) -> None:
@@ -49,4 +61,5 @@ def _offsets(row: Answer) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
+ADDED: Final[dict[str, Add]] = {"share-groups": partial(add_reset, ResetShareOffsets)}
 SHOWN: Final[dict[str, Show]] = {"share-groups list": _show_list, "share-groups describe": _show_group}

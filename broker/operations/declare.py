@@ -207,7 +207,8 @@ class Operation:
     def arguments(cls) -> Iterator[Argument]:
         """Yield the attributes in the order of their declaration."""
         # By the namespaces of the code: a test runner may have dropped the module from sys.modules meanwhile.
-        namespace = {**Operation.run.__globals__, **cls.run.__globals__}
+        runs = [each.__dict__["run"] for each in reversed(cls.__mro__) if "run" in each.__dict__]
+        namespace = {name: value for run in runs for name, value in run.__globals__.items()}
         hints = get_type_hints(cls, namespace, include_extras=True)
         own_path = cls.public_path()
         for each in fields(cls):  # type: ignore[arg-type]  # each subclass is made a dataclass

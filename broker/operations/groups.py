@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from purgatorio.broker.operations.declare import Answer, Int32, Int64, Limits, Operation, TopicName, arg
@@ -58,9 +59,14 @@ class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answe
             raise ValueError("give one of to, offset, timestamp_ms")
 
     async def run(self, operator: Operator) -> Answer:
-        resets = await operator.groups.reset_offsets(
-            self.id, self.topic, self.partition, to=self.to, offset=self.offset, timestamp_ms=self.timestamp_ms
-        )
+        return await self.reset(operator.groups.reset_offsets)
+
+    async def reset(self, reset_offsets: Callable[[str, str, int | None, Any], Awaitable[list[Any]]]) -> Answer:
+        """Have offsets reset, by a method of the control of these groups, and return the answer."""
+        from purgatorio.broker.operations.control.offset_resets import Target
+
+        target = Target(self.to, self.offset, self.timestamp_ms)
+        resets = await reset_offsets(self.id, self.topic, self.partition, target)
         return {"group": self.id, "offsets": [each._asdict() for each in resets]}
 
 

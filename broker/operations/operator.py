@@ -12,6 +12,7 @@ from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.control.hanging_transactions import HangingTransactions
 from purgatorio.broker.operations.control.operated import OperatedCluster
+from purgatorio.broker.operations.control.share_group_control import ShareGroupControl
 from purgatorio.broker.operations.control.snapshots import KeptSnapshots
 from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.errors import NotThere, OperationRefused
@@ -33,6 +34,7 @@ class Operator:
         self.cluster = cluster
         self.control = control
         self.groups = GroupControl(cluster, lambda: control.image)
+        self.share_groups = ShareGroupControl(cluster, self.groups, lambda: control.image)
         self.transactions = TransactionControl(cluster, lambda: control.image)
         self.hanging = HangingTransactions(self.transactions)
         self.clock = ClockControl(cluster)

@@ -1,9 +1,10 @@
-"""Operations on share groups (KIP-932), which the leaders of their partitions do."""
+"""Operations on share groups (KIP-932), which their coordinators, or the leaders of their partitions, do."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
+from purgatorio.broker.operations import groups
 from purgatorio.broker.operations.declare import Answer, Limits, Operation, arg
 
 if TYPE_CHECKING:
@@ -37,6 +38,29 @@ class DescribeShareGroup(
         from purgatorio.broker.operations.reading.share_state import read_share_group
 
         return read_share_group(operator.cluster.brokers, self.id)
+
+
+class ResetShareOffsets(
+    groups.ResetOffsets, http="POST /share-groups/{id:path}/reset-offsets", answered_by="who knows"
+):
+    """Move the start offsets of a share group that has no members; what was done with later records is forgotten."""
+
+    async def run(self, operator: Operator) -> Answer:
+        return await self.reset(operator.share_groups.reset_offsets)
+
+
+class DeleteShareGroup(
+    groups.DeleteGroup,
+    http="POST /share-groups/{id:path}/delete",
+    command="share-groups delete",
+    says="share group {id} is deleted",
+    answered_by="who knows",
+):
+    """Delete a share group that has no members, with the state of its records."""
+
+    async def run(self, operator: Operator) -> Answer:
+        await operator.share_groups.delete(self.id)
+        return {"group": self.id, "state": "deleted"}
 
 
 class ExpireLocks(

@@ -418,6 +418,42 @@ func (DescribeShareGroup) http() (string, string) {
 	return "GET", "/share-groups/{id}"
 }
 
+// ResetShareOffsets: move the start offsets of a share group that has no members; what was done with later records is
+// forgotten.
+type ResetShareOffsets struct {
+	// The group's id.
+	ID string `path:"id"`
+
+	// The topic.
+	Topic string `body:"topic"`
+
+	// Of that topic; all its partitions if it is not given.
+	Partition *int `body:"partition"`
+
+	// Earliest or latest, or.
+	To *string `body:"to"`
+
+	// An offset; the nearest one that the log has, or.
+	Offset *int `body:"offset"`
+
+	// The first record with this timestamp or a later one; the end if there is none.
+	TimestampMs *int `body:"timestamp_ms"`
+}
+
+func (ResetShareOffsets) http() (string, string) {
+	return "POST", "/share-groups/{id}/reset-offsets"
+}
+
+// DeleteShareGroup: delete a share group that has no members, with the state of its records.
+type DeleteShareGroup struct {
+	// The group's id.
+	ID string `path:"id"`
+}
+
+func (DeleteShareGroup) http() (string, string) {
+	return "POST", "/share-groups/{id}/delete"
+}
+
 // ExpireLocks: end the time of acquisition locks now: their records are available again, or given up after many
 // deliveries.
 type ExpireLocks struct {

@@ -71,6 +71,10 @@ export interface Operations {
   listShareGroups(given?: { limit?: number }): Promise<Answer>;
   /** A share group's partitions with their records in flight: state, deliveries, which member has them, how long. */
   describeShareGroup(given: { id: string }): Promise<Answer>;
+  /** Move the start offsets of a share group that has no members; what was done with later records is forgotten. */
+  resetShareOffsets(given: { id: string; topic: string; partition?: number; to?: "earliest" | "latest"; offset?: number; timestamp_ms?: number }): Promise<Answer>;
+  /** Delete a share group that has no members, with the state of its records. */
+  deleteShareGroup(given: { id: string }): Promise<Answer>;
   /** End the time of acquisition locks now: their records are available again, or given up after many deliveries. */
   expireLocks(given: { id: string; member?: string }): Promise<Answer>;
   /** Transactional ids with their transactions: state, producer, times, coordinator; the oldest open first. */

@@ -36,6 +36,8 @@ module.exports = {
   moveGroupCoordinator: { method: "POST", path: "/groups/{id}/move-coordinator", query: [], body: ["to"] },
   listShareGroups: { method: "GET", path: "/share-groups", query: ["limit"], body: [] },
   describeShareGroup: { method: "GET", path: "/share-groups/{id}", query: [], body: [] },
+  resetShareOffsets: { method: "POST", path: "/share-groups/{id}/reset-offsets", query: [], body: ["topic", "partition", "to", "offset", "timestamp_ms"] },
+  deleteShareGroup: { method: "POST", path: "/share-groups/{id}/delete", query: [], body: [] },
   expireLocks: { method: "POST", path: "/share-groups/{id}/expire-locks", query: [], body: ["member"] },
   listTransactions: { method: "GET", path: "/transactions", query: ["limit", "state", "producer_id", "open_longer_than_ms"], body: [] },
   describeTransaction: { method: "GET", path: "/transactions/{id}", query: [], body: [] },

@@ -10,6 +10,8 @@ from typing import Any
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages import share_acknowledge, share_fetch
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
+from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 
@@ -79,13 +81,36 @@ class ShareMember:
         error_code: int = answer.error_code or answer.responses[0].partitions[0].error_code
         return error_code
 
-    def _send(self, key: ApiKey, request: Any) -> None:
-        self._socket.sendall(b"".join(encode_request(key, 2, 7, str(self._names["member_id"]), request)))
-        self._epoch += 1
+    def close_session(self) -> None:
+        """End the share session; the next fetch begins a new one."""
+        self._epoch = -1
+        assert self.fetch() == []
+        assert self._epoch == 0
 
-    def _answer(self, key: ApiKey) -> Any:
+    def find_coordinator(self) -> None:
+        """Ask for the coordinator until there is one: the first question has its topic created."""
+        asked = FindCoordinatorRequest(coordinator_keys=[str(self._names["group_id"])])
+        while True:
+            self._send(ApiKey.FIND_COORDINATOR, asked, 4)
+            (found,) = self._answer(ApiKey.FIND_COORDINATOR, 4).coordinators
+            if not found.error_code:
+                return
+
+    def heartbeat(self, epoch: int, *topics: str) -> Any:
+        """Join the group (epoch 0), or leave it (−1), at a leader that coordinates it too; return the answer."""
+        request = ShareGroupHeartbeatRequest(
+            **self._names, member_epoch=epoch, subscribed_topic_names=list(topics) if topics else None
+        )
+        self._send(ApiKey.SHARE_GROUP_HEARTBEAT, request, 1)
+        return self._answer(ApiKey.SHARE_GROUP_HEARTBEAT, 1)
+
+    def _send(self, key: ApiKey, request: Any, version: int = 2) -> None:
+        self._socket.sendall(b"".join(encode_request(key, version, 7, str(self._names["member_id"]), request)))
+        self._epoch += key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
+
+    def _answer(self, key: ApiKey, version: int = 2) -> Any:
         (size,) = unpack(">i", self._exactly(4))
-        return decode_response(key, 2, self._exactly(size))[1]
+        return decode_response(key, version, self._exactly(size))[1]
 
     def _exactly(self, size: int) -> bytes:
         data = b""

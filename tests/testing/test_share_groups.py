@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.cli.main import main
+from purgatorio.broker.operations.groups import ResetOffsets
+from purgatorio.broker.operations.share_groups import DeleteShareGroup, ResetShareOffsets
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.testing import Kafka, cluster
@@ -120,3 +122,67 @@ def test_the_commands_show_members_with_their_records(
     assert "share group jobs: 1 members fetch" in described
     assert "0-1      acquired  1           ada" in described
     assert "1 acquisition locks of group jobs have run out" in printed("share-groups", "expire-locks", "jobs")
+
+
+# --- groups without members ---
+
+
+@pytest.fixture
+def alone() -> Iterator[tuple[Kafka, ShareMember]]:
+    """One broker, which leads orders and coordinates everything, with a member of group "jobs" in a session."""
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        broker = kafka._controls.cluster.brokers[0]  # type: ignore[union-attr]
+        topic_id = broker.image.topics["orders"].topic_id
+        with ShareMember(broker.address, "jobs", "ada", topic_id) as member:
+            member.find_coordinator()
+            assert member.heartbeat(0, "orders").error_code == ErrorCode.NONE
+            member.fetch(max_wait_ms=1)
+            yield kafka, member
+
+
+def test_a_group_without_members_begins_where_it_is_told(
+    alone: tuple[Kafka, ShareMember], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka, ada = alone
+    kafka.produce("orders", "a", "b", "c")
+    assert ada.fetch() == [(0, 2, 1)]
+    assert ada.acknowledge(0, 2) == 0
+    reset = ["share-groups", "reset-offsets", "jobs", "--topic", "orders", "--admin", kafka.admin_url, "--to"]
+    assert main([*reset, "1"]) == 1
+    assert "group jobs has members; stop its consumers first" in capsys.readouterr().err
+    ada.heartbeat(-1)
+    assert main([*reset, "1"]) == 0
+    assert capsys.readouterr().out.split() == ["PARTITION", "BEFORE", "NOW", "orders-0", "0", "1"]
+    assert kafka.do(ResetShareOffsets("jobs", "orders", to="earliest"))["offsets"][0]["before"] == 1
+    ada.close_session()
+    ada.heartbeat(0, "orders")
+    assert ada.fetch() == [(0, 2, 1)]
+
+
+def test_a_reset_refuses_what_there_is_not(alone: tuple[Kafka, ShareMember]) -> None:
+    kafka, _ = alone
+    kafka.do(ResetOffsets("billing", "orders", to="latest"))
+    for operation, words in (
+        (ResetShareOffsets("jobs", "nothing", to="latest"), "there is no topic nothing"),
+        (ResetShareOffsets("jobs", "orders", 9, to="latest"), "topic orders has no partition 9"),
+        (ResetShareOffsets("billing", "orders", to="latest"), "billing is no share group, but one of consumers"),
+        (DeleteShareGroup("billing"), "billing is no share group, but one of consumers"),
+        (DeleteShareGroup("jbos"), "there is no group jbos; did you mean jobs"),
+        (DeleteShareGroup("jobs"), "group jobs has members; stop its consumers first"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            kafka.do(operation)
+    with pytest.raises(ValueError, match="give one of to, offset, timestamp_ms"):
+        ResetShareOffsets("jobs", "orders")
+
+
+def test_a_deleted_group_begins_anew(alone: tuple[Kafka, ShareMember]) -> None:
+    kafka, ada = alone
+    ada.heartbeat(-1)
+    assert kafka.do(DeleteShareGroup("jobs")) == {"group": "jobs", "state": "deleted"}
+    assert kafka.group("jobs") is None
+    kafka.produce("orders", "a")
+    reset = kafka.do(ResetShareOffsets("jobs", "orders", to="latest"))
+    assert reset == {"group": "jobs", "offsets": [{"topic": "orders", "partition": 0, "before": None, "after": 1}]}
+    assert kafka.group("jobs") is not None

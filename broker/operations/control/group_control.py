@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -16,16 +16,14 @@ from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.layers.faults.names import nearest
-from purgatorio.broker.log.time_index import LookUpBudget
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led, led_shards
+from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led_shards
+from purgatorio.broker.operations.control.offset_resets import Reset, Target, offsets_of
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.purgatory import DelayedOperation
-from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.errors import ErrorCode
 
 GROUP_TIME_LIMIT_MS: Final = 10_000
@@ -47,15 +45,6 @@ _TRY_LATER: Final = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-
-
-class Reset(NamedTuple):
-    """A partition whose committed offset was reset; `before` is None if there was none."""
-
-    topic: str
-    partition: int
-    before: int | None
-    after: int
 
 
 class GroupControl:
@@ -95,23 +84,11 @@ class GroupControl:
 
     # --- changes ---
 
-    async def reset_offsets(
-        self,
-        group_id: str,
-        topic: str,
-        partition: int | None,
-        *,
-        to: Literal["earliest", "latest"] | None = None,
-        offset: int | None = None,
-        timestamp_ms: int | None = None,
-    ) -> list[Reset]:
+    async def reset_offsets(self, group_id: str, topic: str, partition: int | None, target: Target) -> list[Reset]:
         """Commit offsets of a topic for a group without members; a group that does not exist comes to be by it.
 
         Args:
             partition: this partition only; None: all partitions of the topic.
-            to: the log's start or its high watermark, or
-            offset: an offset, the nearest one that the log has, or
-            timestamp_ms: the first record with this timestamp or a later one; the high watermark if there is none.
 
         Raises:
             NotThere: there is no such topic or partition.
@@ -119,23 +96,17 @@ class GroupControl:
             ClusterUnavailable: the coordinator, or the leader of a partition, does not run, or the replicas do not
                 follow in time; some partitions may have been reset.
         """
-        found = self._image().topics.get(topic)
-        if found is None:
-            raise NotThere(f"there is no topic {topic}")
-        if partition is not None and partition >= len(found.partitions):
-            raise NotThere(f"topic {topic} has no partition {partition}")
+        targets = offsets_of(self._cluster, self._image(), topic, partition, target)
         broker, shard = self.find(group_id)
         if isinstance(shard.groups.get(group_id), ShareGroup):
             raise OperationRefused(f"{group_id} is a share group, which commits no offsets")
-        wanted = range(len(found.partitions)) if partition is None else (partition,)
-        budget = LookUpBudget()
-        resets = []
-        for index in wanted:
-            before = shard.offsets.get(group_id, topic, index)
-            _, replica = led(self._cluster, self._image(), TopicPartition(topic, index))
-            after = _resolve(replica, budget, to, offset, timestamp_ms)
-            resets.append(Reset(topic, index, None if before is None else before.offset, after))
+        before = {number: shard.offsets.get(group_id, topic, number) for number in targets}
+        resets = [
+            Reset(topic, number, None if (known := before[number]) is None else known.offset, after)
+            for number, after in targets.items()
+        ]
         for start in range(0, len(resets), OFFSETS_PER_COMMIT):
+            found = self._image().topics[topic]
             await self._commit(broker, group_id, found, resets[start : start + OFFSETS_PER_COMMIT])
         return resets
 
@@ -149,7 +120,7 @@ class GroupControl:
         def commit(done: Committed) -> None:
             broker.groups.offsets.commit(group_id, offsets, done, version=OFFSET_COMMIT_VERSION, client="operator")
 
-        await self._change(group_id, commit)
+        await self.change(group_id, commit)
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets.
@@ -160,10 +131,16 @@ class GroupControl:
             ClusterUnavailable: the coordinator does not run, or the replicas do not follow in time.
         """
         broker, _ = self.find(group_id)
-        await self._change(group_id, lambda done: broker.groups.cleaner.delete_group(group_id, done))
+        await self.change(group_id, lambda done: broker.groups.cleaner.delete_group(group_id, done))
 
-    async def _change(self, group_id: str, change: Callable[[Committed], None]) -> None:
-        """Make a change, and wait until it is committed."""
+    async def change(self, group_id: str, change: Callable[[Committed], None]) -> None:
+        """Make a change of a group, and wait until it is committed.
+
+        Raises:
+            NotThere: there is no such group.
+            OperationRefused: it has members, or else why it is not changed.
+            ClusterUnavailable: the coordinator cannot do it now, or the replicas do not follow in time.
+        """
         what = f"the coordinator of {group_id}"
         try:
             error_code = await answer_of(change, self._cluster.clock, GROUP_TIME_LIMIT_MS, what)
@@ -178,20 +155,6 @@ class GroupControl:
         if error_code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
             return OperationRefused(f"group {group_id} has members; stop its consumers first")
         return (ClusterUnavailable if error_code in _TRY_LATER else OperationRefused)(message)
-
-
-def _resolve(
-    replica: Partition, budget: LookUpBudget, to: str | None, offset: int | None, timestamp_ms: int | None
-) -> int:
-    """Return the offset that offsets are reset to in a partition."""
-    start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
-    if to is not None:
-        return start if to == "earliest" else end
-    if offset is not None:
-        return min(max(offset, start), end)
-    assert timestamp_ms is not None
-    at = replica.log.offset_for_timestamp(timestamp_ms, end, budget)
-    return end if at is None else at[0]
 
 
 # --- sessions of members ---

@@ -24,7 +24,7 @@ from purgatorio.broker.web.openapi import openapi
 from purgatorio.broker.web.router import listed, routes
 from purgatorio.testing import cluster
 
-KNOWN = tuple(Operation.__subclasses__())
+KNOWN = tuple(each for known in Operation.__subclasses__() for each in (known, *known.__subclasses__()))
 
 
 class Greet(Operation, http="POST /greetings/{id}", command="broker greet", says="hello {name} of {id}, {times} times"):

@@ -539,6 +539,54 @@ public final class Operations {
         }
     }
 
+    /** Move the start offsets of a share group that has no members; what was done with later records is forgotten. */
+    public static final class ResetShareOffsets extends Operation {
+        /**
+         * @param id the group's id
+         * @param topic the topic
+         */
+        public ResetShareOffsets(String id, String topic) {
+            super("POST", "/share-groups/{id}/reset-offsets");
+            path("id", id);
+            body("topic", topic);
+        }
+
+        /** Of that topic; all its partitions if it is not given. */
+        public ResetShareOffsets partition(long partition) {
+            body("partition", partition);
+            return this;
+        }
+
+        /** Earliest or latest, or. */
+        public ResetShareOffsets to(String to) {
+            body("to", to);
+            return this;
+        }
+
+        /** An offset; the nearest one that the log has, or. */
+        public ResetShareOffsets offset(long offset) {
+            body("offset", offset);
+            return this;
+        }
+
+        /** The first record with this timestamp or a later one; the end if there is none. */
+        public ResetShareOffsets timestampMs(long timestampMs) {
+            body("timestamp_ms", timestampMs);
+            return this;
+        }
+    }
+
+    /** Delete a share group that has no members, with the state of its records. */
+    public static final class DeleteShareGroup extends Operation {
+        /**
+         * @param id the group's id
+         */
+        public DeleteShareGroup(String id) {
+            super("POST", "/share-groups/{id}/delete");
+            path("id", id);
+        }
+    }
+
     /**
      * End the time of acquisition locks now: their records are available again, or given up after many deliveries.
      */
