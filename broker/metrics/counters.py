@@ -9,7 +9,7 @@ dictionary look-up and an addition, whereas a labelled Prometheus counter also t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -48,16 +48,23 @@ class RequestStats:
 
 
 class TopicStats:
-    """The traffic of clients with a topic on this broker. A produce or fetch of one partition counts as one request."""
+    """The traffic of clients with a topic on this broker.
+
+    A produce, fetch or acknowledgement of one partition counts as one request; a share fetch of one topic does.
+    """
 
     __slots__ = (
         "bytes_in",
         "bytes_out",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "failed_share_acknowledgement_requests",
+        "failed_share_fetch_requests",
         "fetch_requests",
         "messages_in",
         "produce_requests",
+        "share_acknowledgement_requests",
+        "share_fetch_requests",
     )
 
     def __init__(self) -> None:
@@ -68,6 +75,10 @@ class TopicStats:
         self.fetch_requests = 0
         self.failed_produce_requests = 0
         self.failed_fetch_requests = 0
+        self.share_fetch_requests = 0
+        self.failed_share_fetch_requests = 0
+        self.share_acknowledgement_requests = 0
+        self.failed_share_acknowledgement_requests = 0
 
 
 class BrokerMetrics:
@@ -162,6 +173,29 @@ class BrokerMetrics:
         stats = self.topic(tp.topic)
         stats.fetch_requests += 1
         stats.failed_fetch_requests += 1
+
+    # --- the share fetches' observer ---
+
+    def share_fetch_started(self, topics: Iterable[str]) -> None:
+        """Count a share fetch from partitions of these topics."""
+        for topic in topics:
+            self.topic(topic).share_fetch_requests += 1
+
+    def share_fetch_failed(self, topic: str) -> None:
+        """Count a share fetch that was answered with an error for partitions of a topic."""
+        self.topic(topic).failed_share_fetch_requests += 1
+
+    def share_fetched(self, topic: str, size_bytes: int) -> None:
+        """Count `size_bytes` of record batches sent to a member of a share group."""
+        self.topic(topic).bytes_out += size_bytes
+
+    def share_acknowledged(self, topic: str, *, failed: bool) -> None:
+        """Count a request that acknowledges records of a partition."""
+        stats = self.topic(topic)
+        stats.share_acknowledgement_requests += 1
+        stats.failed_share_acknowledgement_requests += failed
+
+    # --- replication ---
 
     def replicated_in(self, size_bytes: int) -> None:
         """Count bytes that this broker, as a follower, appended."""

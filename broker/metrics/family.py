@@ -17,6 +17,7 @@ from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.txn.overview import TransactionNumbers
 from purgatorio.protocol.api_key import ApiKey
 
@@ -64,6 +65,10 @@ class BrokerView(Protocol):
     @property
     def coordinators(self) -> CoordinatorsView:
         """Its coordinators."""
+
+    @property
+    def led_shares(self) -> LedShares:
+        """Its share partitions, and the members that fetch from them."""
 
     def replica(self, tp: TopicPartition) -> Partition | None:
         """Return its replica of a partition, or None."""

@@ -31,6 +31,7 @@ from purgatorio.broker.metrics.family import BrokerView, Tables, api_name, count
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
 from purgatorio.broker.metrics.quotas import quota_steps
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
+from purgatorio.broker.metrics.share import share_steps
 
 
 class BrokerCollector(Collector):
@@ -50,6 +51,7 @@ class BrokerCollector(Collector):
         brokers = list(self._brokers())
         yield from replica_steps(brokers, per_partition=self._per_partition)
         yield from group_steps(brokers, per_partition=self._per_partition)
+        yield from share_steps(brokers, per_partition=self._per_partition)
         yield from quota_steps(brokers)
         for read in _READERS:
             yield None
@@ -113,6 +115,18 @@ _TOPIC_COUNTERS: Sequence[tuple[str, str, Callable[[TopicStats], int]]] = (
     ("totalfetchrequests", "Fetches by consumers, one per partition.", lambda t: t.fetch_requests),
     ("failedproducerequests", "Produce requests refused, one per partition.", lambda t: t.failed_produce_requests),
     ("failedfetchrequests", "Consumers' fetches that failed, one per partition.", lambda t: t.failed_fetch_requests),
+    ("totalsharefetchrequests", "Fetches by members of share groups, one per topic.", lambda t: t.share_fetch_requests),
+    ("failedsharefetchrequests", "Such fetches that failed for a partition.", lambda t: t.failed_share_fetch_requests),
+    (
+        "totalshareacknowledgementrequests",
+        "Requests that acknowledge records, one per partition.",
+        lambda t: t.share_acknowledgement_requests,
+    ),
+    (
+        "failedshareacknowledgementrequests",
+        "Such requests that failed, one per partition.",
+        lambda t: t.failed_share_acknowledgement_requests,
+    ),
 )
 
 
@@ -293,7 +307,7 @@ _READERS: Final = (
     _tables,
     transactions,
 )
-"""What reads the metrics of the brokers, but for those of their replicas, groups and quotas."""
+"""What reads the metrics of the brokers, but for those of their replicas, groups, share groups and quotas."""
 
 
 class LoopLagCollector(Collector):

@@ -208,6 +208,7 @@ class Broker:
             parked=self._parked,
             rng=self._rng,
             ask=self.peers.send,
+            observer=self.metrics,
         )
 
     def _build_fetchers(self) -> ReplicaFetcherManager:

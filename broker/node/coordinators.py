@@ -32,6 +32,7 @@ from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
+from purgatorio.broker.share.share_metrics import ShareObserver
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.time.clock import Clock
@@ -50,6 +51,7 @@ class Coordinators:
     Args:
         store: has the image, and grants producer ids.
         parked: the purgatories.
+        observer: counts the requests of share groups.
 
     Attributes:
         share_settings: the settings of share groups, for their coordinator and for leaders.
@@ -69,6 +71,7 @@ class Coordinators:
         parked: BrokerPurgatories,
         rng: random.Random,
         ask: AskBroker,
+        observer: ShareObserver,
     ) -> None:
         self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
         self.shares, self.persister = _shares(
@@ -127,6 +130,7 @@ class Coordinators:
             purgatory=parked.share_fetch,
             lock_purgatory=parked.acquisition_lock,
             max_sessions=config.group_share_max_share_sessions,
+            observer=observer,
         )
 
     @property

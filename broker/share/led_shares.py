@@ -12,6 +12,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.persister import Persister
 from purgatorio.broker.share.share_fetches import ShareFetches
+from purgatorio.broker.share.share_metrics import ShareMetrics, ShareObserver
 from purgatorio.broker.share.share_partition import SharePartition, ShareServices
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
@@ -28,13 +29,14 @@ class LedShares:
         purgatory: "ShareFetch".
         lock_purgatory: returns "AcquisitionLock"; it is made when the first record is acquired.
         max_sessions: the most share sessions (group.share.max.share.sessions).
+        observer: counts requests by topic.
 
     Attributes:
         settings: those of each share group.
         fetches: the requests of members.
         partitions: the share partitions.
         sessions: the members' sessions.
-        expired_count: the share fetches that expired since the broker started.
+        metrics: what is counted of all these.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class LedShares:
         purgatory: Purgatory[Any],
         lock_purgatory: Callable[[], Purgatory[Any]],
         max_sessions: int,
+        observer: ShareObserver,
     ) -> None:
         self.settings = settings
         self._clock = clock
@@ -62,8 +65,8 @@ class LedShares:
             changed=lambda key: self._watch.check_and_complete(key, "share partition"),
             fenced=lambda key, error_code: self.partitions.fenced(key, error_code),
         )
-        self.expired_count = 0
-        self.partitions = SharePartitions(replicas, self._make)
+        self.metrics = ShareMetrics(observer, clock.now_ms)
+        self.partitions = SharePartitions(replicas, self._make, self.metrics)
         self.sessions = ShareSessionCache(max_sessions, lambda session, is_last: self.fetches.ended(session, is_last))
         self.fetches = ShareFetches(
             image=image,
@@ -77,7 +80,7 @@ class LedShares:
             ),
             actions=replicas.actions,
             purgatory=purgatory,
-            expired=self._expired,
+            metrics=self.metrics,
         )
 
     def now_ms(self) -> int:
@@ -91,6 +94,7 @@ class LedShares:
             replica.leader_epoch,
             self._services,
             find_start=lambda: (ErrorCode.NONE, self._first_offset(key.group_id, replica)),
+            counts=self.metrics.partition(key.group_id, replica.tp.topic),
         )
 
     def _first_offset(self, group_id: str, replica: Partition) -> int:
@@ -104,6 +108,3 @@ class LedShares:
             if found is not None:
                 return max(found.offset, log.log_start_offset)
         return high_watermark
-
-    def _expired(self) -> None:
-        self.expired_count += 1

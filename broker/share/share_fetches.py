@@ -17,6 +17,7 @@ from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch, DelayedShareSession, ShareMemberKey
+from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import Acquired, AcquireLimits, ShareSessionReader
@@ -133,7 +134,7 @@ class ShareFetches:
         image: returns the image that this broker acts on.
         actions: the queue of events that are handled when the outermost call returns.
         purgatory: "ShareFetch".
-        expired: called with each share fetch that expires.
+        metrics: counts them.
 
     Attributes:
         shares: the share partitions that this broker leads.
@@ -149,7 +150,7 @@ class ShareFetches:
         reader: ShareSessionReader,
         actions: ActionQueue,
         purgatory: Purgatory[DelayedShareFetch | DelayedShareSession],
-        expired: Callable[[], None],
+        metrics: ShareMetrics,
     ) -> None:
         self.shares = shares
         self.sessions = sessions
@@ -157,7 +158,7 @@ class ShareFetches:
         self._image = image
         self._reader = reader
         self._actions = actions
-        self._expired = expired
+        self._metrics = metrics
 
     # --- requests ---
 
@@ -284,11 +285,18 @@ class ShareFetches:
                     share = self._acknowledged_share(key, result.tp)
                 except PartitionError as error:
                     result.acknowledge_error = error
+                    self._metrics.acknowledgements(result.tp, batches, failed=True)
                     under_way.end_one()
                 else:
-                    settled = partial(under_way.settled, result)
+                    settled = partial(self._settled, under_way, result, batches)
                     share.acknowledge(session.member_id, batches, renews=renews, done=settled)
         under_way.end_one()
+
+    def _settled(
+        self, under_way: _Acknowledging, result: ShareResult, said: Sequence[Acknowledgement], error_code: ErrorCode
+    ) -> None:
+        self._metrics.acknowledgements(result.tp, said, failed=bool(error_code))
+        under_way.settled(result, error_code)
 
     def _acknowledged_share(self, key: SharePartitionKey, tp: TopicPartition) -> SharePartition:
         """Return the share partition whose records are acknowledged.
@@ -325,33 +333,49 @@ class ShareFetches:
         for partition in session.worth:
             if partition.error_code:
                 session.marked[partition] = None
-        limits = wants.limits
+        limits, since_ms = wants.limits, self._metrics.now_ms()
+        self._metrics.observer.share_fetch_started(session.topics)
         operation = DelayedShareFetch(
             session,
             self._reader,
             max_wait_ms=wants.max_wait_ms,
             min_bytes=wants.min_bytes,
             client=client.client_id,
-            answer=lambda: self._acquire(session, limits, results, answer),
+            answer=lambda: self._acquire(session, limits, since_ms, results, answer),
             failed=lambda: answer(
                 {}, ShareRequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be acquired")
             ),
-            expired=self._expired,
+            expired=self._metrics.expired,
         )
         session.operation = operation
         self.purgatory.try_complete_else_watch(operation, operation.watch_keys())
 
-    def _acquire(self, session: ShareSession, limits: AcquireLimits, results: Results, answer: Answer) -> None:
+    def _acquire(
+        self, session: ShareSession, limits: AcquireLimits, since_ms: int, results: Results, answer: Answer
+    ) -> None:
         """Acquire, and answer with the partitions that have something to tell, and those that no answer named yet."""
         if session.is_open:
             for partition, acquired, error in self._reader.acquire(session, limits):
                 if acquired.records or error is not None:
                     result = results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
                     result.acquired, result.error = acquired, error
+            self._count(session, since_ms, results)
             for partition in session.unnamed:
                 results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
             session.unnamed.clear()
         answer(results, None)
+
+    def _count(self, session: ShareSession, since_ms: int, results: Results) -> None:
+        """Count what a fetch got from its partitions."""
+        metrics = self._metrics
+        got = [(each.tp, each.acquired) for each in results.values() if each.acquired and each.acquired.records]
+        for tp, acquired in got:
+            metrics.observer.share_fetched(tp.topic, sum(len(part) for part in acquired.parts))
+        for topic in dict.fromkeys(each.tp.topic for each in results.values() if each.error is not None):
+            metrics.observer.share_fetch_failed(topic)
+        if got:
+            waited_ms, of_count = metrics.now_ms() - since_ms, len(session.partitions)
+            metrics.acquired(session.group_id, waited_ms=waited_ms, partition_count=len(got), of_count=of_count)
 
 
 def named(image: ClusterImage, key: SharePartitionKey) -> TopicPartition:

@@ -33,6 +33,7 @@ from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, DeadLetters, Give
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable, held_under
 from purgatorio.broker.share.persister import Done, Persister, ShareState
+from purgatorio.broker.share.share_metrics import PartitionCounts
 from purgatorio.broker.share.stored_state import FENCING, client_error, in_flight, state_batches
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
@@ -103,7 +104,7 @@ class SharePartition:
         find_start: is asked once at most, when the state is read.
 
     Attributes:
-        timed_out_count: how many records became available again, or were given up, since a lock ran out.
+        counts: what the metrics tell of it.
     """
 
     __slots__ = (
@@ -113,10 +114,10 @@ class SharePartition:
         "_records",
         "_services",
         "_state_epoch",
+        "counts",
         "key",
         "leader_epoch",
         "state",
-        "timed_out_count",
         "tp",
     )
 
@@ -129,12 +130,13 @@ class SharePartition:
         *,
         find_start: FindStart,
         dead_letters: DeadLetters = NO_DEAD_LETTERS,
+        counts: PartitionCounts,
     ) -> None:
         self.key = key
         self.tp = tp
         self.leader_epoch = leader_epoch
         self.state = SharePartitionState.EMPTY
-        self.timed_out_count = 0
+        self.counts = counts
         self._services = services
         self._find_start = find_start
         self._dead_letters = dead_letters
@@ -173,6 +175,7 @@ class SharePartition:
             return
         error = client_error(error) if stored is None else self._restore(stored)
         self._become(SharePartitionState.FAILED if error else SharePartitionState.ACTIVE)
+        self.counts.look(self._records)
         done(error)
         self._services.changed(self.key)
         if not error:
@@ -209,6 +212,7 @@ class SharePartition:
         if self.state is SharePartitionState.FENCED:
             return
         self._become(SharePartitionState.FENCED)
+        self.counts.end()
         self._records = InFlight(self._records.start_offset)
         self._locks.drop_all()
         self._services.fenced(self.key, error)
@@ -289,6 +293,8 @@ class SharePartition:
         )
         acquired = acquisition.run(undelivered)
         records.advance()
+        self.counts.look(records)
+        self.counts.acquired(acquired)
         return acquired
 
     # --- acknowledging ---
@@ -427,6 +433,7 @@ class SharePartition:
                 given_up.append((first_offset, last_offset, batch.delivery_count, cause))
         if records.advance() or released:
             self._services.changed(self.key)
+        self.counts.look(records)
         for each in given_up:
             self._dead_letters.give_up(*each)
 
@@ -451,7 +458,7 @@ class SharePartition:
         self._locks.forget(lock)
         batches = held_under(lock, self._records)
         if batches:
-            self.timed_out_count += sum(batch.count for batch in batches)
+            self.counts.timed_out(sum(batch.count for batch in batches))
             self._let_go(batches)
 
     def log_start_moved(self, offset: int) -> None:
@@ -465,6 +472,7 @@ class SharePartition:
         for lock, count in records.drop_below(offset):
             self._locks.count_down(lock, count)
         records.advance()
+        self.counts.look(records)
         self._services.changed(self.key)
 
     def _let_go(self, batches: list[InFlightBatch]) -> None:

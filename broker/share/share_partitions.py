@@ -13,6 +13,7 @@ from typing import TypeVar
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -28,10 +29,12 @@ class SharePartitions:
 
     Args:
         make: makes a share partition.
+        metrics: is told how long loads take.
     """
 
-    def __init__(self, replicas: ReplicaManager, make: MakeShare) -> None:
+    def __init__(self, replicas: ReplicaManager, make: MakeShare, metrics: ShareMetrics) -> None:
         self._make = make
+        self._metrics = metrics
         self._shares: dict[SharePartitionKey, SharePartition] = {}
         self._failed: dict[SharePartitionKey, ErrorCode] = {}
         self._of_partition: dict[TopicPartition, dict[SharePartitionKey, None]] = {}
@@ -69,14 +72,15 @@ class SharePartitions:
             share = self._shares[key] = self._make(key, replica)
             self._of_partition.setdefault(replica.tp, {})[key] = None
             self._of_group.setdefault(key.group_id, {})[key] = None
-            share.load(partial(self._loaded, share))
+            share.load(partial(self._loaded, share, self._metrics.now_ms()))
         error_code = self._failed.get(key)
         if error_code is not None:
             self._drop(share, error_code)
             raise PartitionError(error_code, f"the state of {share.tp} could not be read: {error_code.name}")
         return share
 
-    def _loaded(self, share: SharePartition, error_code: ErrorCode) -> None:
+    def _loaded(self, share: SharePartition, began_ms: int, error_code: ErrorCode) -> None:
+        self._metrics.loaded(began_ms)
         if error_code and self._shares.get(share.key) is share:
             self._failed[share.key] = error_code
 

@@ -50,6 +50,7 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
     Attributes:
         epoch: that of the next request.
         partitions: by key, in the order in which they were added.
+        topics: how many partitions of each topic.
         unnamed: the partitions that no answer has named yet.
         worth: the partitions of which the last look found records to acquire, or an error.
         available_bytes: the bytes that can be acquired from all partitions, as of the last look at each.
@@ -66,6 +67,7 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
         "member_id",
         "partitions",
         "readable_by",
+        "topics",
         "unnamed",
         "worth",
     )
@@ -76,6 +78,7 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
         self.connection = connection
         self.epoch = FIRST_EPOCH
         self.partitions: dict[SharePartitionKey, SessionPartition] = {}
+        self.topics: dict[str, int] = {}
         self.marked = {}
         self.operation = None
         self.unnamed: dict[SessionPartition, None] = {}
@@ -88,6 +91,7 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
         """Fetch from a partition from now on, if it is not one of the session's."""
         if key not in self.partitions:
             partition = self.partitions[key] = SessionPartition(self, key, tp)
+            self.topics[tp.topic] = self.topics.get(tp.topic, 0) + 1
             self.marked[partition] = None
             self.unnamed[partition] = None
 
@@ -95,6 +99,10 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
         """Fetch from a partition no more; return it if it was one of the session's."""
         partition = self.partitions.pop(key, None)
         if partition is not None:
+            topic = partition.tp.topic
+            self.topics[topic] -= 1
+            if not self.topics[topic]:
+                del self.topics[topic]
             self.looked_at(partition, 0, ErrorCode.NONE)
             self.marked.pop(partition, None)
             self.unnamed.pop(partition, None)

@@ -19,6 +19,8 @@ from purgatorio.broker.metrics.coordinators import group_steps
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
+from purgatorio.broker.share.share_metrics import ShareMetrics
+from purgatorio.broker.share.share_session import ShareSessionCache
 from purgatorio.broker.txn.overview import TransactionNumbers
 from tests.broker.metrics.fake_groups import FakeGroups
 from tests.broker.transacting import begin
@@ -86,6 +88,11 @@ class FakeBroker:
             is_active=False, connections=SimpleNamespace(is_active=False), replication={}
         )
         self.access: Any = None
+        self.led_shares: Any = SimpleNamespace(
+            sessions=ShareSessionCache(10, lambda session, is_last: None),
+            metrics=ShareMetrics(self.metrics, lambda: 0),
+            partitions=[],
+        )
 
     def replica(self, tp: TopicPartition) -> FakePartition | None:
         return next((partition for partition in self.partitions if partition.tp == tp), None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, ShareGroupSettings, ShareSettings
+from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
@@ -212,6 +213,7 @@ class ShareHarness(Harness):
         self.locks = Purgatory("AcquisitionLock", self.lock_timer, actions=self.actions)
         settings = settings or ShareSettings(auto_offset_reset=OffsetReset(ResetTo.EARLIEST))
         self.set_topics(topic(partitions=partitions, replicas=(1,)))
+        self.metrics = BrokerMetrics(1)
         self.shares = LedShares(
             self.replicas,
             image=lambda: self.image,
@@ -221,6 +223,7 @@ class ShareHarness(Harness):
             purgatory=self.share_fetch_purgatory,
             lock_purgatory=lambda: self.locks,
             max_sessions=max_sessions,
+            observer=self.metrics,
         )
 
     def key(self, partition: int = 0) -> SharePartitionKey:

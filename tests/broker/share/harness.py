@@ -9,11 +9,13 @@ from typing import Any
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
 from purgatorio.broker.share.giving_up import GiveUpCause
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
+from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_partition import SharePartition, ShareServices
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
@@ -151,6 +153,7 @@ class Shared:
             changed=self._changed,
             fenced=self._fenced,
         )
+        self.metrics = ShareMetrics(BrokerMetrics(1), lambda: self.now_ms)
         self.partition = self.lead()
         if loaded:
             assert self.load() == [ErrorCode.NONE]
@@ -165,6 +168,7 @@ class Shared:
             self.services,
             find_start=lambda: self.start,
             dead_letters=self.letters,
+            counts=self.metrics.partition(KEY.group_id, TP.topic),
         )
 
     def _settings(self, group_id: str) -> ShareSettings:

@@ -61,7 +61,7 @@ def test_records_whose_lock_runs_out_are_delivered_again() -> None:
     assert shared.picture == " ".join(["a1"] * 10)
     assert (shared.outcomes(), shared.changes) == (["expired"], 1)
     assert [write.batches for write in shared.persister.writes] == [[(0, 9, A, 1)]]
-    assert shared.partition.timed_out_count == 10
+    assert shared.partition.counts.timed_out_count == 10
     assert shared.partition.next_fetch_offset() == 0
     assert shared.acquire((0, 9), member="bob") == [(0, 9, 2)]
     assert shared.ack((0, 9, ACCEPT)) == [ErrorCode.INVALID_RECORD_STATE]

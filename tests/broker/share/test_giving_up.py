@@ -16,7 +16,8 @@ def test_nothing_is_copied() -> None:
 
 def test_a_share_partition_has_no_dead_letters_unless_it_is_told() -> None:
     shared = Shared(batches=[stored(0, 0, RecordState.ARCHIVING, 1)], loaded=False)
-    shared.partition = SharePartition(KEY, TP, 3, shared.services, find_start=lambda: shared.start)
+    counts = shared.partition.counts
+    shared.partition = SharePartition(KEY, TP, 3, shared.services, find_start=lambda: shared.start, counts=counts)
     assert shared.load() == [ErrorCode.NONE]
     assert shared.acquire((1, 1)) == [(1, 1, 1)]
     shared.ack((1, 1, 3))

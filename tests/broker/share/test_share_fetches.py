@@ -61,7 +61,7 @@ def test_a_fetch_that_finds_nothing_is_answered_when_its_time_is_over(house: Sha
     assert not asked.answered
     house.advance_ms(1)
     assert asked.acquired == []
-    assert house.shares.expired_count == 1
+    assert house.shares.metrics.expired_count == 1
 
 
 def test_a_fetch_waits_for_its_least_bytes(house: ShareHarness, ada: Member) -> None:
