@@ -124,6 +124,21 @@ def test_the_commands_show_members_with_their_records(
     assert "1 acquisition locks of group jobs have run out" in printed("share-groups", "expire-locks", "jobs")
 
 
+def test_a_member_above_its_quota_leaves_the_records_to_others(
+    kafka: Kafka, join: Callable[[str], ShareMember]
+) -> None:
+    kafka.quota(client_id="ada", consumer_byte_rate=100)
+    kafka.produce("orders", "x" * 5_000)
+    ada = join("ada")
+    assert ada.fetch() == [(0, 0, 1)], "the first batch may be larger than all that the limit allows"
+    (muted,) = kafka.until_parked(api="Throttled").wait()
+    assert muted.client == "ada"
+    kafka.produce("orders", "y")
+    other = join("ada")
+    assert other.fetch() == []
+    assert join("bob").fetch() == [(1, 1, 1)]
+
+
 # --- groups without members ---
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.layers.quotas.client_rates import ClientAccounts, ClientBuckets, ClientRates
+from purgatorio.broker.layers.quotas.entities import Limit
 from purgatorio.broker.layers.quotas.rates import Rate
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle, larger
 from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
@@ -69,6 +70,15 @@ class ClientCharges:
         """Charge a request; return how its client is throttled."""
         limit = rates.limit(ctx.session.principal.name, ctx.client_id or "")
         return None if limit is None else rates.charge(limit, amount)
+
+    def fit(self, ctx: RequestContext, request: Any) -> Limit | None:
+        """Let a fetch ask for no more bytes than its client's limit, which is returned, allows in a window."""
+        limit = self.fetch.limit(ctx.session.principal.name, ctx.client_id or "")
+        if limit is not None:
+            most_bytes = max(1, int(min(2**31 - 1, limit.value * self.fetch.window.full_ms / 1_000)))
+            request.max_bytes = min(request.max_bytes, most_bytes)
+            request.min_bytes = min(request.min_bytes, most_bytes)
+        return limit
 
     def charge_time(self, ctx: RequestContext, seconds: float) -> Throttle | None:
         """Charge the time of a request; return how its client is throttled."""
@@ -267,12 +277,7 @@ class ChargedFetch(ChargedApi):
         """
         if replica_of(request) >= 0:
             return None
-        fetch = self.charges.fetch
-        limit = fetch.limit(ctx.session.principal.name, ctx.client_id or "")
-        if limit is not None:
-            most_bytes = max(1, int(min(2**31 - 1, limit.value * fetch.window.full_ms / 1_000)))
-            request.max_bytes = min(request.max_bytes, most_bytes)
-            request.min_bytes = min(request.min_bytes, most_bytes)
+        self.charges.fit(ctx, request)
         return is_full(request)
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
@@ -310,6 +315,31 @@ class ChargedFetch(ChargedApi):
             return response
         self._withheld(response, was_full)
         return FetchResponse(session_id=0 if was_full else response.session_id)
+
+
+class ChargedShareFetch(ChargedApi):
+    """Charges the bytes of answers to members of share groups, which consumer_byte_rate is about.
+
+    A member that is over acquires nothing, so that its records go to others: Kafka withholds them when it has acquired
+    them, until their lock runs out. What was acquired is sent, and the member waits afterwards.
+    """
+
+    __slots__ = ()
+
+    def before(self, ctx: RequestContext, request: Any) -> Any:
+        """Let a fetch take no more than the limit allows in a window, and nothing of a client that is over."""
+        limit = self.charges.fit(ctx, request)
+        if limit is not None and self.charges.fetch.is_over(limit):
+            request.max_records = 0
+
+    def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
+        charges = self.charges
+        over_time = charges.charge_time(ctx, seconds)
+        limit = charges.fetch.limit(ctx.session.principal.name, ctx.client_id or "")
+        if limit is None or response is None:
+            return response, over_time
+        size_bytes = sum(map(len, encode_response(ctx.api_key, ctx.api_version, 0, response)))
+        return response, larger(charges.fetch.charge(limit, size_bytes), over_time)
 
 
 class ExemptApi(ChargedApi):

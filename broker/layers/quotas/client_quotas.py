@@ -12,6 +12,7 @@ from purgatorio.broker.layers.quotas.charging import (
     ChargedApi,
     ChargedFetch,
     ChargedProduce,
+    ChargedShareFetch,
     ChargedUnlessFollower,
     ClientCharges,
     ExemptApi,
@@ -136,6 +137,8 @@ class BrokerQuotas:
             return ChargedProduce(charges, handler)
         if charges.fetch.is_active and key == ApiKey.FETCH:
             return ChargedFetch(charges, handler, self._withheld)
+        if charges.fetch.is_active and key == ApiKey.SHARE_FETCH:
+            return ChargedShareFetch(charges, handler)
         return self._timed(key, handler) if charges.request.is_active and key not in _UNCHARGED else handler
 
     def _timed(self, key: int, handler: Handler) -> Handler:
@@ -144,6 +147,8 @@ class BrokerQuotas:
             return ChargedProduce(self.charges, handler)
         if key == ApiKey.FETCH:
             return ChargedFetch(self.charges, handler, self._withheld)
+        if key == ApiKey.SHARE_FETCH:
+            return ChargedShareFetch(self.charges, handler)
         if key in BROKERS_ONLY:
             return ExemptApi(self.charges, handler)
         if key in _ALSO_OF_BROKERS:

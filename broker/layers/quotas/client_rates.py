@@ -161,6 +161,11 @@ class ClientRates(ClientAccounts[Rate]):
         now_ms = self._now_ms()
         self._account(limit, now_ms).meter.record(-amount, now_ms)
 
+    def is_over(self, limit: Limit) -> bool:
+        """Return whether the client is over its limit without any further charge."""
+        account = self._accounts.get(limit.client)
+        return account is not None and account.meter.throttle_ms(limit.value, self._now_ms()) > 0
+
     def is_unused(self, limit: Limit) -> bool:
         """Return whether the client was charged nothing within the window."""
         account = self._accounts.get(limit.client)

@@ -100,6 +100,14 @@ def test_fetches_are_counted_with_their_wait_their_yield_and_their_failures(hous
     assert read[f"{TOPIC}_failedsharefetchrequests_total{{orders}}"] == 1
 
 
+def test_the_time_that_a_state_takes_to_be_read_is_counted(house: ShareHarness) -> None:
+    house.persister.held = True
+    house.member().fetch(house.key(0))
+    house.advance_ms(30)
+    house.persister.answer()
+    assert scraped(house)[f"{GROUP}_partitionloadtimems_sum"] == 30
+
+
 def test_locks_that_run_out_and_sessions_that_are_lost_are_counted(house: ShareHarness) -> None:
     produce(house, 0, 3)
     ada = house.member()

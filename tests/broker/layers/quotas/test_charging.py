@@ -11,6 +11,7 @@ from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
 from purgatorio.broker.routing.request import NO_CHANNEL
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages import share_fetch as share_messages
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from purgatorio.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -21,6 +22,9 @@ from purgatorio.protocol.messages.fetch import (
 )
 from purgatorio.protocol.messages.list_groups import ListGroupsResponse
 from purgatorio.protocol.messages.produce import ProduceResponse
+from purgatorio.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
+from purgatorio.protocol.messages.share_fetch import ShareFetchableTopicResponse, ShareFetchRequest, ShareFetchResponse
+from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from tests.broker.layers.quotas.harness import Client, FakeBroker, lost
 from tests.logs import capture_logs
 
@@ -361,6 +365,57 @@ def test_a_failed_fetch_tells_its_error(broker: FakeBroker) -> None:
     broker.handle[ApiKey.FETCH] = lambda reply, request: reply(FetchResponse(error_code=70))
     response = broker.client().ask(ApiKey.FETCH, FetchRequest(replica_id=-1), version=12)
     assert (response.error_code, response.throttle_time_ms) == (70, 1_000)
+
+
+# ShareFetch.
+
+
+def share_fetch(broker: FakeBroker, client: Client, size_bytes: int, **request: Any) -> tuple[Any, ShareFetchRequest]:
+    """Return the answer, and the request as the handler saw it."""
+    partition = share_messages.PartitionData(partition_index=0, records=bytes(size_bytes))
+    topic = ShareFetchableTopicResponse(topic_id=bytes(16), partitions=[partition])
+    broker.handle[ApiKey.SHARE_FETCH] = lambda reply, request: reply(ShareFetchResponse(responses=[topic]))
+    asked = ShareFetchRequest(**{"max_records": 500, "max_bytes": 50 * MB, "min_bytes": 1, **request})
+    return client.ask(ApiKey.SHARE_FETCH, asked, version=1), asked
+
+
+def test_a_member_of_a_share_group_gets_what_it_has_acquired_and_waits_afterwards(broker: FakeBroker) -> None:
+    """Kafka withholds it, and lets the locks run out."""
+    broker.limit(client_id="", consumer_byte_rate=MB)
+    client = broker.client()
+    assert share_fetch(broker, client, 8 * MB)[0].throttle_time_ms == 0
+    response, asked = share_fetch(broker, client, 8 * MB, min_bytes=20 * MB)
+    assert (asked.max_bytes, asked.min_bytes, asked.max_records) == (10 * MB, 10 * MB, 500)
+    assert len(response.responses) == 1
+    assert 6_000 <= response.throttle_time_ms < 6_010
+    assert client.channel.throttled
+
+
+def test_a_member_above_its_rate_acquires_nothing(broker: FakeBroker) -> None:
+    """It may come on another connection, or have sent the request before it was muted."""
+    broker.limit(client_id="", consumer_byte_rate=MB)
+    assert share_fetch(broker, broker.client(), 16 * MB)[0].throttle_time_ms > 0
+    response, asked = share_fetch(broker, broker.client(), 0)
+    assert asked.max_records == 0
+    assert response.throttle_time_ms > 0
+    broker.passes(11_000)
+    assert share_fetch(broker, broker.client(), 0)[1].max_records == 500
+
+
+def test_the_time_of_share_requests_is_charged(broker: FakeBroker) -> None:
+    broker.limit(client_id="", request_percentage=10)
+    broker.handler_seconds = 1.0
+    client = broker.client()
+    assert share_fetch(broker, client, MB)[0].throttle_time_ms == 0
+    assert share_fetch(broker, client, MB)[0].throttle_time_ms == 1_000
+    for key, answer in (
+        (ApiKey.SHARE_ACKNOWLEDGE, ShareAcknowledgeResponse()),
+        (ApiKey.SHARE_GROUP_HEARTBEAT, ShareGroupHeartbeatResponse()),
+    ):
+        broker.passes(60_000)
+        broker.handle[key] = lambda reply, request, answer=answer: reply(answer)
+        assert client.ask(key, version=1).throttle_time_ms == 0
+        assert client.ask(key, version=1).throttle_time_ms == 1_000
 
 
 # Request time.
