@@ -1,7 +1,7 @@
-"""The README's table of the APIs that are answered, made from their registrations.
+"""The table in docs/apis.md of the APIs that are answered, made from their registrations.
 
     .venv/bin/python scripts/api_table.py            print it
-    .venv/bin/python scripts/api_table.py --write    put it between the README's markers
+    .venv/bin/python scripts/api_table.py --write    put it between the page's markers
 
 A test compares the two.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from purgatorio.broker.api.routes import APIS
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "apis.md"
 BEGIN, END = "<!-- apis: begin -->\n", "<!-- apis: end -->"
 COLUMNS = 2
 
@@ -35,7 +35,7 @@ def _versions(versions: range) -> str:
     return str(versions[0]) if len(versions) == 1 else f"{versions[0]}–{versions[-1]}"
 
 
-def in_readme(text: str) -> str:
+def in_page(text: str) -> str:
     """What stands between the markers.
 
     Raises:
@@ -45,10 +45,10 @@ def in_readme(text: str) -> str:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the table, or write it into the README."""
+    """Print the table, or write it into the page."""
     if argv == ["--write"]:
-        text = README.read_text(encoding="utf-8")
-        README.write_text(text.replace(BEGIN + in_readme(text) + END, BEGIN + table() + END), encoding="utf-8")
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(text.replace(BEGIN + in_page(text) + END, BEGIN + table() + END), encoding="utf-8")
     elif not argv:
         print(table(), end="")
     else:

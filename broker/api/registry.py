@@ -1,7 +1,7 @@
 """Registration of APIs: each module in `broker.api` registers its API once, as `API`, with its versions.
 
 `broker.api.routes` finds the modules by the names of the APIs in `protocol.api`. The response of ApiVersions and the
-table in the README are derived from these registrations.
+table of APIs in the docs are derived from these registrations.
 """
 
 from __future__ import annotations

@@ -47,24 +47,25 @@ def test_every_relative_link_leads_to_a_file(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.fixture
-def programs() -> list[str]:
-    """The programs in the README: a cluster, and transactions; the test with the fixture is indented."""
-    return re.findall(r"^```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+def programs(page: str) -> list[str]:
+    """The Python programs of a page."""
+    return re.findall(r"^```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
-async def test_the_cluster_in_the_readme_runs(programs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    running = eval(compile(programs[0], "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
+async def test_the_cluster_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """The README's first program is a test, which the tests of the testing page run."""
+    _, program = programs("README.md")
+    running = eval(compile(program, "README.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
     assert isawaitable(running)
     await running
     assert re.fullmatch(r"127\.0\.0\.1:\d+(,127\.0\.0\.1:\d+){2}\n", capsys.readouterr().out)
 
 
-async def test_the_transactions_in_the_readme_run(programs: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    (program,) = programs[1:]
+async def test_the_transactions_in_the_page_of_apis_run(capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = programs("docs/apis.md")
     async with Cluster(ClusterConfig(port=0, admin_port=0)) as cluster:
         here = program.replace("localhost:9092", cluster.bootstrap)
-        await asyncio.to_thread(exec, compile(here, "README.md", "exec"), {})
+        await asyncio.to_thread(exec, compile(here, "docs/apis.md", "exec"), {})
     assert capsys.readouterr().out == "b'a bill'\n"
 
 

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -81,9 +80,9 @@ def test_the_tests_of_the_page_pass_and_leave_nothing_open(tmp_path: Path) -> No
 @pytest.mark.process
 def test_the_test_on_the_first_screen_of_the_readme_passes_and_proves_something(tmp_path: Path) -> None:
     """The first program of the README is the fixture with a real client; without its fault it fails."""
-    before, _, program = (ROOT / "README.md").read_text().partition("  ```python\n")
+    before, _, program = (ROOT / "README.md").read_text().partition("```python\n")
     assert before.count("\n") < 20
-    program = textwrap.dedent(program.partition("  ```\n")[0])
+    program = program.partition("```\n")[0]
     without = program.replace("    kafka.hold_follower(3)\n", "")
     assert without != program
     (tmp_path / "test_readme.py").write_text(program)

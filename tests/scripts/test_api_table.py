@@ -1,4 +1,4 @@
-"""The README's table of APIs is the one that brokers answer by."""
+"""The table of APIs in docs/apis.md is the one that brokers answer by."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def script() -> ModuleType:
     return module
 
 
-def test_the_readme_shows_the_apis_that_are_registered(script: ModuleType) -> None:
+def test_the_page_shows_the_apis_that_are_registered(script: ModuleType) -> None:
     """After a change: `.venv/bin/python scripts/api_table.py --write`."""
-    assert script.in_readme(script.README.read_text(encoding="utf-8")) == script.table()
+    assert script.in_page(script.PAGE.read_text(encoding="utf-8")) == script.table()
 
 
 def test_the_table_is_written_between_the_markers(
     script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- apis: begin -->\nold\n<!-- apis: end -->\nafter\n", encoding="utf-8")
-    monkeypatch.setattr(script, "README", readme)
+    page = tmp_path / "apis.md"
+    page.write_text("before\n<!-- apis: begin -->\nold\n<!-- apis: end -->\nafter\n", encoding="utf-8")
+    monkeypatch.setattr(script, "PAGE", page)
     assert script.main(["--write"]) == 0
-    text = readme.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n<!-- apis: begin -->\n| API | versions |")
     assert text.endswith("|\n<!-- apis: end -->\nafter\n")
     assert "| Produce | 3–12 |" in text
