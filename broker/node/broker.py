@@ -281,10 +281,11 @@ class Broker:
         self.fault_access = BrokerAccess(
             broker_id=config.broker_id,
             layers=self.layers,
-            topics=ImageTopics(lambda: self.image),
+            topics=ImageTopics(lambda: self.image, self.led_shares.sessions.partitions_of),
             purgatory=self._parked.fault,
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
+        self.coordinators.persister.asks_itself = self.fault_access.is_ruled
         self.access = control_access(
             self.layers,
             config,

@@ -163,6 +163,11 @@ class ShareSessionCache:
         """Return the session of a member."""
         return self._sessions.get((group_id, member_id))
 
+    def partitions_of(self, group_id: str, member_id: str) -> list[tuple[bytes, TopicPartition]]:
+        """Return the partitions of a member's session, with the ids of their topics; none if it has no session."""
+        session = self.find(group_id, member_id)
+        return [] if session is None else [(key.topic_id, each.tp) for key, each in session.partitions.items()]
+
     def open(self, group_id: str, member_id: str, connection: Session) -> ShareSession | None:
         """Open a session in place of the member's earlier one; None: there are too many.
 

@@ -35,8 +35,8 @@ class ShareMember:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._socket.close()
 
-    def send_fetch(self, max_wait_ms: int = 500, max_records: int = 500) -> None:
-        """Send a share fetch."""
+    def send_fetch(self, max_wait_ms: int = 500, max_records: int = 500, *, named: bool = True) -> None:
+        """Send a share fetch, which names the partition or, in a session, need not."""
         partition = share_fetch.FetchPartition(partition_index=0)
         self._send(
             ApiKey.SHARE_FETCH,
@@ -48,7 +48,7 @@ class ShareMember:
                 max_records=max_records,
                 batch_size=max_records,
                 share_acquire_mode=1,
-                topics=[share_fetch.FetchTopic(topic_id=self._topic_id, partitions=[partition])],
+                topics=[share_fetch.FetchTopic(topic_id=self._topic_id, partitions=[partition])] if named else [],
             ),
         )
 
@@ -61,6 +61,11 @@ class ShareMember:
         records = [record for each in data for record in each.acquired_records]
         return [(each.first_offset, each.last_offset, each.delivery_count) for each in records]
 
+    def refusal(self) -> int:
+        """Return the error with which `send_fetch` was refused."""
+        error_code: int = self._answer(ApiKey.SHARE_FETCH).error_code
+        return error_code
+
     def fetch(self, max_wait_ms: int = 500, max_records: int = 500) -> list[tuple[int, int, int]]:
         """Acquire records."""
         self.send_fetch(max_wait_ms, max_records)
@@ -68,6 +73,11 @@ class ShareMember:
 
     def acknowledge(self, first_offset: int, last_offset: int, kind: int = ACCEPT) -> int:
         """Acknowledge records; return the error code."""
+        self.send_acknowledge(first_offset, last_offset, kind)
+        return self.acknowledged()
+
+    def send_acknowledge(self, first_offset: int, last_offset: int, kind: int = ACCEPT) -> None:
+        """Send an acknowledgement of records."""
         batch = share_acknowledge.AcknowledgementBatch(
             first_offset=first_offset, last_offset=last_offset, acknowledge_types=[kind]
         )
@@ -77,6 +87,9 @@ class ShareMember:
             ApiKey.SHARE_ACKNOWLEDGE,
             share_acknowledge.ShareAcknowledgeRequest(**self._names, share_session_epoch=self._epoch, topics=[topic]),
         )
+
+    def acknowledged(self) -> int:
+        """Return the error code of the answer to `send_acknowledge`."""
         answer = self._answer(ApiKey.SHARE_ACKNOWLEDGE)
         error_code: int = answer.error_code or answer.responses[0].partitions[0].error_code
         return error_code

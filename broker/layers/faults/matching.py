@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from purgatorio.broker.layers.faults.names import api_named
 from purgatorio.broker.layers.faults.rule import Rule, is_from, topic_id_bytes
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 from purgatorio.protocol.entity import Entity
@@ -35,6 +37,10 @@ class KnownTopics(Protocol):
 
     def has_partition(self, topic: str, partition: int) -> bool:
         """Return whether the partition exists."""
+        ...
+
+    def of_share_session(self, group_id: str, member_id: str) -> Iterable[tuple[bytes, TopicPartition]]:
+        """Return the partitions that a member of a share group fetches from, with the ids of their topics."""
         ...
 
 
@@ -94,14 +100,22 @@ class Matcher:
         if ctx.api_key == ApiKey.METADATA and rule.topic is not None and _asks_for_all(ctx, request):
             return [Named(rule.topic, None, -1, (-1, -1))]
         exists = topics.has_partition if ctx.api_key in SPLIT else None
+        found = named_partitions(request, topics.topic_name)
         return [
             each
-            for each in named_partitions(request, topics.topic_name)
+            for each in (chain(found, _of_session(request, topics)) if ctx.api_key == ApiKey.SHARE_FETCH else found)
             if (rule.topic is None or each.topic == rule.topic)
             and (self._topic_id is None or each.topic_id == self._topic_id)
             and (rule.partition is None or each.partition == rule.partition)
             and (exists is None or exists(each.topic, each.partition))
         ]
+
+
+def _of_session(request: Any, topics: KnownTopics) -> Iterator[Named]:
+    """Yield the partitions of a share session; requests after the first one name only what has changed."""
+    if request.share_session_epoch > 0:
+        for topic_id, tp in topics.of_share_session(request.group_id or "", request.member_id or ""):
+            yield Named(tp.topic, topic_id, tp.partition, (-1, -1))
 
 
 def _asks_for_all(ctx: RequestContext, request: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
 from typing import Any, Final, overload
 
@@ -43,6 +44,7 @@ class BrokerAccess:
         topics: the topics that the broker knows.
         purgatory: returns the broker's purgatory for requests that wait because of a rule; makes it at the first call.
         toxics: has the broker's connections, present and new ones, pass these toxics.
+        ruled: the APIs that rules are about by their names.
     """
 
     broker_id: int
@@ -50,6 +52,11 @@ class BrokerAccess:
     topics: KnownTopics
     purgatory: Callable[[], Purgatory[Any]]
     toxics: Callable[[Toxics], None]
+    ruled: dict[ApiKey, None] = field(default_factory=dict)
+
+    def is_ruled(self, key: ApiKey) -> bool:
+        """Return whether a rule is about an API by its name, so that the broker's calls of itself are to meet it."""
+        return key in self.ruled
 
 
 AnyLive = FaultRule | ToxicRule
@@ -180,6 +187,8 @@ class Faults:
             for live in reversed(self._rules.values())
             if isinstance(live, FaultRule) and live.rule.broker in (None, broker.broker_id) and not live.is_spent
         ]
+        broker.ruled.clear()
+        broker.ruled.update((key, None) for live in newest_first if (key := live.matcher.api_key) is not None)
         if not newest_first and self.log is None:
             broker.layers.remove(Layer.FAULTS)
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 
 
@@ -12,10 +13,16 @@ class ImageTopics:
 
     Args:
         image: returns the broker's current image.
+        of_share_session: see `KnownTopics`.
     """
 
-    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+    def __init__(
+        self,
+        image: Callable[[], ClusterImage],
+        of_share_session: Callable[[str, str], Iterable[tuple[bytes, TopicPartition]]],
+    ) -> None:
         self._image = image
+        self.of_share_session = of_share_session
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of a topic's id, or None."""

@@ -27,7 +27,7 @@ from typing import Any, Final
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata import keys
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.operations.control.snapshots import SECURITY, SavedPartition, Snapshot
+from purgatorio.broker.operations.control.snapshots import CLUSTER_METADATA, SavedPartition, Snapshot
 
 FORMAT: Final = 1
 """The version of what is written here. A folder of a newer one is refused."""
@@ -109,8 +109,8 @@ class DataFolder:
             if (len(data), zlib.crc32(data)) != (each["size_bytes"], each["crc32"]):
                 raise DataUnusable(f"{self.path} is damaged: the file of {tp} is not as it was written")
             logs[tp] = SavedPartition(each["start_offset"], each["end_offset"], tuple(_batches(data)))
-        security = {name: getattr(image, name) for name in SECURITY}
-        return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, security)
+        metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
+        return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
 
     # --- writing ---
 
@@ -160,7 +160,7 @@ def _image_of(snapshot: Snapshot) -> ClusterImage:
         cluster_id="",
         broker_configs=snapshot.broker_configs,
         next_producer_id=snapshot.next_producer_id,
-        **snapshot.security,
+        **snapshot.metadata,
     )
     return image.with_topics(snapshot.topics.values())
 

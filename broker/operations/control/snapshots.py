@@ -21,7 +21,7 @@ from purgatorio.late import dataclass
 
 MAX_SNAPSHOTS: Final = 10
 MAX_NAME_CHARS: Final = 100
-SECURITY: Final = ("client_quotas", "acls", "scram_credentials")
+CLUSTER_METADATA: Final = ("client_quotas", "acls", "scram_credentials", "group_configs")
 """The metadata that is no topic's and no broker's, as `ClusterImage` names it."""
 BYTES_PER_TURN: Final = 4 * 1024 * 1024
 """Bytes that are appended to a log before the event loop makes a turn: some milliseconds."""
@@ -48,15 +48,15 @@ class Snapshot:
     Attributes:
         topics: the topics by name, those for groups and transactions too.
         next_producer_id: the first producer id that was not allocated.
-        security: the metadata that is no topic's and no broker's: quotas, ACLs and credentials, by their names in
-            `ClusterImage`.
+        metadata: what is no topic's and no broker's: quotas, ACLs, credentials and the configs of groups, by their
+            names in `ClusterImage`.
     """
 
     topics: Mapping[str, Topic] = field(repr=False)
     logs: Mapping[TopicPartition, SavedPartition] = field(repr=False)
     broker_configs: Mapping[str, Mapping[str, str]] = field(repr=False)
     next_producer_id: int = field(repr=False)
-    security: Mapping[str, Any] = field(repr=False)
+    metadata: Mapping[str, Any] = field(repr=False)
 
     def __str__(self) -> str:
         names = [name for name in sorted(self.topics) if not name.startswith("__")]
@@ -122,8 +122,8 @@ def take(image: ClusterImage, brokers: Sequence[Broker], *, only_committed: bool
         for index, state in enumerate(topic.partitions):
             tp = TopicPartition(name, index)
             logs[tp] = _saved(tp, state.leader, brokers, only_committed)
-    security = {name: getattr(image, name) for name in SECURITY}
-    return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, security)
+    metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
+    return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
 
 
 def _saved(tp: TopicPartition, leader: int, brokers: Sequence[Broker], only_committed: bool) -> SavedPartition:
@@ -223,7 +223,7 @@ def _without_leaders(image: ClusterImage, snapshot: Snapshot) -> ClusterImage:
         image,
         broker_configs=snapshot.broker_configs,
         next_producer_id=max(image.next_producer_id, snapshot.next_producer_id),
-        **snapshot.security,
+        **snapshot.metadata,
     )
     return more.with_topics(topics)
 

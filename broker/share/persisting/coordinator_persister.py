@@ -30,6 +30,7 @@ from purgatorio.broker.share.persisting.settings import RetrySettings
 from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists
 from purgatorio.broker.share.state.outcome import Outcome
 from purgatorio.logger import get_logger
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_share_group_state import DeleteStatePartition
@@ -76,6 +77,7 @@ class CoordinatorPersister:
         call_count: the calls so far.
         retry_count: how often one was made again.
         failure_count: those that ended with an error.
+        asks_itself: returns whether this broker's own coordinator is asked by a request, too: fault rules are about it.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class CoordinatorPersister:
         self.call_count = 0
         self.retry_count = 0
         self.failure_count = 0
+        self.asks_itself: Callable[[ApiKey], bool] = lambda key: False
 
     # --- calls ---
 
@@ -219,7 +222,7 @@ class CoordinatorPersister:
             if SHARE_GROUP_STATE_TOPIC not in self._image().topics:
                 self._create()
             self._answered(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader"))
-        elif broker_id != self._broker_id:
+        elif broker_id != self._broker_id or self.asks_itself(call.kind.api_key):
             self._requests.send(broker_id, call)
         elif self._made_here < MAX_HERE or self._has_stopped:
             self._call_here(call)

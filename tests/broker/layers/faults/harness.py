@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from purgatorio.broker.layers.faults import BrokerAccess, FaultRule, Faults, Toxics, parse_rule
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.routing.request import RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
@@ -67,6 +68,7 @@ class FakeBroker:
         self.worked: list[Any] = []
         self.channel = FakeChannel()
         self.poisoned: list[Toxics] = []
+        self.sessions: dict[tuple[str, str], list[tuple[bytes, TopicPartition]]] = {}
         self.routes = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
         self.handlers = {key: route.handler for key, route in self.routes.items()}
         self.faults.attach(
@@ -85,6 +87,9 @@ class FakeBroker:
             reply(answer(request))
 
         return handle
+
+    def of_share_session(self, group_id: str, member_id: str) -> list[tuple[bytes, TopicPartition]]:
+        return self.sessions.get((group_id, member_id), [])
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return IDS.get(topic_id)

@@ -24,12 +24,13 @@ TP = TopicPartition("orders", 0)
 def snapshot(batches: tuple[bytes, ...] = BATCHES) -> Snapshot:
     state = PartitionState(1, 2, (1, 2), (BrokerIncarnation(1, 11), BrokerIncarnation(2, 12)), 3)
     quotas = {QuotaEntity(user="alice"): {"producer_byte_rate": 1000.0}}
+    groups = {"jobs": {"share.auto.offset.reset": "earliest"}}
     return Snapshot(
         {"orders": Topic("orders", bytes(range(16)), (state,), {"retention.ms": "1"})},
         {TP: SavedPartition(3, 5, batches)},
         {"": {"log.cleaner.threads": "2"}},
         77,
-        {"client_quotas": quotas, "acls": {}, "scram_credentials": {}},
+        {"client_quotas": quotas, "acls": {}, "scram_credentials": {}, "group_configs": groups},
     )
 
 
