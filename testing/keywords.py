@@ -35,6 +35,7 @@ class BrokerSettings(TypedDict, total=False):
     listener_security_protocol_map: str | Sequence[str] | None
     inter_broker_listener_name: str | Sequence[str] | None
     cluster_port: int | str | None
+    security_inter_broker_protocol: str | Sequence[str] | None
     listener_name: str | None
     as_version: str | Sequence[str] | None
     ssl_keystore_type: str | Sequence[str] | None
@@ -44,6 +45,7 @@ class BrokerSettings(TypedDict, total=False):
     ssl_truststore_location: str | Sequence[str] | None
     ssl_client_auth: str | Sequence[str] | None
     ssl_enabled_protocols: str | Sequence[str] | None
+    ssl_endpoint_identification_algorithm: str | Sequence[str] | None
     ssl_principal_mapping_rules: str | Sequence[str] | None
     authorizer_class_name: str | Sequence[str] | None
     super_users: str | Sequence[str] | None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import trustme
+
+LAST_YEAR = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=365)
 
 
 class Certificates(NamedTuple):
@@ -26,3 +29,25 @@ def make_certificates(folder: Path) -> Certificates:
     alice = authority.issue_cert("alice@example.org", common_name="alice", organization_name="Sales, North")
     alice.private_key_and_cert_chain_pem.write_to_path(str(files.alice))
     return files
+
+
+class BrokerAuthority:
+    """An authority of brokers alone, and what it signed: files in PEM.
+
+    Args:
+        folder: is made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._signs = trustme.CA()
+        self.certificate = folder / "ca.pem"
+        self._signs.cert_pem.write_to_path(str(self.certificate))
+
+    def issue(self, name: str, *, host: str = "127.0.0.1", not_after: datetime.datetime | None = None) -> Path:
+        """Return a new keystore."""
+        path = self._folder / f"{name}.pem"
+        issued = self._signs.issue_cert(host, not_after=not_after)
+        issued.private_key_and_cert_chain_pem.write_to_path(str(path))
+        return path

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 from typing import Any, Final, Literal
 
 from purgatorio.broker.config.declare import Settings, flag, number, other, text
@@ -18,6 +20,13 @@ _PER_LISTENER: Final = ("ssl_", "sasl_", "connections_max_reauth_ms")
 def is_per_listener(name: str) -> bool:
     """Return whether a listener may have a setting of this field name for itself (`listener.name.external.…`)."""
     return name.startswith(_PER_LISTENER)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a host."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 class AddressSettings(Settings):
@@ -72,9 +81,17 @@ class AddressSettings(Settings):
         ge=0,
         le=65535,
     )
+    security_inter_broker_protocol: Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL"] = text(
+        "SASL_PLAINTEXT",
+        "With a store: how the brokers of a cluster on several hosts know each other, at `cluster.port`: by the secret "
+        "in cluster.secret.file (SASL_PLAINTEXT, not encrypted), by TLS with client certificates (SSL), or by both "
+        "(SASL_SSL). The files for TLS are listener.name.brokers.ssl.keystore.location and "
+        "listener.name.brokers.ssl.truststore.location.",
+    )
     listener_name: dict[str, Any] = other(
         {},
-        "Settings of one listener, e.g. listener.name.external.ssl.client.auth, which win over those of all listeners.",
+        "Settings of one listener, e.g. listener.name.external.ssl.client.auth, which win over those of all listeners; "
+        "the listener of the brokers on several hosts is `brokers`.",
         ConfigType.PASSWORD,  # there may be some among them
     )
 
@@ -98,6 +115,11 @@ class AddressSettings(Settings):
     )
     ssl_enabled_protocols: str = text(
         "TLSv1.2,TLSv1.3", "The versions of TLS that are spoken.", pattern=r"^TLSv1\.[23](,TLSv1\.[23])*$"
+    )
+    ssl_endpoint_identification_algorithm: Literal["https", ""] = text(
+        "https",
+        "Whether a broker of a cluster on several hosts makes sure that another one's certificate names the host to "
+        "which it connects (https), or takes any certificate of the authority (empty).",
     )
     ssl_principal_mapping_rules: str = text(
         "DEFAULT",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from purgatorio.broker.config.address_settings import is_loopback
 from purgatorio.broker.config.authentication import check_authentication
 from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.brokers_tls import check_brokers_tls
 from purgatorio.broker.config.declare import Settings, flag, number, other, part, text
 from purgatorio.broker.config.listeners import counted_up, listener_configs
 from purgatorio.broker.config.setting import SettingsError
@@ -23,6 +25,7 @@ _ON_ETCD: Final = {
 }
 """Settings with a store, unless they are set: etcd counts leases in whole seconds, two of them at least, and a
 heartbeat is a request of a millisecond."""
+_ON_HOSTS_ONLY: Final = ("cluster_port", "security_inter_broker_protocol")
 _EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
@@ -90,7 +93,7 @@ class ClusterConfig(Settings):
     cluster_secret_file: str | None = text(
         None,
         "The file with the secret by which the brokers of a cluster on several hosts know each other, the same for "
-        "all of them.",
+        "all of them; see security.inter.broker.protocol.",
         min_length=1,
     )
     log_format: Literal["console", "json"] = text(
@@ -144,8 +147,9 @@ class ClusterConfig(Settings):
     def _check_store(self) -> None:
         """Refuse what a cluster on several hosts cannot use, and what only such a cluster has."""
         if self.store is None:
-            if self.broker.cluster_port is not None:
-                raise ValueError("cluster_port is for a cluster on several hosts: set store, too")
+            for name in _ON_HOSTS_ONLY:
+                if getattr(self.broker, name) != BrokerConfig.model_fields[name].default:
+                    raise ValueError(f"{name} is for a cluster on several hosts: set store, too")
             return
         if self.brokers != 1:
             raise ValueError("store is for one broker of several hosts: start each with `purgatorio serve`")
@@ -154,6 +158,10 @@ class ClusterConfig(Settings):
             raise ValueError(f"broker_session_timeout_ms must be {least}")
         if self.host in _EVERY_ADDRESS and self.advertised_host is None:
             raise ValueError(f"host is {self.host}, to which no other host can connect: set advertised_host as well")
+        needs_token = self.admin_token is None and self.admin_auth == "token" and not is_loopback(self.admin_address[0])
+        check_brokers_tls(
+            self.broker_config(0), has_secret=self.cluster_secret_file is not None, needs_token=needs_token
+        )
 
     def _check_listeners(self) -> None:
         """Refuse listeners that cannot be used, and two that would have the same port."""

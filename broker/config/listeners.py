@@ -105,11 +105,11 @@ def brokers_own(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
     return (
         ListenerConfig(
             name=BROKERS,
-            protocol=SecurityProtocol.SASL_PLAINTEXT,
+            protocol=SecurityProtocol(config.security_inter_broker_protocol),
             host=host,
             port=port,
             advertised=((config.advertised_host or host) if on_hosts else host, port),
-            settings={},
+            settings=_own_settings(config, BROKERS),
         ),
     )
 
@@ -218,8 +218,9 @@ def _check_names(config: BrokerConfig, names: Sequence[str]) -> None:
     wanted = config.inter_broker_listener_name
     if wanted is not None and wanted.upper() not in names:
         raise ValueError(f"inter.broker.listener.name is {wanted}, which listeners does not have")
+    known = [*names, BROKERS] if config.cluster_port is not None else names
     for key in config.listener_name:
-        if not any(key.startswith(f"{name.lower()}_") for name in names):
+        if not any(key.startswith(f"{name.lower()}_") for name in known):
             raise ValueError(f"listener.name.{key.replace('_', '.')} is of no listener; there are {', '.join(names)}")
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.listeners import BROKERS, inter_broker_listener
+from purgatorio.broker.config.brokers_tls import brokers_tls
+from purgatorio.broker.config.listeners import brokers_own, inter_broker_listener
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
+from purgatorio.broker.security.tls import ReloadedContext, client_context
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peer_network import PeerNetwork
@@ -23,6 +25,9 @@ class BrokerConnections:
         image: returns the image that this broker acts on.
         clock: tells how long connecting and answers may take.
         peer_network: is told of each connection, so that a test can hold it.
+
+    Raises:
+        TlsError: the files for TLS between brokers cannot be used.
     """
 
     def __init__(
@@ -36,7 +41,10 @@ class BrokerConnections:
     ) -> None:
         self._broker_id = config.broker_id
         self._listener = inter_broker_listener(config)
-        self._token = credentials.token(config.broker_id) if self._listener == BROKERS else None
+        has_login = any(each.protocol.has_sasl for each in brokers_own(config))
+        self._token = credentials.token(config.broker_id) if has_login else None
+        tls = brokers_tls(config)
+        self._tls = None if tls is None else ReloadedContext(tls, client_context)
         self._image = image
         self._clock = clock
         self._peer_network = peer_network
@@ -53,7 +61,7 @@ class BrokerConnections:
         if endpoint is None:
             raise ConnectionError(f"broker {broker_id} is not registered with a listener {self._listener}")
         peer = PeerConnection(self._clock, client_id=f"broker-{self._broker_id}-{client}")
-        await peer.connect(endpoint.host, endpoint.port)
+        await peer.connect(endpoint.host, endpoint.port, tls=None if self._tls is None else self._tls())
         self._peer_network.connected(broker_id, peer)
         if self._token is not None:
             await log_in(peer, NAME, self._token)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices, sasl_settings
+from purgatorio.broker.config.brokers_tls import tls_settings
 from purgatorio.broker.config.listeners import (
     BROKERS,
     ListenerConfig,
@@ -22,9 +23,10 @@ from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
+from purgatorio.broker.security.brokers_tls import known_broker
 from purgatorio.broker.security.client_certificate import ClientCertificates
 from purgatorio.broker.security.sasl import SaslSettings
-from purgatorio.broker.security.tls import ReloadedContext, TlsSettings
+from purgatorio.broker.security.tls import ReloadedContext
 from purgatorio.broker.server.connection_slots import ConnectionSlots
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener, call_soon
@@ -148,9 +150,11 @@ def _sasl(
     config: BrokerConfig, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
 ) -> SaslSettings | None:
     """Return how the clients of a listener authenticate, or the other brokers; None if they do not."""
+    if not listener.protocol.has_sasl:
+        return None
     if listener.name == BROKERS:
         return SaslSettings(mechanisms={NAME: credentials})
-    return sasl_settings(config, listener, clients) if listener.protocol.has_sasl else None
+    return sasl_settings(config, listener, clients)
 
 
 def _of_brokers(limits: ConnectionLimits) -> ConnectionLimits:
@@ -161,16 +165,9 @@ def _of_brokers(limits: ConnectionLimits) -> ConnectionLimits:
 
 def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:
     """Return what makes a listener speak TLS."""
-    given = {**config.model_dump(), **listener.settings}
-    settings = TlsSettings(
-        keystore_location=given["ssl_keystore_location"],
-        key_password=given["ssl_key_password"],
-        truststore_location=given["ssl_truststore_location"],
-        client_auth=given["ssl_client_auth"],
-        versions=tuple(given["ssl_enabled_protocols"].split(",")),
-        principal_mapping_rules=given["ssl_principal_mapping_rules"],
-    )
+    settings = tls_settings(config, listener)
     arguments: dict[str, Any] = {"tls": ReloadedContext(settings)}
     if settings.client_auth != "none" and not listener.protocol.has_sasl:  # there SASL tells who the client is
-        arguments["identify"] = ClientCertificates(settings.principal_mapping_rules)
+        of_brokers = listener.name == BROKERS
+        arguments["identify"] = known_broker if of_brokers else ClientCertificates(settings.principal_mapping_rules)
     return arguments

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Callable
 
 from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
@@ -30,6 +31,7 @@ class TlsSettings:
         client_auth: none, requested or required, as in Kafka.
         versions: TLSv1.2, TLSv1.3, or both.
         principal_mapping_rules: see `purgatorio.broker.security.distinguished_name`.
+        verifies_host: the client's side makes sure that a certificate names the host to which it connects.
     """
 
     keystore_location: str | None
@@ -38,6 +40,7 @@ class TlsSettings:
     client_auth: str = "none"
     versions: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     principal_mapping_rules: str = "DEFAULT"
+    verifies_host: bool = True
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
@@ -51,9 +54,28 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     if settings.client_auth != "none" and settings.truststore_location is None:
         raise TlsError(f"ssl.client.auth is {settings.client_auth}, but ssl.truststore.location is not set")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = _VERIFY_MODES[settings.client_auth]
+    _load(context, settings)
+    return context
+
+
+def client_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return a new context for the side of a broker that connects to another one; it shows its own certificate.
+
+    Raises:
+        TlsError: see `server_context`.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = settings.verifies_host
+    _load(context, settings)
+    return context
+
+
+def _load(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Give a context the files and versions."""
+    assert settings.keystore_location is not None, "it was checked"
     versions = [_VERSIONS[each] for each in settings.versions]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    context.verify_mode = _VERIFY_MODES[settings.client_auth]
     try:
         # Without a callback OpenSSL would ask the terminal for a password.
         context.load_cert_chain(settings.keystore_location, password=lambda: settings.key_password or "")
@@ -64,7 +86,6 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
             context.load_verify_locations(settings.truststore_location)
         except (OSError, ssl.SSLError) as error:
             raise TlsError(f"ssl.truststore.location {settings.truststore_location} {_problem(error)}") from None
-    return context
 
 
 def _problem(error: OSError) -> str:
@@ -78,19 +99,23 @@ def _problem(error: OSError) -> str:
 
 
 class ReloadedContext:
-    """The context of a listener for new connections. It is made anew when one of its files has changed.
+    """The context for new connections. It is made anew when one of its files has changed.
 
     A certificate is so renewed without a restart, and an authority dropped, which no living context can do. Connections
     that are open keep theirs. Files that cannot be used any more leave the last context in use, and are logged.
+
+    Args:
+        make: makes a context of the settings: `server_context` for a listener.
 
     Raises:
         TlsError: see `server_context`.
     """
 
-    def __init__(self, settings: TlsSettings) -> None:
+    def __init__(self, settings: TlsSettings, make: Callable[[TlsSettings], ssl.SSLContext] = server_context) -> None:
         self._settings = settings
+        self._make = make
         self._seen = self._files()
-        self._context = server_context(settings)
+        self._context = make(settings)
 
     def __call__(self) -> ssl.SSLContext:
         """Return the context for a new connection; looks at the files, which takes some microseconds."""
@@ -98,7 +123,7 @@ class ReloadedContext:
         if found != self._seen:
             self._seen = found
             try:
-                self._context = server_context(self._settings)
+                self._context = self._make(self._settings)
                 _log.info("tls files read again", keystore=self._settings.keystore_location)
             except TlsError as error:
                 _log.warning("tls files changed, but cannot be used; the ones before stay in use", why=str(error))

@@ -14,6 +14,7 @@ from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.routing.request import Routes
+from purgatorio.broker.security.brokers_tls import REMEDY
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection
@@ -173,6 +174,8 @@ class Listener:
 
     def _over_tls(self, context: Callable[[], ssl.SSLContext], connect: Callable[[Place], Connection]) -> TlsAcceptor:
         def refused(reason: Refusal, detail: str, peer: str) -> None:
+            if self._goes_first and reason is Refusal.TLS_HANDSHAKE_FAILED:
+                detail += f"; {REMEDY}"
             self._observer.refused(reason)
             self._refusals.refused(reason, detail, peer=peer, client_id=None)
 

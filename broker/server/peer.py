@@ -12,10 +12,12 @@ therefore ends the connection, as in Kafka's own clients, and the caller makes a
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
+from purgatorio.broker.security.brokers_tls import TlsRefused, why_no_tls
 from purgatorio.broker.server.held_transport import held, released
 from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
@@ -71,6 +73,7 @@ class PeerConnection(asyncio.Protocol):
         self._outstanding: deque[_Outstanding] = deque()
         self._correlation_id = 0
         self._name = "a peer"
+        self._has_tls = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: asyncio.Transport | None = None
         self._ended: Exception | None = None
@@ -88,23 +91,33 @@ class PeerConnection(asyncio.Protocol):
         """How many requests wait for their answers."""
         return len(self._outstanding)
 
-    async def connect(self, host: str, port: int, *, timeout_ms: int = CONNECT_TIMEOUT_MS) -> None:
+    async def connect(
+        self, host: str, port: int, *, timeout_ms: int = CONNECT_TIMEOUT_MS, tls: ssl.SSLContext | None = None
+    ) -> None:
         """Connect.
 
+        Args:
+            tls: speak TLS by this context.
+
         Raises:
-            OSError: the peer cannot be reached.
+            OSError: the peer cannot be reached; TlsRefused if it is for the sake of `tls`.
             TimeoutError: the peer did not accept within `timeout_ms`.
             RuntimeError: this object was connected or closed before.
         """
         if self._loop is not None or self._ended is not None:
             raise RuntimeError("a peer connection is used once")
         self._loop = asyncio.get_running_loop()
+        self._has_tls = tls is not None
         self._name = f"{host}:{port}"
         try:
             async with time_limit(self._clock, timeout_ms):
-                await self._loop.create_connection(lambda: self, host, port)
+                await self._loop.create_connection(lambda: self, host, port, ssl=tls)
         except TimeoutError:
             raise TimeoutError(f"{self._name} did not accept a connection within {timeout_ms} ms") from None
+        except (ssl.SSLError, ConnectionResetError, ConnectionAbortedError) as error:
+            if tls is None:
+                raise
+            raise TlsRefused(f"{self._name} {why_no_tls(error)}") from None
         if self._ended is not None:
             raise self._ended
 
@@ -199,7 +212,10 @@ class PeerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all outstanding requests."""
-        self._end(ConnectionResetError(f"the connection to {self._name} was lost{f': {exc}' if exc else ''}"))
+        if self._has_tls and self._correlation_id == len(self._outstanding):  # nothing was answered yet
+            self._end(TlsRefused(f"{self._name} {why_no_tls(exc)}"))
+        else:
+            self._end(ConnectionResetError(f"the connection to {self._name} was lost{f': {exc}' if exc else ''}"))
         self._lost.set()
 
     # Deadlines.

@@ -2,136 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
 import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, running, until
 
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(shutil.which("etcd") is None, reason="there is no etcd on this machine"),
 ]
-DEADLINE_SECONDS = 30
-QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 200}
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
-def until(condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-@dataclass
-class Hosts:
-    """An etcd, and brokers on it."""
-
-    path: Path
-    store: str
-    brokers: dict[int, subprocess.Popen[str]] = field(default_factory=dict)
-    said: dict[int, str] = field(default_factory=dict)
-
-    def command(self, broker_id: int, *flags: str) -> list[str]:
-        settings = ["--store", self.store, "--set", f"cluster.secret.file={self.path / 'secret'}"]
-        ports = ["--port", "0", "--admin-port", "0", "--set", "min.insync.replicas=2"]
-        return [sys.executable, "-m", "purgatorio", "serve", "--broker-id", str(broker_id), *ports, *settings, *flags]
-
-    def start(self, broker_id: int, *flags: str) -> None:
-        with (self.path / f"{broker_id}.log").open("w") as log:
-            process = subprocess.Popen(self.command(broker_id, *flags), stdout=subprocess.PIPE, stderr=log, text=True)
-        assert process.stdout is not None
-        self.brokers[broker_id] = process
-        self.said[broker_id] = "".join(iter(process.stdout.readline, "Ctrl-C stops it.\n"))
-        assert "Purgatorio is running" in self.said[broker_id], (self.path / f"{broker_id}.log").read_text()
-
-    def refused(self, broker_id: int, *flags: str) -> tuple[int, str]:
-        """Start a broker that must not run; returns its exit status and what it says."""
-        command = self.command(broker_id, *flags)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
-        return done.returncode, done.stderr.splitlines()[-1]
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(re.findall(r"clients +(\S+)", "".join(self.said.values())))
-
-    def page(self, broker_id: int) -> str:
-        return re.findall(r"page +(http://\S+)/", self.said[broker_id])[0]
-
-    def get(self, broker_id: int, path: str) -> Any:
-        with urllib.request.urlopen(self.page(broker_id) + path) as answer:
-            text = answer.read().decode()
-        return json.loads(text) if path.startswith("/api") else text
-
-    def rows(self, broker_id: int) -> dict[int, Any]:
-        """Return the brokers, as the page of one of them shows them."""
-        return {row["id"]: row for row in self.get(broker_id, "/api/v1/brokers")["brokers"]}
-
-    def run(self, words: str, broker_id: int) -> str:
-        """Run a command of purgatorio against one broker's page."""
-        command = [sys.executable, "-m", "purgatorio", *words.split(), "--admin", self.page(broker_id)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)
-        return done.stdout + done.stderr
-
-    def create(self, topic: str) -> int:
-        """Create a topic of one partition with three replicas; returns its leader."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
-        admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(DEADLINE_SECONDS)
-        leaders: list[int] = []
-
-        def has_leader() -> bool:
-            partitions = admin.list_topics(topic, timeout=DEADLINE_SECONDS).topics[topic].partitions
-            leaders[:] = [each.leader for each in partitions.values() if each.leader > 0]
-            return bool(leaders)
-
-        until(has_leader)
-        return leaders[0]
 
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-    command = ["etcd", "--data-dir", str(tmp_path / "etcd"), "--log-level", "error", "--unsafe-no-fsync"]
-    command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer]
-    command += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
     (tmp_path / "secret").write_text("0123456789abcdef0123456789abcdef\n")
-    hosts = Hosts(tmp_path, client.replace("http:", "etcd:"))
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as etcd:
-        try:
-            for broker_id in (1, 2, 3):
-                hosts.start(broker_id)
-            until(lambda: all(len(hosts.rows(each)) == 3 for each in hosts.brokers))
-            yield hosts
-        finally:
-            for process in hosts.brokers.values():
-                process.send_signal(signal.SIGCONT)
-                process.terminate()
-            codes = [process.wait(DEADLINE_SECONDS) for process in hosts.brokers.values()]
-            for process in hosts.brokers.values():
-                assert process.stdout is not None
-                process.stdout.close()
-            etcd.kill()
-    assert set(codes) <= {0, -signal.SIGKILL}
+    with running(tmp_path, lambda _: ["--set", f"cluster.secret.file={tmp_path / 'secret'}"]) as hosts:
+        yield hosts
 
 
 @pytest.mark.smoke

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import ipaddress
 import logging
 import secrets
 import sys
@@ -13,16 +12,19 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from purgatorio.broker.cli.hosts.hosted import HostedBrokers
+from purgatorio.broker.cli.hosts.knocking import NotAccepted, knock
 from purgatorio.broker.cli.hosts.secret import SecretUnusable, read_secret
 from purgatorio.broker.cli.logging_setup import configure_logging
 from purgatorio.broker.cli.serving import THREAD_SWITCH_SECONDS, first_of, shown, stop_on_signals, why_not_listening
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.config.address_settings import is_loopback
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.layers.faults import AnyFault
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.etcd.address import EtcdAddress
 from purgatorio.broker.metadata.etcd.gateway import gateway
+from purgatorio.broker.metadata.etcd.membership import BY_CERTIFICATES, Membership
 from purgatorio.broker.metadata.etcd.store import EtcdStore, StoreUnusable
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.member import Member
@@ -56,12 +58,13 @@ async def serve(config: ClusterConfig, faults: Sequence[AnyFault] = ()) -> int:
     code = 0
     # A broker that does not start may bring its error in a group, with what its stop has met.
     try:
-        secret = read_secret(config.cluster_secret_file)
+        secret = _secret(config)
         async with opened_store(config, secret) as store:
+            await knock(config.broker_config(0), store.image, SystemClock())
             code = await _serve(config, faults, store, secret, stop)
     except* (SecretUnusable, TlsError, ValueError) as group:
         code = _told(group, EXIT_USAGE)
-    except* (StoreUnusable, DuplicateBrokerId) as group:
+    except* (StoreUnusable, DuplicateBrokerId, NotAccepted) as group:
         code = _told(group, EXIT_FAILED)
     return code
 
@@ -93,9 +96,26 @@ async def opened_store(config: ClusterConfig, secret: bytes) -> AsyncIterator[Et
             clock=SystemClock(),
             call_soon=asyncio.get_running_loop().call_soon,
         )
-        proof = BrokerCredentials(secret).derived(b"metadata store").hex()
-        await store.begin(ClusterImage(version=0, cluster_id=cluster_id, scram_credentials=credentials), proof)
+        membership = Membership(config.broker.security_inter_broker_protocol, _proof(config, secret))
+        await store.begin(ClusterImage(version=0, cluster_id=cluster_id, scram_credentials=credentials), membership)
         yield store
+
+
+def _secret(config: ClusterConfig) -> bytes:
+    """Return the cluster's secret; where certificates alone tell who a broker is, one of this process.
+
+    Raises:
+        SecretUnusable: see `read_secret`.
+    """
+    if config.broker.security_inter_broker_protocol == BY_CERTIFICATES:
+        return secrets.token_bytes()
+    return read_secret(config.cluster_secret_file)
+
+
+def _proof(config: ClusterConfig, secret: bytes) -> str:
+    if config.broker.security_inter_broker_protocol == BY_CERTIFICATES:
+        return ""
+    return BrokerCredentials(secret).derived(b"metadata store").hex()
 
 
 async def _serve(
@@ -141,15 +161,9 @@ async def _start(cluster: Cluster, front: Front, config: ClusterConfig, store: E
 
 def _token(config: ClusterConfig, secret: bytes) -> str | None:
     """Return what the admin HTTP of every broker asks for: beyond this machine it must be the same at all of them."""
-    if config.admin_token is not None or config.admin_auth == "none" or _is_loopback(config.admin_address[0]):
+    if config.admin_token is not None or config.admin_auth == "none" or is_loopback(config.admin_address[0]):
         return config.admin_token
     return BrokerCredentials(secret).derived(b"admin token").hex()
-
-
-def _is_loopback(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def greeting(cluster: Cluster, front: Front, *, shows_token: bool) -> str:

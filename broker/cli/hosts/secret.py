@@ -21,7 +21,10 @@ def read_secret(path: str | None) -> bytes:
     """
     remedy = "make one with `openssl rand -hex 32`, and give every broker of the cluster the same"
     if path is None:
-        raise SecretUnusable(f"brokers on several hosts know each other by a secret: set cluster.secret.file; {remedy}")
+        raise SecretUnusable(
+            f"brokers on several hosts know each other by a secret: set cluster.secret.file; {remedy}; or by "
+            "certificates: set security.inter.broker.protocol=SSL"
+        )
     try:
         with Path(path).open("rb") as file:
             secret = file.read(MAX_SECRET_BYTES + 1).strip()

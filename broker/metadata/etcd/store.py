@@ -3,7 +3,7 @@
 Each broker's process has an `EtcdStore`, which keeps these keys:
 
 ============================ =======================================================================================
-``PREFIX/secret``            what only a broker with the cluster's secret can write, and compare
+``PREFIX/secret``            what only a broker with the cluster's secret can write, and compare (`Membership`)
 ``PREFIX/image/…``           the image (`broker.metadata.keys`); every commit writes ``PREFIX/image/cluster``
 ``PREFIX/leases/ID``         exists as long as the lease does, since it goes with it; the value is the broker's id
 ``PREFIX/commits/BROKER``    the number of the last commit of a broker's process, by which it knows its own again
@@ -28,6 +28,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from purgatorio.broker.metadata.etcd.membership import Membership
 from purgatorio.broker.metadata.etcd.requests import (
     COMPACTED,
     Etcd,
@@ -111,12 +112,12 @@ class EtcdStore(ServedStore):
 
     # --- its life ---
 
-    async def begin(self, first: ClusterImage, proof: str) -> None:
+    async def begin(self, first: ClusterImage, membership: Membership) -> None:
         """Read the image; write the first one if there is none.
 
         Args:
             first: the image of a new cluster.
-            proof: what a broker that has the cluster's secret says of it, and no other.
+            membership: what only a broker of this cluster can say.
 
         Raises:
             StoreUnusable: etcd does not answer, refuses, or has what this broker cannot use.
@@ -126,7 +127,7 @@ class EtcdStore(ServedStore):
             async with time_limit(self._clock, FIRST_ANSWER_LIMIT_MS):
                 while not self.has_image:
                     try:
-                        await self._read_or_create(first, proof)
+                        await self._read_or_create(first, membership)
                     except EtcdUnreachable as error:
                         reason = str(error)
                         await self._clock.sleep(RETRY_MS)
@@ -137,19 +138,17 @@ class EtcdStore(ServedStore):
         except (UnknownFormat, ValueError) as error:
             raise StoreUnusable(f"the keys under {self._root} cannot be used: {error}") from None
 
-    async def _read_or_create(self, first: ClusterImage, proof: str) -> None:
+    async def _read_or_create(self, first: ClusterImage, membership: Membership) -> None:
         """Read the image; if there is none, write the first one, unless another broker is faster."""
         values = {f"{self._image_root}{key}": value.decode() for key, value in all_keys(first).items()}
-        writes = [put(key, value) for key, value in {**values, self._secret_key: proof}.items()]
+        writes = [put(key, value) for key, value in {**values, self._secret_key: str(membership)}.items()]
         new = transaction([has_revision(self._cluster_key, 0)], writes, [read(self._secret_key)])
         answer = await self._gateway.call("kv/txn", new)
         if not answer.get("succeeded"):
             found = _found(answer, 0)
-            if found is None or found.value != proof:
-                raise StoreUnusable(
-                    f"the cluster under {self._root} has another secret: give this broker the cluster.secret.file of "
-                    "its other brokers, or a prefix of its own (etcd://HOST:PORT/PREFIX) to begin another cluster"
-                )
+            refusal = membership.refusal(None if found is None else Membership.of(found.value), self._root)
+            if refusal:
+                raise StoreUnusable(refusal)
         await self._read()
 
     async def run(self) -> None:

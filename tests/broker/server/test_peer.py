@@ -255,7 +255,7 @@ async def test_a_peer_that_does_not_accept_in_time_is_given_up(
 ) -> None:
     """In time by the clock that the connection was given."""
 
-    async def never(*_: object) -> None:
+    async def never(*_: object, **__: object) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", never)

@@ -21,6 +21,7 @@ from purgatorio.broker.metadata.controller import TopicSettings, fence_broker, r
 from purgatorio.broker.metadata.etcd import store as store_module
 from purgatorio.broker.metadata.etcd.address import EtcdAddress
 from purgatorio.broker.metadata.etcd.gateway import EtcdGateway
+from purgatorio.broker.metadata.etcd.membership import Membership
 from purgatorio.broker.metadata.etcd.requests import Etcd, EtcdRefused, encoded, put
 from purgatorio.broker.metadata.etcd.store import BEHIND_LIMIT_MS, CHECK_INTERVAL_MS, EtcdStore, StoreUnusable
 from purgatorio.broker.metadata.image import ClusterImage
@@ -54,7 +55,8 @@ class World:
         loop = asyncio.get_running_loop()
         store = EtcdStore(gateway or self.gateway(), PREFIX, number, clock=self.clock, call_soon=loop.call_soon)
         self.stores.append(store)
-        await store.begin(ClusterImage(version=0, cluster_id=cluster_id or f"cluster-{number}"), proof)
+        first = ClusterImage(version=0, cluster_id=cluster_id or f"cluster-{number}")
+        await store.begin(first, Membership.of(proof))
         return store
 
     async def open(self, gateway: Etcd | None = None) -> ServedView:
