@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 
+from purgatorio.broker.cli.build import build
 from rows import Row, table
 
 BENCHMARKS = (
@@ -38,10 +40,13 @@ def main() -> int:
     )
     options = parser.parse_args()
     rows: list[Row] = []
+    loads = []
     for name in options.only or BENCHMARKS:
         print(f"{name} …", file=sys.stderr, flush=True)
+        loads.append(os.getloadavg()[0])
         rows += importlib.import_module(ON_REQUEST.get(name, name)).rows(options.quick)
     print(table(rows))
+    print(f"\nLoad average when each part began: {', '.join(f'{load:.1f}' for load in loads)}; {build()}.")
     return 0
 
 

@@ -18,7 +18,7 @@ from purgatorio.broker.layers.faults import parse_rule
 from purgatorio.testing import Kafka, cluster
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions
-from rows import Row, at_most
+from rows import MET, MISSED, Row, at_most
 from wire import Wire, create_topic, produce_frame
 
 FIRST: Final = """
@@ -203,4 +203,4 @@ def _left_over(count: int) -> Row:
     after = run(count)
     left = f"{after[0] - threads} threads, {after[1] - files} files, {after[2] - resident_mb:.1f} MB"
     met = after[0] <= threads and after[1] <= files and after[2] - resident_mb < 1 + count / 250
-    return Row(f"test kit: {count:,} clusters leave behind", left, "nothing", met)
+    return Row(f"test kit: {count:,} clusters leave behind", left, "nothing", MET if met else MISSED)

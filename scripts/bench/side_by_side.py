@@ -24,7 +24,7 @@ from loads import (
     woken_polls,
 )
 from processes import Brokers, brokers
-from rows import Row, percentile
+from rows import Row, percentile, rounds_at_least
 from scale import acks_all_beside_idle_partitions
 from transactions import exactly_once_loop, transactions_of_one_record
 from wire import create_topic, produce_frame
@@ -222,17 +222,23 @@ def _transactions() -> list[Cell]:
     ]
 
 
-def _row(figure: Figure, group: str, ours: list[float], theirs: list[float]) -> Row:
-    """The row of a figure: both medians, and how many times better ours is."""
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    measured = f"{mine:,.4g} / {other:,.4g}{figure.unit}"
-    if not mine or not other:
-        return Row(f"{group}: {figure.name}", measured)
-    ratio = other / mine if figure.best == "low" else mine / other
-    measured += f": {ratio:.3g}× as good"
-    if figure.bar is None:
-        return Row(f"{group}: {figure.name}", measured)
-    return Row(f"{group}: {figure.name}", measured, f"≥ {figure.bar:.2g}×", ratio >= figure.bar)
+def _row(figure: Figure, group: str, ours: list[float], theirs: list[float], cpu: str = "") -> Row:
+    """The row of a figure: how many times better ours is, by the rounds, and both medians."""
+    name = f"{group}: {figure.name}"
+    medians = f"{statistics.median(ours):,.4g} / {statistics.median(theirs):,.4g}{figure.unit}{cpu}"
+    if not all(ours) or not all(theirs):
+        return Row(name, medians)
+    pairs = zip(ours, theirs, strict=True)
+    ratios = [other / mine if figure.best == "low" else mine / other for mine, other in pairs]
+    row = rounds_at_least(name, ratios, figure.bar or 0, "× as good", f"; {medians}")
+    return row if figure.bar is not None else Row(row.name, row.measured)
+
+
+def _measured(cell: Cell, running: Brokers, requests: int) -> tuple[tuple[float, ...], float]:
+    """The value of each figure of a cell, and the microseconds of CPU that the brokers used for each request."""
+    before = running.cpu_seconds
+    values = cell.measure(running, requests)
+    return values, (running.cpu_seconds - before) / requests * 1e6
 
 
 def _side_by_side(count: int, quick: bool) -> list[Row]:
@@ -240,18 +246,20 @@ def _side_by_side(count: int, quick: bool) -> list[Row]:
     rows = []
     with brokers(count) as ours, apache_kafka(count) as theirs:
         for cell in _cells(count):
-            measured: dict[str, list[tuple[float, ...]]] = {"ours": [], "theirs": []}
+            measured: dict[str, list[tuple[tuple[float, ...], float]]] = {"ours": [], "theirs": []}
             requests = max(1, cell.count // 100) if quick else cell.count
             if not quick:
                 # Not counted: Java compiles what it has run for a while.
                 cell.measure(ours, requests)
                 cell.measure(theirs, requests)
             for _ in range(1 if quick else ROUNDS):
-                measured["ours"].append(cell.measure(ours, requests))
-                measured["theirs"].append(cell.measure(theirs, requests))
+                measured["ours"].append(_measured(cell, ours, requests))
+                measured["theirs"].append(_measured(cell, theirs, requests))
+            used = [statistics.median(cpu_us for _, cpu_us in measured[side]) for side in ("ours", "theirs")]
             for index, figure in enumerate(cell.figures):
-                mine, other = ([values[index] for values in measured[side]] for side in ("ours", "theirs"))
-                rows.append(_row(figure, group, mine, other))
+                mine, other = ([values[index] for values, _ in measured[side]] for side in ("ours", "theirs"))
+                cpu = "" if index or cell.measure is _idle else ", CPU each {:,.3g} / {:,.3g} µs".format(*used)
+                rows.append(_row(figure, group, mine, other, cpu))
                 print(f"  {rows[-1].name}: {rows[-1].measured}", file=sys.stderr, flush=True)
     return rows
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from loads import records_per_second
 from processes import Brokers, brokers, echo
-from rows import Row, at_least
+from rows import Row, rounds_at_least
 from wire import Wire, create_topic, produce_frame
 
 ROUNDS = 5
@@ -22,15 +22,17 @@ def against_the_mock_cluster(running: Brokers, quick: bool) -> Row:
     """Batched records of 100 B, acks=1, one librdkafka client; both in turn."""
     count = 20_000 if quick else 300_000
     create_topic(running.addresses[0], "batched", 1)
-    ratios, ours_rates = [], []
+    ratios, ours_rates, cpu_us = [], [], []
     for _ in range(1 if quick else ROUNDS):
+        before = running.cpu_seconds
         ours = records_per_second({"bootstrap.servers": running.bootstrap}, "batched", count)
+        cpu_us.append((running.cpu_seconds - before) / count * 1e6)
         mock = records_per_second({"bootstrap.servers": "mock", "test.mock.num.brokers": 1}, "batched", count)
         ratios.append(ours / mock)
         ours_rates.append(ours)
-    detail = f" ({statistics.median(ours_rates) / 1e6:.2f} M records/s)"
+    detail = f"; {statistics.median(ours_rates) / 1e6:.2f} M records/s, {statistics.median(cpu_us):.2f} µs of CPU each"
     name = "batched 100 B records, one librdkafka client: against its C mock cluster"
-    return at_least(name, statistics.median(ratios), 0.6, "×", detail)
+    return rounds_at_least(name, ratios, 0.6, "×", detail)
 
 
 def _pipelined_mb_per_second(wire: Wire, request: bytes, response_bytes: Callable[[], int], count: int) -> float:
@@ -55,20 +57,23 @@ def against_the_echo(running: Brokers, quick: bool) -> Row:
     """
     count = 320 if quick else 8000
     request = produce_frame("large", LARGE_BYTES, acks=1)
-    ratios, ours_rates = [], []
+    ratios, ours_rates, cpu_us = [], [], []
     with echo() as address:
         plain = Wire(address)
         wire = Wire(create_topic(running.addresses[0], "large", 1))
         _pipelined_mb_per_second(wire, request, lambda: 4 + len(wire.exchange(request)), 320 if quick else WARM_UP)
         for _ in range(1 if quick else ROUNDS):
+            before = running.cpu_seconds
             ours = _pipelined_mb_per_second(wire, request, lambda: 4 + len(wire.exchange(request)), count)
+            cpu_us.append((running.cpu_seconds - before) / count * 1e6)
             bare = _pipelined_mb_per_second(plain, request, lambda: len(request), count)
             ratios.append(ours / bare)
             ours_rates.append(ours)
         plain.close()
         wire.close()
     name = "16 KiB requests, 16 deep: MB/s against a bare uvloop echo of the same frames"
-    return at_least(name, statistics.median(ratios), 0.5, "×", f" ({statistics.median(ours_rates):.0f} MB/s)")
+    detail = f"; {statistics.median(ours_rates):.0f} MB/s, {statistics.median(cpu_us):.0f} µs of CPU each"
+    return rounds_at_least(name, ratios, 0.5, "×", detail)
 
 
 def rows(quick: bool = False) -> list[Row]:
