@@ -71,6 +71,7 @@ class Cluster:
         leadership: moves leaders and coordinators.
         when_renewed: called when `reset` or `restore` has replaced brokers and metadata store, even if it fails later.
         beginning: fills the brokers again at the end of `reset`; None: nothing does.
+        beside: begins anew, at the very end of `reset` and `restore`, what runs beside the brokers; None: nothing does.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
 
@@ -115,6 +116,7 @@ class Cluster:
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None
         self.beginning: Callable[[], Awaitable[object]] | None = None
+        self.beside: Callable[[], Awaitable[object]] | None = None
         self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
         self.admin = AdminServer(
             self,
@@ -242,6 +244,8 @@ class Cluster:
         self.when_renewed()
         if self.beginning is not None:
             await self.beginning()
+        if self.beside is not None:
+            await self.beside()
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -318,6 +322,8 @@ class Cluster:
                 await snapshots.restore(snapshot, self.store, self.brokers)
             finally:
                 self.when_renewed()
+        if self.beside is not None:
+            await self.beside()
 
     async def _replace_store(self) -> None:
         await _cancelled(self._lease_checks)

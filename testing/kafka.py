@@ -12,6 +12,7 @@ from purgatorio.testing.clients import Library, Role, client_config
 from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions, FaultSource, text
+from purgatorio.testing.registry import RegistryBeside
 from purgatorio.testing.share_groups import ShareGroup
 from purgatorio.testing.values import record_bytes
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
@@ -19,6 +20,8 @@ from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
     from purgatorio.broker.operations.control.snapshots import Snapshot
+    from purgatorio.registry.kinds import Target
+    from purgatorio.registry.process import SchemaRegistry
     from purgatorio.testing.controls import Controls
     from purgatorio.testing.keywords import BrokerSettings, TopicConfigs
     from purgatorio.testing.process_controls import ProcessControls
@@ -59,6 +62,8 @@ class Kafka(AccessControls):
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
         self._opened = open_clusters.opened(self.close, ports)
         self.clock = KafkaClock(self._thread, self._controls)
+        self._registry = RegistryBeside(self._as_target)
+        self._broker_count = options.brokers
 
     def __repr__(self) -> str:
         return f"<Kafka {self.bootstrap}>"
@@ -95,6 +100,29 @@ class Kafka(AccessControls):
     def admin_url(self) -> str:
         """The URL of the page, which shows what waits, and of the HTTP API; they are served from the first use on."""
         return self._thread.run(self._controls.admin_url(), "start the admin HTTP")
+
+    @property
+    def schema_registry(self) -> SchemaRegistry:
+        """The schema registry beside the cluster, with its `url`: started by the first use, in some seconds.
+
+        ::
+
+            SchemaRegistryClient(kafka.schema_registry.client_config())
+
+        It is the one that ``purgatorio registry install`` has installed, and keeps its schemas in the cluster. `reset`
+        and `restore` start it anew, without schemas, or with those of the snapshot, at the same address.
+
+        Raises:
+            RuntimeError: none is installed, it does not start, or it cannot log in to this cluster, with a sentence.
+        """
+        return self._registry.running()
+
+    def _as_target(self, port: int) -> Target:
+        from purgatorio.registry.kinds import LOOPBACK, Target
+        from purgatorio.testing.registry import login_of
+
+        login = login_of(self.client_config("confluent"))
+        return Target(self.bootstrap, self._broker_count, LOOPBACK, port, login)
 
     # --- topics and records ---
 
@@ -278,8 +306,13 @@ class Kafka(AccessControls):
         return self._call(self._controls.clients, "list the clients")
 
     def left_open(self, except_for: Collection[str] = (), patience_seconds: float = 0.05) -> list[str]:
-        """Return the client ids that stay connected for so long; at once when only these exceptions are."""
-        return self._thread.run(self._controls.clients_gone(except_for, patience_seconds), "wait for clients to leave")
+        """Return the client ids that stay connected for so long; at once when only these exceptions are.
+
+        Those of the schema registry are not among them.
+        """
+        own = self._registry.own(self.clients)
+        gone = self._controls.clients_gone({*except_for, *own}, patience_seconds)
+        return self._thread.run(gone, "wait for clients to leave")
 
     def report(self) -> str:
         """Return what the cluster waits for, as text of at most 50 lines; a failed test shows it.
@@ -315,6 +348,7 @@ class Kafka(AccessControls):
             ValueError: the snapshot is of a cluster with other brokers.
         """
         self._run(self._cluster.restore(snapshot), "restore a snapshot")
+        self._registry.restart()
 
     def reset(self) -> None:
         """Make the cluster as it was at its start, at the same addresses; takes a few milliseconds.
@@ -322,8 +356,10 @@ class Kafka(AccessControls):
         All brokers run, none is held, topics, groups, producers, transactions, configs and fault rules are gone, and
         the topics of the options are empty; the options' fault rules count from zero. Clients lose their connections;
         those that live on connect again. Use it between the examples of a `hypothesis` test, which share a fixture.
+        A schema registry that a test has used is started anew, which takes some seconds.
         """
         self._thread.run(self._controls.reset(), "reset the cluster")
+        self._registry.restart()
 
     @property
     def is_usable(self) -> bool:
@@ -337,6 +373,7 @@ class Kafka(AccessControls):
         """
         if self.is_usable:
             open_clusters.closed(self._opened)
+            self._registry.stop()
             self._thread.end(self._controls.end(), "end the cluster")
 
 

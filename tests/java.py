@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -47,3 +48,15 @@ def compiled(source: Path, path: str, folder: Path) -> str:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_SECONDS, check=False)
     assert ran.returncode == 0, ran.stderr
     return os.pathsep.join([path, str(folder)])
+
+
+def newest_java() -> tuple[str, int]:
+    """Return the folder and the major version of the newest Java, in JAVA_HOME or where Linux keeps them; 0: none."""
+    folders = [*Path("/usr/lib/jvm").glob("*"), *([Path(os.environ["JAVA_HOME"])] if "JAVA_HOME" in os.environ else [])]
+    found = [("", 0)]
+    for folder in folders:
+        release = folder / "release"
+        if (folder / "bin" / "java").is_file() and release.is_file():
+            version = re.search(r'JAVA_VERSION="(\d+)', release.read_text())
+            found.append((str(folder), int(version.group(1)) if version else 0))
+    return max(found, key=lambda each: each[1])

@@ -16,6 +16,7 @@ from purgatorio.broker.cli.build import build
 from purgatorio.broker.cli.command import Parser, add_parser
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 from purgatorio.broker.cli.owning_options import OWNING_OPTIONS, add_owning_options, wrong_with_processes
+from purgatorio.broker.cli.registry_commands import REGISTRY_HOME_VARIABLE, add_registry
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
@@ -74,6 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands, "config", _print_config, "print all settings with their documentation, as a file for --config"
     )
     add_commands(commands)
+    add_registry(commands)
     _add_simulate(commands)
     return parser
 
@@ -174,7 +176,8 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
     others = {"run", "config", "assignments", "faults", "tls", "processes", "restart", *OWNING_OPTIONS}
-    environ = {key: value for key, value in os.environ.items() if key != ADMIN_VARIABLE}  # for other commands
+    others_own = (ADMIN_VARIABLE, REGISTRY_HOME_VARIABLE)  # of other commands
+    environ = {key: value for key, value in os.environ.items() if key not in others_own}
     flags = {name: value for name, value in vars(args).items() if name not in others}
     # A program reads where the admin HTTP is: a second cluster on this machine must not be refused.
     defaults = {"admin_port": "0"} if getattr(args, "print_json", False) else {}
@@ -213,6 +216,7 @@ def _run_brokers(args: argparse.Namespace) -> int:
         from purgatorio.broker.operations.control.data_folder import DataUnusable
         from purgatorio.broker.operations.control.importing import NotImported
         from purgatorio.broker.security.throw_away import CertificatesUnavailable
+        from purgatorio.registry.kinds import RegistryUnavailable
 
     try:
         faults = read_rules(Path(args.faults)) if args.faults else []
@@ -221,7 +225,7 @@ def _run_brokers(args: argparse.Namespace) -> int:
                 return _run_on_host(args, config, faults)
             with beginning_of(args) as beginning:
                 return run(config, faults, files, beginning, ways_of(args))
-    except (FaultError, CertificatesUnavailable, NotImported, DataUnusable) as error:
+    except (FaultError, CertificatesUnavailable, NotImported, DataUnusable, RegistryUnavailable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
 
@@ -237,7 +241,7 @@ def _run_processes(args: argparse.Namespace) -> int:
 
 
 def _run_on_host(args: argparse.Namespace, config: ClusterConfig, faults: Sequence[AnyFault]) -> int:
-    if given := next((name for name in OWNING_OPTIONS if getattr(args, name)), None):
+    if given := next((name for name in OWNING_OPTIONS if getattr(args, name) not in (None, False, [])), None):
         print(f"purgatorio: --{given.replace('_', '-')} is not for a cluster on several hosts", file=sys.stderr)
         return EXIT_USAGE
     try:

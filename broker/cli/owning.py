@@ -11,13 +11,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import purgatorio
 from purgatorio.broker.operations.control.beginning import Beginning
 from purgatorio.broker.operations.control.data_folder import DataFolder
 from purgatorio.broker.operations.control.importing import joined, read_folder, seed_topic
 from purgatorio.broker.web.server import HttpService
+
+if TYPE_CHECKING:
+    from purgatorio.broker.cli.registry_beside import WantedRegistry
+    from purgatorio.registry import SchemaRegistry
 
 _READ_BYTES: Final = 4096
 
@@ -28,10 +32,12 @@ class Ways(NamedTuple):
     Attributes:
         print_json: it prints one line of JSON, not a greeting.
         with_parent: it ends when its standard input ends.
+        registry: the schema registry that runs beside it, if any.
     """
 
     print_json: bool = False
     with_parent: bool = False
+    registry: WantedRegistry | None = None
 
 
 PLAIN_WAYS: Final = Ways()
@@ -39,7 +45,13 @@ PLAIN_WAYS: Final = Ways()
 
 def ways_of(args: argparse.Namespace) -> Ways:
     """Return what the options say."""
-    return Ways(args.print_json, args.with_parent)
+    registry = None
+    if args.registry is not None:
+        from purgatorio.broker.cli.registry_beside import DEFAULT_PORT, WantedRegistry
+
+        usual_port = 0 if args.print_json else DEFAULT_PORT
+        registry = WantedRegistry(args.registry, usual_port if args.registry_port is None else args.registry_port)
+    return Ways(args.print_json, args.with_parent, registry)
 
 
 @contextlib.contextmanager
@@ -63,18 +75,20 @@ def beginning_of(args: argparse.Namespace) -> Iterator[Beginning]:
         data.close()
 
 
-def ready_line(bootstrap: str, admin: HttpService) -> str:
-    """Return where a cluster is, as one line of JSON.
+def ready_line(bootstrap: str, admin: HttpService, registry: SchemaRegistry | None = None) -> str:
+    """Return where a cluster is, as one line of JSON, and where its schema registry is if there is one.
 
     A token that was set is not told: it is a secret of those who set it.
     """
-    told = {
+    told: dict[str, Any] = {
         "bootstrap": bootstrap,
         "admin_url": admin.url.replace("//localhost:", "//127.0.0.1:"),
         "token": admin.made_token,
         "pid": os.getpid(),
         "version": purgatorio.__version__,
     }
+    if registry is not None:
+        told["schema_registry_url"] = registry.url
     return json.dumps(told)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-OWNING_OPTIONS: Final = ("print_json", "with_parent", "seed_topic", "import_folder", "data")
+OWNING_OPTIONS: Final = (
+    "print_json",
+    "with_parent",
+    "seed_topic",
+    "import_folder",
+    "data",
+    "registry",
+    "registry_port",
+)
 """Where the parser keeps them. No setting has such a name."""
 
 
@@ -35,11 +43,26 @@ def add_owning_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data", metavar="DIR", help="keep topics, records and groups here at the end, and begin with them"
     )
+    parser.add_argument(
+        "--registry",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="run a schema registry beside it: karapace, apicurio, or the one that is installed (purgatorio registry)",
+    )
+    parser.add_argument(
+        "--registry-port",
+        type=int,
+        metavar="PORT",
+        help="the port of the schema registry; 0: any free port (8081; with --print-json any)",
+    )
 
 
 def wrong_with_processes(args: argparse.Namespace) -> str:
     """Return why options do not go with a process for each broker, or nothing if they do."""
-    for name, option in (("seed_topic", "--seed-topic"), ("import_folder", "--import"), ("data", "--data")):
-        if getattr(args, name):
+    given = {"--seed-topic": args.seed_topic, "--import": args.import_folder, "--data": args.data}
+    given["--registry"] = args.registry is not None
+    for option, value in given.items():
+        if value:
             return f"{option} needs all brokers in one process: leave --processes out"
     return ""

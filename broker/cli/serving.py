@@ -9,8 +9,9 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from purgatorio.broker.cli.build import build
 from purgatorio.broker.cli.certificates import client_settings
@@ -30,6 +31,9 @@ from purgatorio.broker.server import open_files
 from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MovableClock
+
+if TYPE_CHECKING:
+    from purgatorio.registry import SchemaRegistry
 
 _STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that stop the cluster in good order. SIGHUP is a terminal that was closed; Windows has none."""
@@ -95,8 +99,9 @@ async def serve(
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2
     try:
-        print(_told(cluster, config, certificates, ways), flush=True)
-        await first_of(stop.wait(), cluster.failed())
+        async with _registry(cluster, config, ways) as registry:
+            print(_told(cluster, config, certificates, ways, registry), flush=True)
+            await first_of(stop.wait(), cluster.failed())
         await beginning.keep(cluster)
     except OperationRefused as error:
         print(f"purgatorio: the data was not kept: {error}", file=sys.stderr)
@@ -122,11 +127,29 @@ async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFaul
     cluster.when_renewed, cluster.beginning = renew, lambda: beginning.fill(cluster)
 
 
-def _told(cluster: Cluster, config: ClusterConfig, certificates: CertificateFiles | None, ways: Ways) -> str:
+def _registry(
+    cluster: Cluster, config: ClusterConfig, ways: Ways
+) -> AbstractAsyncContextManager[SchemaRegistry | None]:
+    """Return what runs a schema registry while it is entered, if one is wanted; few clusters load what does it."""
+    if ways.registry is None:
+        return nullcontext()
+    from purgatorio.broker.cli.registry_beside import registry_beside
+
+    return registry_beside(cluster, config, ways.registry)
+
+
+def _told(
+    cluster: Cluster,
+    config: ClusterConfig,
+    certificates: CertificateFiles | None,
+    ways: Ways,
+    registry: SchemaRegistry | None,
+) -> str:
     if ways.print_json:
-        return ready_line(cluster.bootstrap, cluster.admin)
+        return ready_line(cluster.bootstrap, cluster.admin, registry)
     settings = _settings_of_clients(cluster, config, certificates)
-    return greeting(cluster, settings, plain=not has_security(config.broker))
+    url = "" if registry is None else registry.url
+    return greeting(cluster, settings, plain=not has_security(config.broker), registry=url)
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
@@ -168,16 +191,19 @@ def _settings_of_clients(cluster: Cluster, config: ClusterConfig, files: Certifi
     return client_settings(endpoint, secret[endpoint.listener], files)
 
 
-def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = True) -> str:
+def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = True, registry: str = "") -> str:
     """The running brokers, their addresses, and what to do next: settings for clients with TLS, or commands to try.
 
     Args:
         settings: lines with what clients need to connect.
         plain: whether clients need neither credentials nor TLS, so that the commands work.
+        registry: the URL of the schema registry, if there is one.
     """
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
     lines += [f"  broker {broker_id:<4} {shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
+    if registry:
+        lines.append(f"  registry    {registry}")
     lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", f"  build       {build()}", ""]
     if settings:
         lines += [*settings, ""]

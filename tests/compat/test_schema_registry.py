@@ -1,0 +1,74 @@
+"""The tests of docs/registry.md, with each schema registry that can be had, and with confluent-kafka's serializers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from purgatorio.registry import KINDS
+from purgatorio.registry.installing import APICURIO
+from purgatorio.registry.kinds import HOME_VARIABLE
+from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, run_install
+from tests.java import newest_java
+
+RUN_TIMEOUT_SECONDS = 400
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(2 * INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)]
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "registry.md").read_text()
+PROGRAMS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+NEEDED = "confluent-kafka[avro,json,protobuf,schemaregistry]>=2.16,<3"
+JAVA_NEEDED = 21
+
+
+@pytest.fixture(scope="module")
+def serializers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with confluent-kafka and what its serializers need."""
+    folder = tmp_path_factory.mktemp("serializers")
+    run_install([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder), NEEDED], folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["karapace", "apicurio"])
+def environ(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a test run that finds this registry alone."""
+    home = tmp_path_factory.mktemp("registry")
+    if request.param == "karapace":
+        if not KINDS["karapace"].is_installed:
+            pytest.skip("Karapace is not installed: purgatorio registry install")
+        (home / "karapace").symlink_to(KINDS["karapace"].folder)
+        return {HOME_VARIABLE: str(home)}
+    java, version = newest_java()
+    if version < JAVA_NEEDED:
+        pytest.skip(f"Apicurio Registry needs Java {JAVA_NEEDED}, and there is {version}")
+    if shutil.which("mvn") is None:
+        pytest.skip("Maven is not installed")
+    own = {**os.environ, HOME_VARIABLE: str(home)}
+    command = [sys.executable, "-m", "purgatorio", "registry", "install", "--kind", "apicurio", "--from", APICURIO]
+    run_install(command, home, own)
+    return {HOME_VARIABLE: str(home), "JAVA_HOME": java}
+
+
+def test_the_tests_of_the_page_pass(environ: dict[str, str], serializers: Path, tmp_path: Path) -> None:
+    """A cluster each; no client but the registry's is left connected at the end of a test, and that is not told of."""
+    for name, program in PROGRAMS.items():
+        (tmp_path / name).write_text(f"# {name}\n{program}")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nkafka_leaks = error\nkafka_brokers = 1\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_purgatorio"],
+        cwd=tmp_path,
+        env={**os.environ, **environ, "PYTHONPATH": f"{serializers}{os.pathsep}{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=RUN_TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert len(PROGRAMS) == 3
+    assert "3 passed" in ran.stdout, ran.stdout
