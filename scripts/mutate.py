@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A mutation run: break replica, log, metadata and transactions in many ways, and see whether the unit tests notice.
+"""A mutation run: break replica, log, metadata, transactions and shares; see whether the unit tests notice.
 
 Each mutant is one change of the source, made in a copy of the repository; then the unit tests of its folder run. A
 mutant that they pass has survived: something that the code does is not tested. The simulator's own mutants, one for
@@ -19,9 +19,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from mutant import Mutant
+from mutants_of_shares import SHARE_MUTANTS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 COPIED: Final = ("broker", "protocol", "pipeline", "simulation", "purgatorio", "tests", "scripts", "pyproject.toml")
@@ -34,24 +36,6 @@ LOG: Final = "tests/broker/log"
 METADATA: Final = "tests/broker/metadata"
 TRANSACTIONS: Final = "tests/broker/txn"
 SESSIONS: Final = "tests/broker/api/test_fetch_sessions_changed.py"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change of the source.
-
-    Attributes:
-        file: the source file.
-        old: the text to replace; it is there once.
-        new: its replacement.
-        tests: the tests that should notice.
-    """
-
-    name: str
-    file: str
-    old: str
-    new: str
-    tests: str
 
 
 MUTANTS: Final = (
@@ -372,6 +356,7 @@ MUTANTS: Final = (
         "            for partition in each.partition_ids[:2]\n",
         TRANSACTIONS,
     ),
+    *SHARE_MUTANTS,
 )
 
 

@@ -15,10 +15,12 @@ from purgatorio.simulation.checks.checkers import CHECKS
 from purgatorio.simulation.checks.group_checkers import GROUP_CHECKS
 from purgatorio.simulation.checks.internal_errors import INTERNAL_ERROR, MEANING
 from purgatorio.simulation.checks.invariants import INVARIANTS
+from purgatorio.simulation.checks.share_checkers import SHARE_CHECKS
 from purgatorio.simulation.checks.sometimes import SOMETIMES
 from purgatorio.simulation.checks.transaction_checkers import TRANSACTION_CHECKS
 from purgatorio.simulation.history.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
-from purgatorio.simulation.run import Report, Scenario, has_transactions, simulate
+from purgatorio.simulation.rules import CompiledFunction
+from purgatorio.simulation.run import Report, Scenario, has_share_group, has_transactions, simulate
 from purgatorio.simulation.world.nemesis import FAULTS
 
 OTHERS: Final = {
@@ -47,6 +49,7 @@ def run(
     without: str | None = None,
     history: str | None = None,
     transactions: bool = False,
+    share_groups: bool = False,
 ) -> int:
     """Simulate one or several consecutive seeds.
 
@@ -56,6 +59,7 @@ def run(
         without: a rule to switch off.
         history: a file to write the history to, one JSON object a line; for one seed only.
         transactions: leave out the seeds without transactional clients, about three of four.
+        share_groups: leave out the seeds without a share group, about six of seven.
 
     Returns:
         0 if every check passed, and enough seeds reached each of the rare paths, else 1.
@@ -72,9 +76,8 @@ def run(
         print(f"Without rule {mutants.describe(without)}\n")
     failed = 0
     reached: Counter[str] = Counter()
-    chosen = [
-        each for each in range(seed, seed + seeds) if not transactions or seeds == 1 or has_transactions(each, scenario)
-    ]
+    wanted = [has for has, is_on in ((has_transactions, transactions), (has_share_group, share_groups)) if is_on]
+    chosen = [each for each in range(seed, seed + seeds) if seeds == 1 or all(has(each, scenario) for has in wanted)]
     for each in chosen:
         with mutants.without(without) if without is not None else contextlib.nullcontext():
             report = simulate(each, scenario)
@@ -89,7 +92,7 @@ def run(
             print(f"seed {each}: {names}   {_replay(report, without)}", flush=True)
     if seeds > 1:
         print(f"{len(chosen) - failed} of {len(chosen)} seeds passed all checks.")
-    is_telling = scenario == Scenario() and without is None and not transactions
+    is_telling = scenario == Scenario() and without is None and not wanted
     expected = [path for path in SOMETIMES if is_telling and seeds >= RARE.get(path, SEEDS_THAT_REACH_ALL)]
     missed = [path for path in expected if not reached[path]]
     for path in missed:
@@ -111,7 +114,7 @@ def _check_rule(rule: str) -> None:
     try:
         with mutants.without(rule):
             pass
-    except mutants.CompiledFunction as error:
+    except CompiledFunction as error:
         raise UsageError(str(error)) from error
 
 
@@ -141,7 +144,14 @@ def print_report(report: Report) -> None:
     print(f"\n{count[Sent]} values sent, {count[Acked]} acknowledged, {unsure} given up by their producers.")
     print(f"History of {len(events)} events, SHA-256 {report.history.digest()}\n\nChecked:")
     wrong = Counter(anomaly.name for anomaly in report.anomalies)
-    for name, meaning in {**CHECKS, **GROUP_CHECKS, **TRANSACTION_CHECKS, **INVARIANTS, **OTHERS}.items():
+    for name, meaning in {
+        **CHECKS,
+        **GROUP_CHECKS,
+        **TRANSACTION_CHECKS,
+        **SHARE_CHECKS,
+        **INVARIANTS,
+        **OTHERS,
+    }.items():
         verdict = f"{wrong[name]} found" if wrong[name] else "none"
         print(f"  {name:<22} {verdict:<10} {meaning}")
     for anomaly in report.anomalies[:MAX_ANOMALIES_SHOWN]:

@@ -1,21 +1,19 @@
 """Mutants: each switches off one of the rules that keep acknowledged records, or readers where they should be.
 
 The documentation names the rules as the reason for the cluster's guarantees; those of transactions make them atomic,
-isolated and fenced. A mutant patches the code that implements its rule. The simulation must find an anomaly with every
-mutant, and one of the kinds that the mutant declares: a function that fails for its wrong parameters would be found as
-well, as an internal error, and prove nothing. So `replaced` also refuses a function whose parameters are not those of
-the one that it replaces.
+isolated and fenced. Those of share groups are in `share_mutants`. A mutant patches the code that implements its rule.
+The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a function that
+fails for its wrong parameters would be found as well, as an internal error, and prove nothing. So `replaced` also
+refuses a function whose parameters are not those of the one that it replaces.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, cast
-from unittest import mock
+from dataclasses import replace
+from typing import Final, cast
 
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.coordinator import shards
@@ -54,9 +52,10 @@ from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.records import NO_PRODUCER_ID, iter_batches
 from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly
+from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
+from purgatorio.simulation.share_mutants import SHARE_RULES
 from purgatorio.simulation.world.nemesis import Nemesis
 
-Patches = Iterator[contextlib.AbstractContextManager[Any]]
 _LOSS: Final = frozenset(
     {"lost-write", "unseen", "vanished", "inconsistent-offsets", "consumer-reset", "committed-prefix"}
 )
@@ -64,58 +63,9 @@ _LOSS: Final = frozenset(
 _PARTLY: Final = frozenset({"aborted-read", "torn-transaction", "lost-transaction"})
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule that can be switched off.
-
-    Attributes:
-        patches: switch it off; the docstring says what the rule is, and what happens without it.
-        found_by: the kinds of anomaly that prove that the rule is off; others may come from a broken mutant.
-    """
-
-    patches: Callable[[], Patches]
-    found_by: frozenset[str]
-
-
 RULES: Final[dict[str, Rule]] = {}
 """Every rule, by its name on the command line."""
-
-
-def _rule(name: str, found_by: Iterable[str]) -> Callable[[Callable[[], Patches]], None]:
-    def declare(patches: Callable[[], Patches]) -> None:
-        RULES[name] = Rule(patches, frozenset(found_by))
-
-    return declare
-
-
-class WrongSignature(TypeError):
-    """A mutant's function has other parameters than the one that it replaces."""
-
-
-class CompiledFunction(RuntimeError):
-    """A function cannot be replaced in a compiled module: its neighbours call it directly."""
-
-
-def replaced(owner: object, name: str, function: Callable[..., Any]) -> contextlib.AbstractContextManager[Any]:
-    """Replace a function of a class or module while the context lasts.
-
-    Raises:
-        WrongSignature: the parameters differ in name, kind or default; `self` may have another name.
-        CompiledFunction: the function is compiled (docs/compiled.md).
-    """
-    if not inspect.isfunction(getattr(owner, name)):
-        raise CompiledFunction(f"{name} is compiled, and so cannot be replaced: ./scripts/compile --clean")
-    static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-    is_method = inspect.isclass(owner) and not static
-    wanted, given = (_parameters(each, is_method) for each in (getattr(owner, name), function))
-    if wanted != given:
-        raise WrongSignature(f"{name} takes {wanted}, its replacement {given}")
-    return mock.patch.object(owner, name, staticmethod(function) if static else function)
-
-
-def _parameters(function: Callable[..., Any], is_method: bool) -> list[tuple[str, str, object]]:
-    parameters = [(each.name, each.kind.name, each.default) for each in inspect.signature(function).parameters.values()]
-    return parameters[1:] if is_method else parameters
+_rule = declares_in(RULES)
 
 
 @_rule("identity", _LOSS)
@@ -467,6 +417,9 @@ def _slow_turns() -> Patches:
             alarms.pop().cancel()
 
     yield replaced(RunningClock, "run", beat_each_turn)
+
+
+RULES.update(SHARE_RULES)
 
 
 def describe(rule: str) -> str:

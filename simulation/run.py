@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 from collections import Counter
@@ -12,10 +13,12 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.coordinator.share_settings import AUTO_OFFSET_RESET, ISOLATION_LEVEL, READ_COMMITTED, ResetTo
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.group.config import OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS
@@ -24,15 +27,18 @@ from purgatorio.simulation.checks.checkers import Anomaly, check
 from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.checks.internal_errors import collected
 from purgatorio.simulation.checks.invariants import FencedWatch, Invariants, record_leaders
+from purgatorio.simulation.checks.share_checkers import check_shares
+from purgatorio.simulation.checks.share_watch import recorded_shares
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
 from purgatorio.simulation.clients.clients import Client, Output, Place, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.clients.group_clients import GroupClients
 from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
-from purgatorio.simulation.clients.plans import Surroundings, TransactionSurroundings
+from purgatorio.simulation.clients.plans import ShareSurroundings, Surroundings, TransactionSurroundings
+from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
-from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
+from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent, SharePromise
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
@@ -100,7 +106,7 @@ class Report:
 def simulate(seed: int, scenario: Scenario | None = None) -> Report:
     """Run one simulation; the same seed and scenario give the same history."""
     simulation = _Simulation(seed, scenario or Scenario())
-    with collected(simulation.loop) as errors, counted() as reached:
+    with collected(simulation.loop) as errors, counted() as reached, simulation.recorded():
         report = simulation.run()
     report.anomalies += errors.anomalies
     report.reached = reached
@@ -110,6 +116,11 @@ def simulate(seed: int, scenario: Scenario | None = None) -> Report:
 def has_transactions(seed: int, scenario: Scenario | None = None) -> bool:
     """Return whether the workload of a seed has transactional clients, without a simulation."""
     return _workload_of(seed, scenario or Scenario()).transactions is not None
+
+
+def has_share_group(seed: int, scenario: Scenario | None = None) -> bool:
+    """Return whether the workload of a seed has a share group, without a simulation."""
+    return _workload_of(seed, scenario or Scenario()).share is not None
 
 
 def _workload_of(seed: int, scenario: Scenario) -> Swarm:
@@ -165,10 +176,17 @@ class _Simulation:
         self._places: dict[str, Place] = {}
         self._producing: list[Place] = []  # all but those of groups
         self._groups: GroupClients | None = None
+        self._shares: ShareGroupClients | None = None
         self._stopped = False
 
     def _random(self) -> random.Random:
         return random.Random(self._rng.random())
+
+    def recorded(self) -> contextlib.AbstractContextManager[None]:
+        """Record what no client sees of the share group, if there is one, while the context lasts."""
+        if self._swarm.share is None:
+            return contextlib.nullcontext()
+        return recorded_shares(self._history, self._clock)
 
     def run(self) -> Report:
         limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
@@ -178,7 +196,8 @@ class _Simulation:
             self._anomaly("not-converged", f"the simulation was not done after {limit_seconds:g} s")
         finally:
             self.loop.close()
-        self._report.anomalies += check(self._history) + check_groups(self._history) + check_transactions(self._history)
+        for find in (check, check_groups, check_transactions, check_shares):
+            self._report.anomalies += find(self._history)
         self._report.anomalies += self._invariants.anomalies
         return self._report
 
@@ -196,6 +215,7 @@ class _Simulation:
         self._start_clients()
         self._start_groups()
         self._start_writers()
+        await self._start_share_group()
         nemesis = Nemesis(
             cluster,
             list(self._places),
@@ -212,6 +232,7 @@ class _Simulation:
         if quotas:
             await cluster.free_clients(quotas)
         await self._settle_groups()
+        await self._settle_share_group()
         await self._converge()
         await self._drain()
         for task in watching:
@@ -311,6 +332,45 @@ class _Simulation:
 
     def _is_restless(self) -> bool:
         return not self._stopped
+
+    # --- share groups ---
+
+    async def _start_share_group(self) -> None:
+        plan = self._swarm.share
+        if plan is None:
+            return
+        configs = {AUTO_OFFSET_RESET: ResetTo.EARLIEST.value}
+        if plan.committed:
+            configs[ISOLATION_LEVEL] = READ_COMMITTED
+
+        def configure(image: ClusterImage) -> tuple[ClusterImage, None]:
+            return image.with_group_configs(plan.group_id, configs), None
+
+        await decide(self._cluster.store.open(), configure)
+        self._history.record(SharePromise(self._clock.now_ms(), plan.group_id, plan.lock_ms, plan.delivery_limit))
+        # A generator of its own: the faults of a seed are as they would be without a share group.
+        rng = random.Random(f"share group {self._report.seed}")
+        topics = self._cluster.image.topics
+        shared = ShareSurroundings(
+            plan=plan,
+            partitions={
+                (topics[topic.name].topic_id, partition): TopicPartition(topic.name, partition)
+                for topic, partition in self._partitions()
+            },
+            reader=self._swarm.reader,
+            new_client=lambda name: self._client_of(name, random.Random(rng.random())),
+            is_restless=self._is_restless,
+        )
+        self._shares = ShareGroupClients(self._cluster, shared, first=len(self._places) + 1)
+        self._start(self._shares.places)
+
+    async def _settle_share_group(self) -> None:
+        if self._shares is None:
+            return
+        await asyncio.wait(self._producing_tasks(), timeout=self._scenario.heal_seconds)
+        if (missing := await self._shares.settle(self._scenario.heal_seconds)) is not None:
+            self._anomaly(*missing)
+        await self._shares.stop()
 
     # --- transactions ---
 

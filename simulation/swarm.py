@@ -16,7 +16,16 @@ from typing import Any, Final
 
 from purgatorio.protocol.compression import Compression
 from purgatorio.simulation.clients.consumers import Reader
-from purgatorio.simulation.clients.plans import OLD, SESSION_TIMEOUT_MS, TV1, TV2, GroupPlan, Protocol, TransactionPlan
+from purgatorio.simulation.clients.plans import (
+    OLD,
+    SESSION_TIMEOUT_MS,
+    TV1,
+    TV2,
+    GroupPlan,
+    Protocol,
+    SharePlan,
+    TransactionPlan,
+)
 from purgatorio.simulation.world.nemesis import FAULTS, STORE_FAULTS
 
 SMALL_BYTES: Final = 1024
@@ -29,6 +38,7 @@ FEW_SESSIONS: Final = 3
 """So few that a broker's followers and consumers take them from each other."""
 OFFSETS_PARTITIONS: Final = 2
 STATE_PARTITIONS: Final = 2
+SHARE_STATE_PARTITIONS: Final = 2
 OUTPUT_PARTITIONS: Final = 2
 QUOTAS: Final = (
     {"producer_byte_rate": 300.0},
@@ -65,6 +75,7 @@ class Swarm:
         replaces: whether a broker's process may be replaced on another host, and go on later, unless all are one.
         skips_images, keyed: see `WatchedStore`.
         groups: they consume all topics but the output.
+        share: the share group, if there is one; in swarms without other groups.
         output: the topic that a group writes to in transactions, if one does.
         offsets_segment_bytes: the segment size of ``__consumer_offsets``, small for its log to be compacted while it is
             in use; 0: the brokers create that topic, with segments that are never full here.
@@ -91,6 +102,7 @@ class Swarm:
     keyed: bool = False
     slow_turns: bool = False
     groups: tuple[GroupPlan, ...] = ()
+    share: SharePlan | None = None
     transactions: TransactionPlan | None = None
     output: TopicPlan | None = None
     offsets_segment_bytes: int = 0
@@ -147,6 +159,8 @@ class Swarm:
             kind = "static members" if group.static else "members"
             writes = ", which transforms" if group.transforms else ""
             features.append(f"group {group.group_id} of {group.members} {kind}, {group.protocol} protocol{writes}")
+        if self.share is not None:
+            features.append(f"share group {self.share}")
         return "\n".join([*lines, ", ".join(filter(None, features))])
 
 
@@ -164,7 +178,13 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
     if swarm.settings and not deletes and rng.random() < 0.4:
         swarm = replace(swarm, quotas=dict(rng.choice(QUOTAS)))
     swarm = replace(swarm, slow_turns=bool(swarm.settings) and rng.random() < 0.3)
-    return replace(swarm, keyed=rng.random() < 0.5)
+    swarm = replace(swarm, keyed=rng.random() < 0.5)
+    # A generator of its own: what a share group is like decides nothing else.
+    share_rng = random.Random(f"share group {rng.random()}")
+    may_share = swarm.settings and not swarm.groups and not swarm.recreates and not swarm.memory_bytes
+    if may_share and share_rng.random() < 0.6:
+        return _with_share_group(share_rng, swarm, min_insync_replicas)
+    return swarm
 
 
 def _draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
@@ -236,6 +256,33 @@ def _group_settings(rng: random.Random, min_insync_replicas: int) -> dict[str, o
         "group_consumer_session_timeout_ms": SESSION_TIMEOUT_MS,
         "group_initial_rebalance_delay_ms": rng.choice((0, 300)),
     }
+
+
+def _with_share_group(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> Swarm:
+    """Add a share group, with locks and states that are short-lived."""
+    plan = SharePlan(
+        "share-group",
+        members=rng.choice((2, 3, 5)),
+        version=rng.choice((1, 2, 2)),
+        lock_ms=rng.choice((500, 1_000, 2_000)),
+        delivery_limit=rng.choice((2, 3, 5)),
+        committed=swarm.transactions is not None and rng.random() < 0.5,
+    )
+    settings: dict[str, object] = {
+        "offsets_topic_num_partitions": OFFSETS_PARTITIONS,
+        "offsets_topic_min_isr": min_insync_replicas,
+        "group_share_session_timeout_ms": SESSION_TIMEOUT_MS,
+        "group_share_record_lock_duration_ms": plan.lock_ms,
+        "group_share_delivery_count_limit": plan.delivery_limit,
+        "group_share_partition_max_record_locks": rng.choice((100, 2_000)),
+        "group_share_initialize_retry_interval_ms": 2_000,
+        "share_coordinator_state_topic_num_partitions": SHARE_STATE_PARTITIONS,
+        "share_coordinator_state_topic_min_isr": min_insync_replicas,
+        "share_coordinator_snapshot_update_records_per_snapshot": rng.choice((0, 3, 20)),
+        "share_coordinator_state_topic_prune_interval_ms": rng.choice((1_000, 300_000)),
+        "share_coordinator_cold_partition_snapshot_interval_ms": 3_000,
+    }
+    return replace(swarm, share=plan, settings=swarm.settings | settings)
 
 
 def _with_transactions(rng: random.Random, swarm: Swarm, min_insync_replicas: int) -> Swarm:

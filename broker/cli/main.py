@@ -93,6 +93,7 @@ def _add_simulate(commands: Any) -> None:
         "--seeds", type=int, default=1, metavar="N", help="number of seeds, from --seed on; lists those that fail (1)"
     )
     parser.add_argument("--transactions", action="store_true", help="of --seeds, only those that have transactions")
+    parser.add_argument("--share-groups", action="store_true", help="of --seeds, only those that have a share group")
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="virtual seconds with faults (20)")
     parser.add_argument("--faults", default="", metavar="A,B", help="only these faults, e.g. kill,pause,isolate,store")
     parser.add_argument("--without", metavar="RULE", help="switch off a rule that keeps records, e.g. min-isr")
@@ -289,6 +290,7 @@ def _simulate(args: argparse.Namespace) -> int:
             without=args.without,
             history=args.history,
             transactions=args.transactions,
+            share_groups=args.share_groups,
         )
     except UsageError as error:
         print(f"purgatorio: {error}", file=sys.stderr)

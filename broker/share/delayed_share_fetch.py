@@ -31,6 +31,10 @@ class ShareReader(Protocol):
         """Return where a session is on a partition, and why nothing can be acquired there."""
         ...
 
+    def is_due(self, session: ShareSession, min_bytes: int) -> bool:
+        """Return whether a fetch of a session is to be answered, by a look at every partition that changes nothing."""
+        ...
+
 
 class ShareFetchKey(NamedTuple):
     """The watch key of share fetches: a partition that a group fetches from, for the page."""
@@ -107,6 +111,15 @@ class DelayedShareFetch(GroupOperation):
         if session.marked:
             self._reader.look(session)
         return self._is_due and self.force_complete()
+
+    def could_complete(self) -> bool:
+        """Return whether `try_complete` should complete it, by a look at every partition; for checks of the marks.
+
+        Not if it is to be checked anyway, in a later turn.
+        """
+        if self.is_deferred:
+            return False
+        return not self._session.is_open or self._reader.is_due(self._session, self.min_bytes)
 
     @property
     def _is_due(self) -> bool:

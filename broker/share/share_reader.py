@@ -85,6 +85,24 @@ class ShareSessionReader:
             self._share_watch.watch(partition.key, partition)
             self._replicas.share_watch.watch(partition.tp, partition)
 
+    def is_due(self, session: ShareSession, min_bytes: int) -> bool:
+        """Return whether a fetch of a session is to be answered, by a look at every partition that changes nothing.
+
+        Partitions whose state nobody has asked for yet do not count: a look asks.
+        """
+        total_bytes = 0
+        for partition in session.partitions.values():
+            if self._shares.known(partition.key) is None:
+                continue
+            try:
+                replica = self._led(partition.key, partition.tp)
+            except PartitionError:
+                return True
+            share = self._shares.known(partition.key)
+            if share is not None and share.leader_epoch == replica.leader_epoch:
+                total_bytes += self._bytes_to_acquire(session, share, replica)
+        return 0 < total_bytes >= min_bytes
+
     def release(self, partition: SessionPartition) -> None:
         """Let no event mark a partition any more: it has left its session."""
         self._share_watch.discard(partition.key, partition)
@@ -92,6 +110,9 @@ class ShareSessionReader:
 
     def _available_bytes(self, session: ShareSession, partition: SessionPartition) -> int:
         share, replica = self._find(partition)
+        return self._bytes_to_acquire(session, share, replica)
+
+    def _bytes_to_acquire(self, session: ShareSession, share: SharePartition, replica: Partition) -> int:
         if not share.may_acquire():
             return 0
         offset = share.next_fetch_offset()

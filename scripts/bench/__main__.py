@@ -1,5 +1,5 @@
-"""Measures everything in one run, and prints one table; on request also scale, processes, Spark and Apache Kafka
-(both need Java).
+"""Measures everything in one run, and prints one table; on request also scale, processes, and Spark, share groups
+and Apache Kafka (these need Java).
 
 .venv/bin/python scripts/bench [--quick] [--only NAME]
 """
@@ -28,7 +28,13 @@ BENCHMARKS = (
     "startup",
     "kit",
 )
-ON_REQUEST = {"kafka": "side_by_side", "processes": "as_processes", "scale": "scale", "spark": "spark"}
+ON_REQUEST = {
+    "kafka": "side_by_side",
+    "processes": "as_processes",
+    "scale": "scale",
+    "share": "shares",
+    "spark": "spark",
+}
 
 
 def main() -> int:

@@ -36,10 +36,10 @@ JAVA_OPTIONS = (
 )
 
 
-def _artifacts() -> Path:
+def _artifacts(version: str) -> Path:
     """The folder with Kafka's jars; Maven fills it once."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    folder = cache / "purgatorio" / f"kafka-{VERSION}"
+    folder = cache / "purgatorio" / f"kafka-{version}"
     if folder.exists():
         return folder
     maven = shutil.which("mvn")
@@ -49,6 +49,7 @@ def _artifacts() -> Path:
     with tempfile.TemporaryDirectory(dir=folder.parent) as made:
         shutil.copy(POM, made)
         copy = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={made}/lib"]
+        copy.append(f"-Dkafka.version={version}")
         ran = subprocess.run(copy, cwd=made, capture_output=True, text=True, timeout=MAVEN_TIMEOUT_SECONDS, check=False)
         if ran.returncode:
             raise SystemExit(f"Maven could not fetch Apache Kafka:\n{ran.stdout}{ran.stderr}")
@@ -92,7 +93,9 @@ def _memory_folder() -> str | None:
 
 
 @contextlib.contextmanager
-def apache_kafka(count: int = 3, settings: Mapping[str, object] | None = None) -> Iterator[Brokers]:
+def apache_kafka(
+    count: int = 3, settings: Mapping[str, object] | None = None, *, version: str = VERSION
+) -> Iterator[Brokers]:
     """Brokers of Apache Kafka in KRaft mode, the first one the controller, too; `settings` go by Kafka's names."""
     *ports, controller_port = _free_ports(count + 1)
     with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="kafka-") as made:
@@ -100,7 +103,7 @@ def apache_kafka(count: int = 3, settings: Mapping[str, object] | None = None) -
         for node, port in enumerate(ports, start=1):
             file = Path(made, f"{node}.properties")
             file.write_text(_properties(node, port, controller_port, Path(made), count, settings or {}))
-            tool = ["java", "-cp", f"{_artifacts()}/*", "kafka.tools.StorageTool"]
+            tool = ["java", "-cp", f"{_artifacts(version)}/*", "kafka.tools.StorageTool"]
             subprocess.run(
                 [*tool, "format", "-t", CLUSTER_ID, "-c", str(file)],
                 check=True,
@@ -110,16 +113,16 @@ def apache_kafka(count: int = 3, settings: Mapping[str, object] | None = None) -
             files.append(file)
         started = time.perf_counter()
         with contextlib.ExitStack() as stack:
-            pids = tuple(stack.enter_context(_broker(file)) for file in files)
+            pids = tuple(stack.enter_context(_broker(file, version)) for file in files)
             addresses = [("127.0.0.1", port) for port in ports]
             _await_brokers(addresses)
             yield Brokers(pids, addresses, "", time.perf_counter() - started)
 
 
 @contextlib.contextmanager
-def _broker(settings: Path) -> Iterator[int]:
+def _broker(settings: Path, version: str) -> Iterator[int]:
     """One broker's process id. It ends without Kafka's orderly shutdown: its logs are thrown away."""
-    command = ["java", *JAVA_OPTIONS, "-cp", f"{_artifacts()}/*", "kafka.Kafka", str(settings)]
+    command = ["java", *JAVA_OPTIONS, "-cp", f"{_artifacts(version)}/*", "kafka.Kafka", str(settings)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process.pid

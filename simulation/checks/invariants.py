@@ -20,8 +20,10 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
+from purgatorio.simulation.checks.share_watch import SHARE_INVARIANTS, ShareLook
 from purgatorio.simulation.history.history import FencedAnswer, History, LeaderElected, TopicRecreated
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
 
@@ -32,6 +34,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "memory-account": "The bytes of a broker's logs were not those that its memory budget counted.",
     "lease-while-slow": "A broker lost its lease while the one process of all was slow, and nothing else was wrong.",
     "lost-wake-up": "A parked operation could have been completed, or was past its deadline, and nothing woke it.",
+    **SHARE_INVARIANTS,
 }
 """Each invariant's name, and the meaning of a violation in one sentence."""
 MAX_VIOLATIONS: Final = 100
@@ -65,6 +68,7 @@ class Invariants:
         self._known_logs: dict[tuple[str, TopicPartition], KnownLog] = {}
         self._pools: dict[tuple[bytes, TopicPartition], BatchPool] = {}
         self._seen: dict[tuple[str, TopicPartition], _Seen] = {}
+        self._shares = ShareLook(self._violated)
         cluster.store.committed.append(self._check_fenced)
 
     async def run(self) -> None:
@@ -77,6 +81,7 @@ class Invariants:
                 self.look()
             self.look_for_lost_wake_ups()
             self.look_at_leases()
+            self.look_at_shares()
 
     def look(self) -> None:
         """Check the logs, high watermarks and memory of all running brokers."""
@@ -107,6 +112,11 @@ class Invariants:
             self._known.add((invariant, where))
             now_ms = self._cluster.clock.now_ms()
             self.anomalies.append(Anomaly(invariant, where, f"at {now_ms} ms: {message}"))
+
+    def look_at_shares(self) -> None:
+        """Check the share partitions of all running brokers."""
+        for process in self._cluster.all_processes():
+            self._shares.look(process)
 
     # --- leases ---
 
@@ -268,7 +278,7 @@ def could_complete(operation: DelayedOperation) -> bool:
     `DelayedOperation.try_complete` may be asked at any time. A fetch would look at what is marked, which is what is in
     question; so it has a question of its own.
     """
-    if isinstance(operation, DelayedFetch):
+    if isinstance(operation, (DelayedFetch, DelayedShareFetch)):
         return operation.could_complete()
     owner, checks = operation._owner, operation.checks
     operation._owner = _Stub()

@@ -32,6 +32,11 @@ from purgatorio.broker.replica.following.refused_batches import RefusedBatches
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.roles import ReplicaRoles
+from purgatorio.broker.share.giving_up import GiveUpCause
+from purgatorio.broker.share.lock_table import LockTable
+from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
+from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.coordinator import TransactionCoordinator
 from purgatorio.broker.txn.marker_sender import MarkerSender
@@ -80,6 +85,13 @@ SOMETIMES: Final[Mapping[str, str]] = {
     "loaded-offsets": "A group coordinator loaded offsets of an open transaction.",
     "moved-offsets": "A client read committed offsets from a coordinator that had loaded them.",
     "throttled": "A quota muted a connection.",
+    "lock-over": "An acquisition lock ran out.",
+    "lock-renewed": "A member renewed its lock.",
+    "session-over": "A share session ended, and its member had records acquired.",
+    "given-up": "A record was given up, since it had been delivered as often as the limit allows.",
+    "share-load": "A leader took over records in flight of a share group.",
+    "state-moved": "A call to a share coordinator was made again, at another broker.",
+    "pruned": "A share coordinator deleted records of states that were not needed any more.",
 }
 """Each path's name, and its meaning in one sentence."""
 
@@ -117,6 +129,10 @@ def _has_identity(producers: Producers, shard: Any, transaction: Any, value: Any
 def _are_loaded(manager: OffsetManager, group_id: str, *_: Any, **__: Any) -> bool:
     shards = manager._coordinator.shards
     return any(group_id in shard.offsets.groups and shard.leader_epoch > 0 for shard in shards)
+
+
+def _has_locks(share: SharePartition, member_id: str, **_: Any) -> bool:
+    return bool(share._locks.of_member(member_id))
 
 
 def _always(*_: Any, **__: Any) -> bool:
@@ -174,6 +190,15 @@ _PATHS: Final[Mapping[str, _Path]] = {
     "loaded-offsets": _Path(GroupCoordinator, "start_steps", lambda own, shard: shard.offsets.transactional.count > 0),
     "moved-offsets": _Path(OffsetManager, "offsets_of", _are_loaded, bool),
     "throttled": _Path(Muting, "mute"),
+    "lock-over": _Path(SharePartition, "lock_ran_out"),
+    "lock-renewed": _Path(LockTable, "renew"),
+    "session-over": _Path(
+        SharePartition, "release", lambda share, member_id, done: bool(share._locks.of_member(member_id))
+    ),
+    "given-up": _Path(SharePartition, "_given_up", lambda share, batch, cause: cause is GiveUpCause.DELIVERY_LIMIT),
+    "share-load": _Path(SharePartition, "_restore", lambda share, stored: bool(stored.batches)),
+    "state-moved": _Path(CoordinatorPersister, "_again", lambda persister, call, is_time_over: not is_time_over),
+    "pruned": _Path(StateUpkeep, "_delete_before"),
 }
 
 

@@ -71,7 +71,11 @@ class Attempt:
 
 
 class Client:
-    """Connections and metadata of one client, and what it tells the history."""
+    """Connections and metadata of one client, and what it tells the history.
+
+    Attributes:
+        addresses: the brokers that it knows, by id.
+    """
 
     def __init__(
         self, name: str, bootstrap: list[tuple[str, int]], *, clock: Clock, rng: random.Random, history: History
@@ -81,7 +85,7 @@ class Client:
         self.clock = clock
         self.history = history
         self._bootstrap = bootstrap
-        self._addresses: dict[int, tuple[str, int]] = {}
+        self.addresses: dict[int, tuple[str, int]] = {}
         self._connections: dict[int, PeerConnection] = {}
         self._leaders: dict[TopicPartition, Leader] = {}  # those that took the last batch
 
@@ -113,7 +117,7 @@ class Client:
         """
         connection = self._connections.get(broker_id)
         if connection is None or connection.closed:
-            address = self._addresses.get(broker_id)
+            address = self.addresses.get(broker_id)
             if address is None:
                 raise Unavailable(f"broker {broker_id} is not known")
             connection = self._connections[broker_id] = await self._connect(address)
@@ -150,9 +154,9 @@ class Client:
         """
         request = MetadataRequest(topics=[MetadataRequestTopic(name=tp.topic)], allow_auto_topic_creation=False)
         response: MetadataResponse = await self.ask_any(ApiKey.METADATA, METADATA_VERSION, request)
-        self._addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+        self.addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         for found in response.topics[0].partitions:
-            if found.partition_index == tp.partition and found.leader_id in self._addresses:
+            if found.partition_index == tp.partition and found.leader_id in self.addresses:
                 return Leader(found.leader_id, found.leader_epoch)
         raise Unavailable(f"{tp} has no leader")
 
@@ -167,7 +171,7 @@ class Client:
         found = response.coordinators[0]
         if found.error_code:
             raise Unavailable(ErrorCode(found.error_code).name)
-        self._addresses[found.node_id] = (found.host, found.port)
+        self.addresses[found.node_id] = (found.host, found.port)
         broker_id: int = found.node_id
         return broker_id
 

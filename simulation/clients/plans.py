@@ -85,6 +85,31 @@ class TransactionPlan:
         return f"{protocol}, {self.timeout_ms} ms to time out{zombies}{segments}"
 
 
+@dataclass(frozen=True, slots=True)
+class SharePlan:
+    """A share group, which consumes all topics but the output.
+
+    Attributes:
+        version: of ShareFetch and ShareAcknowledge; 2 has acquire modes and renewals.
+        lock_ms: share.record.lock.duration.ms.
+        delivery_limit: share.delivery.count.limit.
+        committed: whether share.isolation.level is read_committed.
+    """
+
+    group_id: str
+    members: int = 3
+    version: int = 2
+    lock_ms: int = 1_000
+    delivery_limit: int = 5
+    committed: bool = False
+
+    def __str__(self) -> str:
+        """Describe the group."""
+        isolation = ", read_committed" if self.committed else ""
+        limits = f"locks of {self.lock_ms} ms, at most {self.delivery_limit} deliveries{isolation}"
+        return f"{self.group_id} of {self.members} members by ShareFetch {self.version}, {limits}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
     """What the clients of one kind share.
@@ -135,6 +160,14 @@ class Surroundings(_Shared):
     partitions: tuple[TopicPartition, ...]
     topic_ids: dict[str, bytes]
     transactions: TransactionSurroundings | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareSurroundings(_Shared):
+    """What the members of one share group share; `partitions` are what it consumes, by topic id and number."""
+
+    plan: SharePlan
+    partitions: dict[tuple[bytes, int], TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)

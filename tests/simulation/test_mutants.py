@@ -12,7 +12,9 @@ from purgatorio.simulation.checks.checkers import CHECKS, Anomaly
 from purgatorio.simulation.checks.group_checkers import GROUP_CHECKS
 from purgatorio.simulation.checks.internal_errors import INTERNAL_ERROR
 from purgatorio.simulation.checks.invariants import INVARIANTS
+from purgatorio.simulation.checks.share_checkers import SHARE_CHECKS
 from purgatorio.simulation.checks.transaction_checkers import TRANSACTION_CHECKS
+from purgatorio.simulation.rules import WrongSignature, replaced
 from tests.compiled import replaces_functions
 
 
@@ -27,8 +29,8 @@ def test_each_mutant_fits_the_code_that_it_replaces(rule: str) -> None:
 
 @replaces_functions
 def test_a_replacement_without_a_parameter_that_callers_pass_is_refused() -> None:
-    with pytest.raises(mutants.WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
-        mutants.replaced(Partition, "advance_high_watermark", lambda partition: True)
+    with pytest.raises(WrongSignature, match=r"advance_high_watermark takes .*by.*, its replacement"):
+        replaced(Partition, "advance_high_watermark", lambda partition: True)
 
 
 @replaces_functions
@@ -36,16 +38,16 @@ def test_a_replacement_with_another_default_is_refused() -> None:
     def advance(partition: Partition, *, by: int = 0) -> bool:
         return True
 
-    with pytest.raises(mutants.WrongSignature):
-        mutants.replaced(Partition, "advance_high_watermark", advance)
+    with pytest.raises(WrongSignature):
+        replaced(Partition, "advance_high_watermark", advance)
 
 
 @replaces_functions
 def test_a_static_method_and_a_function_of_a_module_are_compared_with_all_their_parameters() -> None:
-    with pytest.raises(mutants.WrongSignature):
-        mutants.replaced(ReplicaReader, "_diverging_epoch", lambda request: None)
-    with pytest.raises(mutants.WrongSignature):
-        mutants.replaced(elections, "_may_return", lambda incarnation: True)
+    with pytest.raises(WrongSignature):
+        replaced(ReplicaReader, "_diverging_epoch", lambda request: None)
+    with pytest.raises(WrongSignature):
+        replaced(elections, "_may_return", lambda incarnation: True)
 
 
 @pytest.mark.parametrize("rule", mutants.RULES)
@@ -54,6 +56,7 @@ def test_only_the_kinds_of_anomaly_that_a_mutant_declares_prove_it(rule: str) ->
         *CHECKS,
         *GROUP_CHECKS,
         *TRANSACTION_CHECKS,
+        *SHARE_CHECKS,
         *INVARIANTS,
         "not-converged",
     }

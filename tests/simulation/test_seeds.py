@@ -134,6 +134,14 @@ FOUND_AT = {
     "truncated-index": (90, 104),
     "transactional-offsets": (3, 4, 11),
     "slow-turns": (3, 4, 6),
+    "lock-time": (9, 36, 41),
+    "lock-holder": (36, 50),
+    "lock-end": (9, 36, 41),
+    "written-acknowledgements": (36, 41),
+    "loaded-states": (9, 36, 41),
+    "delivery-limit": (36, 45, 48),
+    "needed-states": (9, 36, 41),
+    "all-assigned": (9, 45),
 }
 
 SCENARIOS = {

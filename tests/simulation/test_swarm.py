@@ -66,6 +66,13 @@ REACHED_AT = {
     "loaded-offsets": (150,),
     "moved-offsets": (39,),
     "throttled": (39,),
+    "lock-over": (36,),
+    "lock-renewed": (36,),
+    "session-over": (36,),
+    "given-up": (36,),
+    "share-load": (36,),
+    "state-moved": (36,),
+    "pruned": (36,),
 }
 
 
@@ -127,6 +134,9 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.output is not None for swarm in swarms if swarm.transactions is not None},
         {swarm.transactions.zombies for swarm in swarms if swarm.transactions is not None},
         {swarm.transactions.state_segment_bytes > 0 for swarm in swarms if swarm.transactions is not None},
+        {swarm.share is not None for swarm in swarms},
+        {swarm.share.version > 1 for swarm in swarms if swarm.share is not None},
+        {swarm.share.committed for swarm in swarms if swarm.share is not None and swarm.transactions is not None},
         {swarm.compression is Compression.NONE for swarm in swarms},
         {len(swarm.topics) > 1 for swarm in swarms},
         {swarm.brokers > 3 for swarm in swarms},
@@ -146,9 +156,9 @@ def test_every_workload_has_as_many_partitions() -> None:
 
 @pytest.mark.simulation
 @pytest.mark.process
-@pytest.mark.parametrize("seed", [3, 18])
+@pytest.mark.parametrize("seed", [3, 18, 36])
 def test_the_same_seed_gives_the_same_history_under_any_hash_seed(seed: int) -> None:
-    """The seeds have racks, pipelined batches, compression, several topics, and transactions of writers and a group."""
+    """The seeds have racks, pipelined batches, compression, several topics, transactions, and groups of both kinds."""
     program = (
         "from purgatorio.simulation.run import simulate, Scenario;"
         f"print(simulate({seed}, Scenario(seconds=3.0)).history.digest())"

@@ -1,0 +1,270 @@
+"""Share groups: the first record, acquire and accept, locks that run out, a coordinator that is killed; beside Kafka.
+
+Both sides have the same members, which send ready requests over plain sockets, and the same limits, lowered where
+Kafka's are long. Each cell is measured in turn on both; medians of the turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import Final
+
+from apache_kafka import apache_kafka
+from loads import pipelined
+from processes import Brokers, brokers
+from purgatorio.broker.cli.admin_client import AdminClient
+from purgatorio.protocol.coordinator_partition import coordinator_partition
+from purgatorio.protocol.share_state import SharePartitionKey
+from rows import Row, at_most, percentile
+from share_member import Acquired, ShareMember, configure_group
+from wire import TIMEOUT_SECONDS, Wire, create_topic, fetch_frame, metadata_of, produce_frame
+
+KAFKA: Final = "4.4.0"
+ROUNDS: Final = 3
+MEMBERS: Final = 8
+LOCK_MS: Final = 1_000
+LIMITS: Final = {
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.share.min.record.lock.duration.ms": LOCK_MS,
+    "group.share.min.heartbeat.interval.ms": 100,
+    "group.share.heartbeat.interval.ms": 100,
+    "group.share.assignment.interval.ms": 0,
+}
+"""The limits of both sides: Kafka's shortest lock is 15 s, or 1 s if lowered, and its members beat each 5 s."""
+STATE_TOPIC: Final = "__share_group_state"
+_numbers = itertools.count()
+
+Measure = Callable[[Brokers, int], float]
+
+
+def _topic(running: Brokers, count: int, replication_factor: int = 1) -> tuple[str, tuple[str, int]]:
+    """A new topic with so many records and one more, each in a batch of its own, and the address of its leader."""
+    name = f"share-{next(_numbers)}"
+    leader = create_topic(running.addresses[0], name, replication_factor)
+    request = produce_frame(name, 100, acks=1)
+    pipelined(leader, request, depth=16, count=count)
+    return name, leader
+
+
+def _member(stack: ExitStack, running: Brokers, leader: tuple[str, int], group_id: str, nth: int = 0) -> ShareMember:
+    member = ShareMember(running.addresses[0], leader, group_id, f"member-{nth}")
+    return stack.enter_context(closing(member))
+
+
+def _fresh(running: Brokers, count: int) -> float:
+    """Seconds from the first request of a fresh group's member to its first record; median of so many groups."""
+    topic, leader = _topic(running, 10)
+    waits = []
+    for _ in range(count):
+        group_id = f"group-{next(_numbers)}"
+        configure_group(running.addresses[0], group_id)
+        with ExitStack() as stack:
+            started = time.perf_counter()
+            member = _member(stack, running, leader, group_id)
+            member.join(topic)
+            member.fetch_some()
+            waits.append(time.perf_counter() - started)
+    return statistics.median(waits)
+
+
+def _consume(member: ShareMember, count: int, max_records: int) -> None:
+    """Acquire and accept until `count` records are accepted; each fetch accepts what the one before has acquired."""
+    taken: list[Acquired] = member.fetch_some(max_records=max_records)
+    accepted = 0
+    while accepted < count:
+        accepted += sum(each.count for each in taken)
+        taken = member.fetch(taken, max_records=max_records, max_wait_ms=100)
+        assert taken or accepted >= count, "the records are at their end"
+
+
+def _rate(members: int, max_records: int, running: Brokers, count: int) -> float:
+    """Records a second that members of one group acquire and accept from one partition."""
+    share = count // members
+    topic, leader = _topic(running, count + 2 * members * max_records)
+    group_id = f"group-{next(_numbers)}"
+    configure_group(running.addresses[0], group_id)
+    with ExitStack() as stack:
+        joined = [_member(stack, running, leader, group_id, nth) for nth in range(members)]
+        for member in joined:
+            member.join(topic)
+        threads = [threading.Thread(target=_consume, args=(member, share, max_records)) for member in joined]
+        started = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return share * members / (time.perf_counter() - started)
+
+
+def _late(running: Brokers, count: int) -> list[float]:
+    """Milliseconds by which a record comes to a second member too late, after the lock of the first has run out."""
+    topic, leader = _topic(running, 0)
+    group_id = f"group-{next(_numbers)}"
+    configure_group(running.addresses[0], group_id, share_record_lock_duration_ms=LOCK_MS)
+    late_ms = []
+    with ExitStack() as stack:
+        first, second = (_member(stack, running, leader, group_id, nth) for nth in range(2))
+        producer = stack.enter_context(closing(Wire(leader)))
+        first.join(topic)
+        second.join(topic)
+        for number in range(count):
+            if number:
+                producer.exchange(produce_frame(topic, 100, acks=1))
+            got = first.fetch_some()
+            acquired_at = time.perf_counter()
+            again = second.fetch_some()
+            late_ms.append((time.perf_counter() - acquired_at) * 1000 - LOCK_MS)
+            assert again == got, (got, again)
+            assert second.accept(again) == 0
+    return late_ms
+
+
+# --- ours alone ---
+
+
+def _state_leader(running: Brokers, key: SharePartitionKey) -> int:
+    with closing(Wire(running.addresses[0])) as wire:
+        partitions = metadata_of(wire, [STATE_TOPIC]).topics[0].partitions
+    number = coordinator_partition(str(key), len(partitions))
+    return next(each.leader_id for each in partitions if each.partition_index == number)
+
+
+def killed_coordinators(quick: bool) -> Row:
+    """From the death of a share coordinator until a leader that lives has answered an acknowledgement."""
+    waits = []
+    with brokers(3, **{"group.share.heartbeat.interval.ms": 100}) as running:
+        while len(waits) < (1 if quick else 10):
+            topic, leader = _topic(running, 10, replication_factor=3)
+            group_id = f"group-{next(_numbers)}"
+            configure_group(running.addresses[0], group_id)
+            with ExitStack() as stack:
+                member = _member(stack, running, leader, group_id)
+                member.join(topic)
+                got = member.fetch_some()
+                killed = _state_leader(running, SharePartitionKey(group_id, member.topic_id, 0))
+                if running.addresses[killed - 1] == leader:
+                    continue  # it would take the leader with it
+                admin = AdminClient(running.admin_url)
+                admin.post(f"brokers/{killed}/kill")
+                killed_at = time.perf_counter()
+                while (code := member.accept(got)) != 0:
+                    assert time.perf_counter() < killed_at + TIMEOUT_SECONDS, code
+                waits.append(time.perf_counter() - killed_at)
+                admin.post(f"brokers/{killed}/start")
+                _wait_for_all_replicas(running)
+    name = f"share coordinator killed → acknowledged again: worst of {len(waits)}"
+    return at_most(name, max(waits), 1, " s", f" (median {statistics.median(waits):.2f} s)")
+
+
+def _wait_for_all_replicas(running: Brokers) -> None:
+    deadline = time.perf_counter() + TIMEOUT_SECONDS
+    with closing(Wire(running.addresses[0])) as wire:
+        while any(len(each.isr_nodes) < 3 for each in metadata_of(wire, [STATE_TOPIC]).topics[0].partitions):
+            assert time.perf_counter() < deadline, "the in-sync sets are not full"
+            time.sleep(0.01)
+
+
+def _cost(running: Brokers, work: Callable[[], None], count: int) -> float:
+    before = running.cpu_seconds
+    work()
+    return (running.cpu_seconds - before) / count * 1e6
+
+
+def plain_requests(quick: bool) -> list[Row]:
+    """CPU of plain requests beside share groups, and of a cluster that has none, in turn."""
+    count, groups, rounds = (200, 2, 1) if quick else (20_000, 50, 7)
+    with brokers(1, **LIMITS) as without, brokers(1, **LIMITS) as beside, ExitStack() as stack:
+        shared, leader = _topic(beside, groups)
+        for number in range(groups):
+            group_id = f"idle-{number}"
+            configure_group(beside.addresses[0], group_id)
+            member = _member(stack, beside, leader, group_id)
+            member.join(shared)
+            member.fetch_some()  # the session stays open, the record is acquired for 30 s
+        ratios: dict[str, list[float]] = {"produce": [], "fetch": []}
+        plain_us: dict[str, list[float]] = {"produce": [], "fetch": []}
+        for running in (without, beside):
+            create_topic(running.addresses[0], "plain", 1)
+        for _ in range(rounds):
+            for what, work in (("produce", _produce), ("fetch", _fetch)):
+                each = [_cost(running, lambda r=running, w=work: w(r, count), count) for running in (without, beside)]  # type: ignore[misc]
+                plain_us[what].append(each[0])
+                ratios[what].append((each[1] / each[0] - 1) * 100 if each[0] else 0.0)
+    return [
+        at_most(
+            f"{groups} share groups beside: a plain {what} request takes more CPU by",
+            statistics.median(ratios[what]),
+            3,
+            " %",
+            f" (of {statistics.median(plain_us[what]):.3g} µs; {min(ratios[what]):.0f} … {max(ratios[what]):.0f} %)",
+        )
+        for what in ratios
+    ]
+
+
+def _produce(running: Brokers, count: int) -> None:
+    pipelined(running.addresses[0], produce_frame("plain", 100, acks=1), depth=16, count=count)
+
+
+def _fetch(running: Brokers, count: int) -> None:
+    request, left = fetch_frame("plain", 0, max_wait_ms=0), count
+    with closing(Wire(running.addresses[0])) as wire:
+        while left:
+            some = min(4, left)  # each answer has a megabyte at most
+            wire.socket.sendall(request * some)
+            for _ in range(some):
+                wire.receive()
+            left -= some
+
+
+# --- side by side ---
+
+
+def _both(name: str, unit: str, best: str, bar: float | None, mine: list[float], other: list[float]) -> Row:
+    ours, theirs = statistics.median(mine), statistics.median(other)
+    ratio = theirs / ours if best == "low" else ours / theirs
+    measured = f"{ours:,.4g} / {theirs:,.4g}{unit}: {ratio:.3g}× as good"
+    row = Row(f"{name}, ours / Apache Kafka {KAFKA}", measured)
+    return row if bar is None else Row(row.name, measured, f"≥ {bar:g}×", ratio >= bar)
+
+
+def _side_by_side(quick: bool) -> list[Row]:
+    cells: tuple[tuple[str, Callable[[Brokers, int], float], int], ...] = (
+        ("one member: acquire + accept of single records", lambda r, n: _rate(1, 1, r, n), 5_000),
+        (f"{MEMBERS} members on one partition: the same", lambda r, n: _rate(MEMBERS, 1, r, n), 8_000),
+        ("one member: acquire + accept, 100 records a request", lambda r, n: _rate(1, 100, r, n), 50_000),
+    )
+    rows = []
+    groups = 2 if quick else 10
+    with brokers(1, **LIMITS) as ours, apache_kafka(1, LIMITS, version=KAFKA) as theirs:
+        sides = (ours, theirs)
+        fresh = [[_fresh(running, groups) for running in sides] for _ in range(1 if quick else ROUNDS)]
+        mine, other = ([each[side] for each in fresh] for side in range(2))
+        rows.append(at_most("a fresh share group → first record", statistics.median(mine), 0.3, " s"))
+        rows.append(_both("the same", " s", "low", None, mine, other))
+        for name, measure, count in cells:
+            requests = count // 50 if quick else count
+            turns = [[measure(running, requests) for running in sides] for _ in range(2 if quick else ROUNDS + 1)]
+            mine, other = ([each[side] for each in turns[1:]] for side in range(2))  # the first warms up
+            rows.append(_both(name, " records/s", "high", 1.0, mine, other))
+            print(f"  {rows[-1].name}: {rows[-1].measured}", file=sys.stderr, flush=True)
+        late = [_late(running, 3 if quick else 40) for running in sides]
+        name = f"a lock of {LOCK_MS} ms runs out: the record comes to another member late by, p50"
+        p50, p95 = (percentile(late[0], share) for share in (0.5, 0.95))
+        rows.append(at_most(name, p50, 5, " ms", f" (p95 {p95:.2g} ms)"))
+        rows.append(_both("the same", " ms", "low", None, [p50], [percentile(late[1], 0.5)]))
+    return rows
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Run all measurements of this file."""
+    load = Row("load average before", f"{os.getloadavg()[0]:.1f}")
+    return [load, *_side_by_side(quick), killed_coordinators(quick), *plain_requests(quick)]

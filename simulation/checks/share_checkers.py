@@ -1,0 +1,257 @@
+"""The checks of share groups: who has which records, and what becomes of them (KIP-932).
+
+A member has a record from the moment at which it is told so until it tells what became of it, its lock may be over, or
+the broker ends the lock (`ShareEnded`). A broker acquires and writes at some time between a request and its answer; so
+only what is certain for all of these times is an anomaly.
+
+The cost is O(n) in deliveries of records, but O(n²) in those of one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from purgatorio.broker.share.acknowledging import AcknowledgeType
+from purgatorio.simulation.checks.checkers import Anomaly
+from purgatorio.simulation.history.history import (
+    Acked,
+    Cleaned,
+    History,
+    LeaderElected,
+    ShareAcknowledged,
+    ShareAcquired,
+    ShareEnded,
+    SharePromise,
+    ShareWriteFailed,
+    TopicRecreated,
+    TxnWrote,
+    UncleanElection,
+)
+from purgatorio.simulation.history.partition_history import ALL_REPLICAS
+
+Found = Iterator[tuple[str, str]]
+"""Where an anomaly is, and its description."""
+
+FINAL: Final = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT, AcknowledgeType.GAP)
+"""After these a record is never delivered again."""
+FASTEST: Final = 0.9
+"""A lock lasts at least this share of its time, by the clock of a broker that is too fast."""
+
+
+class _Told(NamedTuple):
+    """What a member told of one record."""
+
+    type: int
+    event: ShareAcknowledged
+
+
+@dataclass(slots=True)
+class _Share:
+    """What the history tells of a partition as a group consumes it, by offset where that makes sense."""
+
+    promise: SharePromise
+    partition: str
+    acquired: dict[int, list[ShareAcquired]] = field(default_factory=dict)
+    told: dict[int, list[_Told]] = field(default_factory=dict)
+    ended: list[ShareEnded] = field(default_factory=list)
+    elected_ms: list[int] = field(default_factory=list)
+    failed_count: int = 0
+
+    @property
+    def where(self) -> str:
+        """The group and the partition."""
+        return f"{self.promise.group} {self.partition}"
+
+    def take(self, event: ShareAcquired | ShareAcknowledged | ShareEnded | ShareWriteFailed) -> None:
+        """Note an event."""
+        match event:
+            case ShareAcquired():
+                for offset in range(event.first_offset, event.last_offset + 1):
+                    self.acquired.setdefault(offset, []).append(event)
+            case ShareAcknowledged():
+                for nth in range(event.last_offset - event.first_offset + 1):
+                    told = _Told(event.types[nth if len(event.types) > 1 else 0], event)
+                    self.told.setdefault(event.first_offset + nth, []).append(told)
+            case ShareEnded():
+                self.ended.append(event)
+            case ShareWriteFailed():
+                self.failed_count += 1
+
+    def holds(self, offset: int, event: ShareAcquired) -> Iterator[tuple[int, float]]:
+        """Iterate over the times in which a member certainly has a record that it was told to have, from and to.
+
+        Each renewal that was answered begins another one.
+        """
+        lock_ms = FASTEST * self.promise.lock_ms
+        mine = [each for each in self.told.get(offset, ()) if each.event.member == event.member]
+        begun = [(event.time_ms, event.asked_ms)]
+        begun += [
+            (each.event.time_ms, each.event.asked_ms)
+            for each in mine
+            if each.type == AcknowledgeType.RENEW
+            and each.event.outcome == "acked"
+            and each.event.asked_ms >= event.time_ms
+        ]
+        over = [each.time_ms for each in self.ended if each.member in ("", event.member)] + self.elected_ms
+        for from_ms, asked_ms in begun:
+            ends = [asked_ms + lock_ms]
+            ends += [each.event.asked_ms for each in mine if each.event.asked_ms >= from_ms]
+            ends += [time_ms for time_ms in over if time_ms >= asked_ms]
+            yield from_ms, min(ends)
+
+
+def _shares(history: History) -> list[_Share]:
+    promises = {event.group: event for event in history.of(SharePromise)}
+    found: dict[tuple[str, str], _Share] = {}
+    for event in history if promises else ():
+        if isinstance(event, (ShareAcquired, ShareAcknowledged, ShareEnded, ShareWriteFailed)):
+            key = event.group, event.partition
+            if key not in found:
+                found[key] = _Share(promises[event.group], event.partition)
+            found[key].take(event)
+    for event in history.of(LeaderElected) if found else ():
+        for (_, partition), share in found.items():
+            if partition == event.partition:
+                share.elected_ms.append(event.time_ms)
+    return list(found.values())
+
+
+def _had(event: ShareAcquired) -> str:
+    return (
+        f"{event.member} got it at {event.time_ms} ms, asked at {event.asked_ms} ms, as delivery {event.delivery_count}"
+    )
+
+
+def double_acquire(history: History) -> Found:
+    """A record was acquired by a member while another one certainly had it."""
+    for share in _shares(history):
+        for offset, events in share.acquired.items():
+            holds = [(event, *hold) for event in events if len(events) > 1 for hold in share.holds(offset, event)]
+            for event, from_ms, to_ms in holds:
+                for other in events:
+                    if other is not event and from_ms < other.asked_ms and other.time_ms < to_ms:
+                        yield share.where, f"offset {offset}: {_had(event)}, until {to_ms:.0f} ms; {_had(other)}"
+
+
+def redelivered(history: History) -> Found:
+    """A record was delivered again after a member had been told that it is accepted, rejected or a gap."""
+    for share in _shares(history):
+        for offset, told in share.told.items():
+            ends = [each for each in told if each.event.outcome == "acked" and each.type in FINAL]
+            if not ends:
+                continue
+            end = min(ends, key=lambda each: each.event.time_ms)
+            for again in share.acquired.get(offset, ()):
+                if again.asked_ms > end.event.time_ms:
+                    kind = AcknowledgeType(end.type).name.lower()
+                    done = f"{end.event.member} was told at {end.event.time_ms} ms that it has the {kind}"
+                    yield share.where, f"offset {offset}: {done}; {_had(again)}"
+                    break
+
+
+def over_delivered(history: History) -> Found:
+    """A record was delivered more often than the limit allows, but for deliveries that a leader could not write."""
+    for share in _shares(history):
+        limit = share.promise.delivery_limit
+        fenced_count = sum(not each.member for each in share.ended) + len(share.elected_ms) + share.failed_count
+        for offset, events in share.acquired.items():
+            highest = max(event.delivery_count for event in events)
+            if highest > limit:
+                yield share.where, f"offset {offset} was delivered for the {highest}th time; the limit is {limit}"
+            elif len(events) > limit + fenced_count:
+                yield share.where, f"offset {offset} was delivered {len(events)} times; the limit is {limit}"
+
+
+def stale_acknowledgement(history: History) -> Found:
+    """A member was told that its decision about a record counts, though another one had the record by then."""
+    for share in _shares(history):
+        for offset, told in share.told.items():
+            events = share.acquired.get(offset, [])
+            for each in told:
+                event = each.event
+                if event.outcome == "acked":
+                    holder = _other_holder(share, offset, events, event)
+                    if holder is not None:
+                        what = f"{event.member} told of it at {event.asked_ms} ms, and was told at {event.time_ms} ms"
+                        yield share.where, f"offset {offset}: {_had(holder)}; {what} that it counts"
+                        break
+
+
+def _other_holder(
+    share: _Share, offset: int, events: Iterable[ShareAcquired], told: ShareAcknowledged
+) -> ShareAcquired | None:
+    """Return another member's delivery that certainly held a record for all the time of a request, or None."""
+    for event in events:
+        if event.member != told.member:
+            for from_ms, to_ms in share.holds(offset, event):
+                if from_ms < told.asked_ms and told.time_ms < to_ms:
+                    return event
+    return None
+
+
+def unlike_records(history: History) -> Found:
+    """An offset was delivered with another value than the one that was acknowledged there (acks=-1)."""
+    if not any(history.of(SharePromise)):
+        return
+    lossy = _lossy(history, deletes=False)
+    acked = {
+        (ack.partition, ack.offset): ack.value
+        for ack in history.of(Acked)
+        if ack.acks == ALL_REPLICAS and ack.offset >= 0 and ack.partition not in lossy
+    }
+    for event in history.of(ShareAcquired):
+        for offset, value in event.values:
+            expected = acked.get((event.partition, offset), value)
+            if expected != value:
+                yield f"{event.group} {event.partition}", f"offset {offset} has {expected}, {event.member} got {value}"
+
+
+def undelivered(history: History) -> Found:
+    """An acknowledged value (acks=-1) was never delivered to a share group, though its log loses no record."""
+    lossy = _lossy(history, deletes=True)
+    in_transactions = {event.value for event in history.of(TxnWrote)}  # they may be aborted
+    owed = [
+        ack
+        for ack in history.of(Acked)
+        if ack.acks == ALL_REPLICAS and ack.partition not in lossy and ack.value not in in_transactions
+    ]
+    for promise in history.of(SharePromise):
+        got = {
+            (event.partition, value)
+            for event in history.of(ShareAcquired)
+            if event.group == promise.group
+            for _, value in event.values
+        }
+        missed: dict[str, list[Acked]] = {}
+        for ack in owed:
+            if (ack.partition, ack.value) not in got:
+                missed.setdefault(ack.partition, []).append(ack)
+        for partition, acks in missed.items():
+            first = f"{acks[0].value}, acknowledged at offset {acks[0].offset} at {acks[0].time_ms} ms"
+            yield promise.group, f"no member got {len(acks)} values of {partition}; the first is {first}"
+
+
+def _lossy(history: History, *, deletes: bool) -> set[str]:
+    """Return the partitions whose records may go, or have another offset later."""
+    kinds = (Cleaned, TopicRecreated, UncleanElection) if deletes else (TopicRecreated, UncleanElection)
+    return {event.partition for event in history if isinstance(event, kinds)}
+
+
+_ALL: Final[Mapping[str, Callable[[History], Found]]] = {
+    "double-acquire": double_acquire,
+    "redelivered": redelivered,
+    "over-delivered": over_delivered,
+    "stale-acknowledgement": stale_acknowledgement,
+    "unlike-records": unlike_records,
+    "undelivered": undelivered,
+}
+
+SHARE_CHECKS: Final[Mapping[str, str]] = {name: (found.__doc__ or "").strip() for name, found in _ALL.items()}
+"""Each anomaly's name, and its meaning in one sentence."""
+
+
+def check_shares(history: History) -> list[Anomaly]:
+    """Find all anomalies of the share groups in a history."""
+    return [Anomaly(name, where, message) for name, find in _ALL.items() for where, message in find(history)]

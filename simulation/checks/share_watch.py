@@ -1,0 +1,182 @@
+"""What no client sees of share groups: locks that brokers end before their time, and their own state of records.
+
+A member learns of the end of its session with its next request, and not at all if it is gone; so the checks of the
+history need the brokers' word for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from unittest import mock
+
+from purgatorio.broker.coordinator.share_settings import ShareSettings
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.share.acquisition_lock import PURGATORY, AcquisitionLock
+from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
+from purgatorio.broker.share.share_fetches import ShareFetches
+from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
+from purgatorio.broker.share.share_session import ShareSession
+from purgatorio.broker.time.clock import Clock
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.simulation.history.history import History, ShareEnded, ShareWriteFailed
+from purgatorio.simulation.world.cluster import Process
+
+START_BACK: Final = "share-start-back"
+BROKEN_STATE: Final = "share-state"
+SHARE_INVARIANTS: Final = {
+    START_BACK: "The start offset of a share partition went back, at its leader or with the next one.",
+    BROKEN_STATE: "A share partition's records, their locks, and the locks that are parked contradicted one another.",
+}
+"""Each invariant's name, and the meaning of a violation in one sentence."""
+
+Violated = Callable[[str, str, str], None]
+"""Receives the name of an invariant, where it is violated, and how."""
+
+
+@contextlib.contextmanager
+def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
+    """Record the locks that end before their time, and the writes that fail, while the context lasts."""
+    ended, fence, noted, written = (
+        ShareFetches.ended,
+        SharePartition.fence,
+        SharePartition._noted,
+        SharePartition._written,
+    )
+
+    def end_session(fetches: ShareFetches, session: ShareSession, is_last: bool) -> None:
+        for partition in session.partitions.values():
+            where = session.group_id, session.member_id, str(partition.tp)
+            history.record(ShareEnded(clock.now_ms(), *where))
+        ended(fetches, session, is_last)
+
+    def end_partition(share: SharePartition, error: ErrorCode) -> None:
+        if share.state is not SharePartitionState.FENCED:
+            history.record(ShareEnded(clock.now_ms(), share.key.group_id, "", str(share.tp)))
+        fence(share, error)
+
+    def failed(share: SharePartition, error: ErrorCode) -> None:
+        if error:
+            history.record(ShareWriteFailed(clock.now_ms(), share.key.group_id, str(share.tp)))
+
+    def note(share: SharePartition, error: ErrorCode) -> None:
+        failed(share, error)
+        noted(share, error)
+
+    def write(share: SharePartition, changed: list[InFlightBatch], done: Any, error: ErrorCode) -> None:
+        failed(share, error)
+        written(share, changed, done, error)
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(ShareFetches, "ended", end_session))
+        stack.enter_context(mock.patch.object(SharePartition, "fence", end_partition))
+        stack.enter_context(mock.patch.object(SharePartition, "_noted", note))
+        stack.enter_context(mock.patch.object(SharePartition, "_written", write))
+        yield
+
+
+class ShareLook:
+    """Looks at the share partitions of brokers, again and again.
+
+    Args:
+        violated: is told of violations.
+    """
+
+    def __init__(self, violated: Violated) -> None:
+        self._violated = violated
+        self._starts: dict[SharePartition, int] = {}
+        self._furthest: dict[SharePartitionKey, tuple[int, int]] = {}  # leader epoch, start offset
+
+    def look(self, process: Process) -> None:
+        """Check the share partitions that one process leads, and its parked locks; not while it shuts down."""
+        parked = [each for each in process.broker.purgatories if each.name == PURGATORY]
+        if any(purgatory._closed for purgatory in parked):
+            return
+        shares = [share for share in process.broker.led_shares.partitions if share.state is SharePartitionState.ACTIVE]
+        owned: dict[AcquisitionLock, None] = {}
+        for share in shares:
+            where = f"{process.host.name} {share.key.group_id} {share.tp}"
+            start_offset = self._start_before(process, share)
+            if share.start_offset < start_offset:
+                self._violated(START_BACK, where, f"it went from {start_offset} to {share.start_offset}")
+            self._starts[share] = share.start_offset
+            owned.update(dict.fromkeys(share.locks()))
+            for mistake in (mistake_of_records(share.in_flight), mistake_of_locks(share.in_flight, share.locks())):
+                if mistake is not None:
+                    self._violated(BROKEN_STATE, where, mistake)
+        for purgatory in parked:
+            for operation in purgatory._parked.values():
+                if operation not in owned:
+                    told = f"{operation.keys} is parked for {operation.member_id}, and no share partition has it"
+                    self._violated(BROKEN_STATE, process.host.name, told)
+
+    def _start_before(self, process: Process, share: SharePartition) -> int:
+        """Return where a share partition began at the last look, here or at an earlier leader.
+
+        A leader before may have passed records that were deleted, are compacted away, or belong to an aborted
+        transaction, and this is not written.
+        """
+        before = self._starts.get(share, share.start_offset)
+        replica = process.broker.replicas.partitions.get(share.tp)
+        if replica is None or not keeps_all(replica.log, process.broker.led_shares.settings.of(share.key.group_id)):
+            return before
+        leader_epoch, furthest = self._furthest.get(share.key, (-1, 0))
+        if share.leader_epoch < leader_epoch:
+            return before
+        self._furthest[share.key] = share.leader_epoch, max(furthest, share.start_offset)
+        return max(before, furthest)
+
+
+def keeps_all(log: Log, settings: ShareSettings) -> bool:
+    """Return whether a share group gets all records of a log."""
+    return log.log_start_offset == 0 and not log.config.compact and not settings.reads_committed
+
+
+def mistake_of_records(records: InFlight) -> str | None:
+    """Return what is wrong with the order and the counts of records in flight, or None."""
+    batches = list(records)
+    offset = records.start_offset
+    for batch in batches:
+        if batch.first_offset != offset or batch.last_offset < offset:
+            return f"{batch!r} does not begin at {offset}"
+        offset = batch.last_offset + 1
+    if offset != records.end_offset + 1:
+        return f"the batches end before {offset}, the records at {records.end_offset}"
+    if batches and batches[0].is_complete and batches[0].target is None:
+        return f"{batches[0]!r} is at the start, though nothing can become of it any more"
+    if records.complete_count != sum(batch.count for batch in batches if batch.is_complete):
+        return f"{records.complete_count} records are counted as complete, not those of {batches}"
+    if records.record_count != sum(batch.count for batch in batches if not batch.is_hole):
+        return f"{records.record_count} records are counted, not those of {batches}"
+    available = next((batch.first_offset for batch in batches if batch.state is AVAILABLE), None)
+    if records.first_available != available:
+        return f"{records.first_available} is taken for the first that is available, not {available}"
+    return None
+
+
+def mistake_of_locks(records: InFlight, locks: list[AcquisitionLock]) -> str | None:
+    """Return what is wrong with the locks on records in flight, or None.
+
+    A record has a lock if it is acquired; a lock is parked until its time is over, and holds records until then. The
+    time of a lock may be over while its records are being acknowledged.
+    """
+    held: dict[AcquisitionLock, int] = dict.fromkeys(locks, 0)
+    for batch in records:
+        lock = batch.lock
+        if (lock is not None) != (batch.state is ACQUIRED):
+            return f"{batch!r} has the lock {lock}"
+        if lock is None:
+            continue
+        if lock in held:
+            held[lock] += batch.count
+        if lock not in held and not (lock.ran_out and batch.target is not None):
+            return f"{batch!r} has a lock of {lock.member_id} that is over"
+    for lock, count in held.items():
+        which = f"the lock of {lock.member_id} on {lock.first_offset}–{lock.last_offset}"
+        if lock.completed:
+            return f"{which} is over, and not forgotten"
+        if count != lock.held_count or not count:
+            return f"{which} counts {lock.held_count} records, and holds {count}"
+    return None

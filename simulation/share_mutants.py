@@ -1,0 +1,107 @@
+"""The mutants of share groups: rules by which no record is lost, processed twice at a time, or delivered for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from purgatorio.broker.coordinator.share_settings import ShareSettings
+from purgatorio.broker.group.modern.assignment import AssignedMember, Assignment
+from purgatorio.broker.group.share import update as share_update
+from purgatorio.broker.group.share.assignor import assign_simple
+from purgatorio.broker.share import acknowledging, share_partition
+from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
+from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
+from purgatorio.broker.share.lock_table import LockTable
+from purgatorio.broker.share.persister import Done
+from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.broker.share.state.shard import ShareShard
+from purgatorio.broker.share.state.upkeep import StateUpkeep
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import StateBatch
+from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
+
+SHARE_RULES: Final[dict[str, Rule]] = {}
+_rule = declares_in(SHARE_RULES)
+
+
+@_rule("lock-time", {"double-acquire", "stale-acknowledgement"})
+def _lock_time() -> Patches:
+    """28. An acquisition lock lasts as long as members are told. Without: a tenth of that."""
+    lock = LockTable.lock
+
+    def lock_briefly(
+        table: LockTable, batch: InFlightBatch, member_id: str, duration_ms: int, owner: LockOwner
+    ) -> None:
+        lock(table, batch, member_id, duration_ms // 10, owner)
+
+    yield replaced(LockTable, "lock", lock_briefly)
+
+
+@_rule("lock-holder", {"stale-acknowledgement", "redelivered"})
+def _lock_holder() -> Patches:
+    """29. Only the member that has a record acknowledges it. Without: any member of the group."""
+    yield replaced(acknowledging, "is_held", lambda batch, member_id: batch.state is ACQUIRED and batch.target is None)
+
+
+@_rule("lock-end", {"share-state", "not-converged"})
+def _lock_end() -> Patches:
+    """30. Records whose lock has run out are available again. Without: they stay acquired."""
+    yield replaced(AcquisitionLock, "on_expiration", lambda lock: None)
+
+
+@_rule("written-acknowledgements", {"redelivered"})
+def _written_acknowledgements() -> Patches:
+    """31. An acknowledgement is answered when its state is written. Without: at once; the next leader may not know."""
+    write = SharePartition._write
+
+    def write_and_answer(share: SharePartition, changed: list[InFlightBatch], done: Done) -> None:
+        done(ErrorCode.NONE)
+        write(share, changed, lambda error_code: None)
+
+    yield replaced(SharePartition, "_write", write_and_answer)
+
+
+@_rule("loaded-states", {"redelivered", "over-delivered"})
+def _loaded_states() -> Patches:
+    """32. A leader takes over what was written of each record. Without: the start offset alone."""
+
+    def start_alone(start_offset: int, batches: Sequence[StateBatch]) -> InFlight:
+        return InFlight(start_offset)
+
+    yield replaced(share_partition, "in_flight", start_alone)
+
+
+@_rule("delivery-limit", {"over-delivered"})
+def _delivery_limit() -> Patches:
+    """33. A record is given up at the limit of deliveries. Without: at a higher one than the group has."""
+    settings = SharePartition._settings
+
+    def without_limit(share: SharePartition) -> ShareSettings:
+        return replace(settings(share), delivery_count_limit=25)
+
+    yield replaced(SharePartition, "_settings", without_limit)
+
+
+@_rule("needed-states", {"redelivered", "over-delivered", "not-converged"})
+def _needed_states() -> Patches:
+    """34. Records of states are deleted below the oldest one that is needed. Without: all are."""
+    delete_before = StateUpkeep._delete_before
+
+    def delete_all(upkeep: StateUpkeep, shard: ShareShard, offset: int) -> None:
+        delete_before(upkeep, shard, upkeep._coordinator.end_offset(shard))
+
+    yield replaced(StateUpkeep, "_delete_before", delete_all)
+
+
+@_rule("all-assigned", {"not-converged"})
+def _all_assigned() -> Patches:
+    """35. Each partition has a member. Without: of several, the last one has none."""
+
+    def assign_less(members: Sequence[AssignedMember], partitions: Any) -> Assignment:
+        keys = sorted(partitions)
+        fewer = {key: frozenset(sorted(partitions[key])[: max(1, len(partitions[key]) - 1)]) for key in keys}
+        return (yield from assign_simple(members, fewer))
+
+    yield replaced(share_update, "assign_simple", assign_less)
