@@ -39,6 +39,7 @@ first test that wants a cluster does.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Collection, Generator, Iterator, Mapping
@@ -428,4 +429,8 @@ def _text_of(running: Kafka, failure: pytest.ExceptionInfo[BaseException] | None
         text = running.report()
     except Exception as error:  # whatever the cluster's state is, the test's own failure must be told
         text = f"no report: {error}"
+    from purgatorio.testing import door
+
+    if door.is_found():
+        text += f"\nto look at it while it runs, or at the prompt of --pdb: purgatorio top --attach {os.getpid()}"
     return f"{text}\n{OTHER_LOOP_HINT}" if failure is not None and OTHER_LOOP in str(failure.value) else text

@@ -60,7 +60,7 @@ class Kafka(AccessControls):
             raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
         self.bootstrap: str = self._controls.bootstrap
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
-        self._opened = open_clusters.opened(self.close, ports)
+        self._opened = open_clusters.opened(self.close, lambda: self.admin_url, ports)
         self.clock = KafkaClock(self._thread, self._controls)
         self._registry = RegistryBeside(self._as_target)
         self._broker_count = options.brokers

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Final
 
 from purgatorio.late import dataclass
+from purgatorio.testing import door
 
 _OURS: Final = ("purgatorio.testing", "pytest_purgatorio", "contextlib", "unittest.case")
 """Modules that open a cluster for others."""
@@ -24,12 +25,14 @@ class OpenCluster:
 
     Attributes:
         close: ends it.
+        admin_url: returns the URL of its admin HTTP, which is started if it was not yet.
         ports: the brokers' ports.
         where: file and line that opened it.
         by_fixture: whether a fixture of pytest opened it, which closes it when its scope ends.
     """
 
     close: Callable[[], None]
+    admin_url: Callable[[], str]
     ports: tuple[int, ...]
     where: str
     by_fixture: bool
@@ -38,15 +41,16 @@ class OpenCluster:
 _open: dict[OpenCluster, None] = {}
 
 
-def opened(close: Callable[[], None], ports: tuple[int, ...]) -> OpenCluster:
+def opened(close: Callable[[], None], admin_url: Callable[[], str], ports: tuple[int, ...]) -> OpenCluster:
     """Note a cluster that the caller's caller opened, and that `close` ends; hand the result to `closed`."""
     if not _open:
         # Again each time: what is registered last runs first, and the loop thread must end after its clusters.
         atexit.unregister(_close_forgotten)
         atexit.register(_close_forgotten)
     where, by_fixture = _origin()
-    cluster = OpenCluster(close, ports, where, by_fixture)
+    cluster = OpenCluster(close, admin_url, ports, where, by_fixture)
     _open[cluster] = None
+    door.opened(_told)
     return cluster
 
 
@@ -58,6 +62,12 @@ def closed(cluster: OpenCluster) -> None:
 def open_clusters() -> list[OpenCluster]:
     """Return the open clusters of this process, oldest first."""
     return list(_open)
+
+
+def _told() -> list[tuple[str, Callable[[], str]]]:
+    """Return for `purgatorio top --attach` the open clusters, with the test that runs or the line that opened each."""
+    test = os.environ.get("PYTEST_CURRENT_TEST")
+    return [(test or each.where, each.admin_url) for each in open_clusters()]
 
 
 def _origin() -> tuple[str, bool]:

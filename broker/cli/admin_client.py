@@ -14,6 +14,8 @@ from purgatorio.broker.cli.printable import printable
 
 TIMEOUT_SECONDS: Final = 15.0
 """Time limit of an answer. A broker that was killed can register again only after its session timeout."""
+SHARED_SECONDS: Final = 10
+"""The greatest age of an answer that was made for others."""
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -57,13 +59,17 @@ class AdminClient:
         # No proxy: the brokers answer to addresses and to names of this machine (see broker.web.guard).
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
-    def get(self, path: str) -> dict[str, Any]:
+    def get(self, path: str, *, shared: bool = False) -> dict[str, Any]:
         """The answer to GET at a path below ``/api/v1/``.
+
+        Args:
+            shared: an answer will do that was made for a page, which may be some tenths of a second old.
 
         Raises:
             AdminError: the cluster refused, or did not answer.
         """
-        return self._ask(urllib.request.Request(f"{self.url}/api/v1/{path}"), TIMEOUT_SECONDS)
+        headers = {"Cache-Control": f"max-age={SHARED_SECONDS}"} if shared else {}
+        return self._ask(urllib.request.Request(f"{self.url}/api/v1/{path}", headers=headers), TIMEOUT_SECONDS)
 
     def post(
         self,

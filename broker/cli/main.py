@@ -17,6 +17,7 @@ from purgatorio.broker.cli.command import Parser, add_parser
 from purgatorio.broker.cli.commands import ADMIN_VARIABLE, add_commands
 from purgatorio.broker.cli.owning_options import OWNING_OPTIONS, add_owning_options, wrong_with_processes
 from purgatorio.broker.cli.registry_commands import REGISTRY_HOME_VARIABLE, add_registry
+from purgatorio.broker.cli.top.command import add_top
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
@@ -76,6 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_commands(commands)
     add_registry(commands)
+    add_top(commands)
     _add_simulate(commands)
     return parser
 

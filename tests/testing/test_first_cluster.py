@@ -53,7 +53,7 @@ and archives are not among these."""
 PARTS = {
     "broker.delays": {"finished", "recorder"},
     "broker.metrics": {"counters", "loop_lag"},
-    "broker.web": {"server"},
+    "broker.web": {"attach", "server"},
 }
 """Rooms of which a cluster loads these modules only: the rest is for what is asked for later."""
 NEVER = ("broker.cli", "pipeline", "schemas", "simulation", "testing.process_controls", "testing.simulate")
