@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from purgatorio.testing.clock import KafkaClock
     from purgatorio.testing.faults import Fault
     from purgatorio.testing.kafka import Kafka, cluster
+    from purgatorio.testing.share_groups import DeadLetter
     from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record, Request
 
 _PLACES = {
     "Advanced": "values",
+    "DeadLetter": "share_groups",
     "Ended": "values",
     "Fault": "faults",
     "Group": "values",
@@ -43,6 +45,7 @@ _PLACES = {
 
 __all__ = [
     "Advanced",
+    "DeadLetter",
     "Ended",
     "Fault",
     "Group",

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
-MADE_LATE: Final = ("Fault", "Throttled", "AcquisitionLock")
+MADE_LATE: Final = ("Fault", "Throttled", "AcquisitionLock", "DeadLetter")
 """Purgatories that brokers make when the first operation needs them."""
 
 

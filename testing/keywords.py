@@ -140,6 +140,8 @@ class BrokerSettings(TypedDict, total=False):
     group_share_min_partition_max_record_locks: int | str | None
     group_share_max_partition_max_record_locks: int | str | None
     share_version: int | str | None
+    errors_deadletterqueue_topic_name_prefix: str | Sequence[str] | None
+    errors_deadletterqueue_auto_create_topics_enable: bool | str | None
     share_coordinator_state_topic_num_partitions: int | str | None
     share_coordinator_state_topic_replication_factor: int | str | None
     share_coordinator_state_topic_min_isr: int | str | None
@@ -191,6 +193,7 @@ class TopicConfigs(TypedDict, total=False):
     compression_type: str | Sequence[str] | None
     compression_zstd_level: int | str | None
     delete_retention_ms: int | str | None
+    errors_deadletterqueue_group_enable: bool | str | None
     file_delete_delay_ms: int | str | None
     flush_messages: int | str | None
     flush_ms: int | str | None

@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from purgatorio.late import dataclass
+from purgatorio.protocol.dead_letter import DeadLetterHeaders
 from purgatorio.testing.loop_thread import LoopThread
+from purgatorio.testing.values import IsolationLevel, Record
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a group."""
 
-State = Literal["available", "acquired", "acknowledged", "archiving", "archived", "hole"]
+State = Literal["available", "acquired", "acknowledged", "archiving", "archived", "dead-lettered", "hole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,9 @@ class InFlight:
 
     Attributes:
         first_offset, last_offset: both included.
-        state: "available", "acquired", "acknowledged", "archiving" (on the way to the dead-letter topic), "archived",
-            or "hole": no member gets these offsets, as of an aborted transaction.
+        state: "available", "acquired", "acknowledged", "archiving" (on the way to the dead-letter topic),
+            "dead-lettered" (archived, and in the dead-letter topic), "archived", or "hole": no member gets these
+            offsets, as of an aborted transaction.
         delivery_count: how often they were delivered.
         member: the id of the member that has acquired them; None in other states.
         lock_left_ms: until they are available again, on the brokers' clock.
@@ -47,9 +50,37 @@ class InFlight:
         return range(self.first_offset, self.last_offset + 1)
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record of a share group's dead-letter topic, with what its headers tell (KIP-1191).
+
+    Attributes:
+        topic, partition, offset: where the record is that was given up.
+        group: the share group.
+        deliveries: how often it was delivered; None: the header is missing.
+        reason: Kafka's words: "Offset rejected by client." or "Offset delivery count exceeded the threshold."; None:
+            the header is missing.
+        key, value: those of the record, if errors.deadletterqueue.copy.record.enable of the group is true; else None.
+        record: the dead letter as it is in its topic.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    deliveries: int | None
+    reason: str | None
+    key: bytes | None
+    value: bytes | None
+    record: Record
+
+
 class _Controls(Protocol):
     def do(self, operation: Operation) -> Awaitable[dict[str, Any]]:
         """Do an operation, and return its answer."""
+
+    async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
+        """Return the records of a topic."""
 
 
 class ShareGroup:
@@ -87,8 +118,25 @@ class ShareGroup:
 
     @property
     def archived(self) -> list[InFlight]:
-        """The records that were given up, while others before them are in flight."""
-        return self.in_flight(state="archived")
+        """The records that were given up, while others before them are in flight; those with dead letters too."""
+        return [each for each in self.in_flight() if each.state in ("archived", "dead-lettered")]
+
+    def dead_letters(self, *, topic: str | None = None) -> list[DeadLetter]:
+        """Return what the group has given up, as its dead-letter topic has it, by the topic's partition and offset.
+
+        There is nothing while the topic does not exist, or one of its partitions has no leader.
+
+        Args:
+            topic: another topic than the group's errors.deadletterqueue.topic.name has now.
+        """
+        return self._thread.run(self._dead_letters(topic), f"read the dead letters of share group {self.name!r}")
+
+    def until_dead_letters(
+        self, count: int = 1, *, topic: str | None = None, timeout_seconds: float = WAIT_SECONDS
+    ) -> Waiting[list[DeadLetter]]:
+        """Wait, with ``await`` or ``.wait()``, until there are this many dead letters; return them."""
+        what = f"{count} dead letters of share group {self.name!r}"
+        return Waiting(self._thread.start(self._until_dead_letters(count, topic), what), what, timeout_seconds)
 
     @property
     def members(self) -> list[str]:
@@ -131,6 +179,24 @@ class ShareGroup:
         found = [_in_flight(row, batch) for row in described["partitions"] for batch in row["batches"]]
         return [each for each in found if state in (None, each.state) and member in (None, each.member)]
 
+    async def _dead_letters(self, topic: str | None) -> list[DeadLetter]:
+        topic = topic or (await self._describe())["dead_letters"]["topic"]
+        if topic is None:
+            return []
+        try:
+            records = await self._controls.records(topic, None, "read_uncommitted")
+        except ValueError:  # it does not exist yet, or a partition has no leader now
+            return []
+        letters = (_dead_letter(each) for each in records)
+        return [each for each in letters if each is not None and each.group == self.name]
+
+    async def _until_dead_letters(self, count: int, topic: str | None) -> list[DeadLetter]:
+        while True:
+            found = await self._dead_letters(topic)
+            if len(found) >= count:
+                return found
+            await asyncio.sleep(POLL_SECONDS)
+
     async def _until_acquired(self, count: int, member: str | None) -> list[InFlight]:
         while True:
             found = await self._read("acquired", member)
@@ -154,3 +220,12 @@ def _in_flight(row: Mapping[str, Any], batch: Mapping[str, Any]) -> InFlight:
         batch["member"],
         batch["lock_left_ms"],
     )
+
+
+def _dead_letter(record: Record) -> DeadLetter | None:
+    """Return a record of a dead-letter topic with what its headers tell; None if it is no dead letter."""
+    told = DeadLetterHeaders.decode(record.headers)
+    if told is None:
+        return None
+    topic, partition, offset, group, deliveries, reason = told
+    return DeadLetter(topic, partition, offset, group, deliveries, reason, record.key, record.value, record)

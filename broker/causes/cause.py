@@ -363,6 +363,26 @@ class ShareCoordinatorFailed:
     retries_left: int
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLettersNotWritten:
+    """The dead letters of a share group could not be written, and will be written once more.
+
+    Attributes:
+        tp: the partition of the dead-letter topic; its first one if the topic does not exist yet.
+        source: the partition whose records are given up, as ``orders-0``.
+        broker_id: the leader that was asked; None: there was none.
+        error: why it failed.
+        tries_left: how often they will be written if that goes on to fail; then they are archived without.
+    """
+
+    tp: TopicPartition
+    group_id: str
+    source: str
+    broker_id: int | None
+    error: str
+    tries_left: int
+
+
 # --- the layers before the handlers ---
 
 FaultAction = Literal["hold", "delay_ms", "answer_delay_ms", "drop"]
@@ -428,6 +448,7 @@ Cause = (
     | StateNotCommitted
     | MarkersMissing
     | ShareCoordinatorFailed
+    | DeadLettersNotWritten
     | FaultActs
     | QuotaExceeded
 )

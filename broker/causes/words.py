@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import (
+    DeadLettersNotWritten,
     FaultActs,
     FetchPosition,
     FirstMembersToJoin,
@@ -282,6 +283,13 @@ def _(cause: ShareCoordinatorFailed) -> str:
     if cause.broker_id is None:
         return f"{call} has no broker to go to"
     return f"{call} failed at broker {cause.broker_id} ({cause.error}), with {cause.retries_left} retries left"
+
+
+@_say.register
+def _(cause: DeadLettersNotWritten) -> str:
+    letters = f"the dead letters of share group {shortened(cause.group_id)} from {cause.source}"
+    at = "" if cause.broker_id is None else f" by broker {cause.broker_id}"
+    return f"{letters} could not be written to {cause.tp}{at} ({cause.error}), with {cause.tries_left} tries left"
 
 
 # --- the layers before the handlers ---

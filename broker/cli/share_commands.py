@@ -36,6 +36,10 @@ def _show_list(listed: Answer, args: argparse.Namespace) -> None:
 
 def _show_group(group: Answer, args: argparse.Namespace) -> None:
     print(f"share group {printable(group['id'])}: {len(group['members'])} members fetch")
+    letters = group["dead_letters"]
+    if letters["topic"] is not None or letters["requests"]:
+        topic = "none any more" if letters["topic"] is None else printable(letters["topic"])
+        print(f"dead-letter topic {topic}: {letters['written']} records written, {letters['failures']} requests failed")
     for row in group["partitions"]:
         print()
         offsets = f"start offset {row['start_offset']}, end offset {row['end_offset']}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.config.declare import Settings, number
+from purgatorio.broker.config.declare import Settings, flag, number, text
 
 
 class CoordinatorSettings(Settings):
@@ -177,9 +177,18 @@ class CoordinatorSettings(Settings):
     share_version: int = number(
         2,
         "Purgatorio's own, a feature in Kafka: 0 switches share groups off, and what clients ask of them is answered "
-        "with UNSUPPORTED_VERSION; 2 stands for dead-letter topics (KIP-1191), which are not written yet: here it is "
-        "as 1. All brokers need the same.",
+        "with UNSUPPORTED_VERSION; with 2 they may have dead-letter topics (KIP-1191), with 1 they have none. All "
+        "brokers need the same.",
         le=2,
+    )
+
+    errors_deadletterqueue_topic_name_prefix: str = text(
+        "dlq.",
+        "How the name of a share group's dead-letter topic has to begin; an empty text allows all names. As in Kafka "
+        "it is looked at when records are given up, not when the group's config is set.",
+    )
+    errors_deadletterqueue_auto_create_topics_enable: bool = flag(
+        False, "Create a share group's dead-letter topic that does not exist when the first record is given up."
     )
 
     # The state of share groups

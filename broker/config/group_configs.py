@@ -105,7 +105,7 @@ _TEXTS: Final = (
     _flag(
         share.COPY_DEAD_LETTERS,
         "false",
-        "Whether such records are copied with key, value and headers; else only headers tell of them.",
+        "Whether dead letters have the key and the value of such records; else only their headers tell of them.",
     ),
 )
 

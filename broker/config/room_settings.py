@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.coordinator.share_settings import ShareSettings
@@ -9,11 +12,16 @@ from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
 from purgatorio.broker.log.config_keys import config_text
 from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
 from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
+from purgatorio.broker.share.dead_letters.destination import DeadLetterRules
 from purgatorio.broker.share.persisting.settings import RetrySettings
 from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.txn.config import TransactionConfig
+
+DEAD_LETTER_VERSION: Final = 2
+"""The share.version from which on share groups may have dead-letter topics (KIP-1191)."""
 
 
 def fetch_settings(config: BrokerConfig) -> FetchSettings:
@@ -151,6 +159,23 @@ def share_version(config: BrokerConfig) -> int:
         return config.share_version
     levels = known.features.get("share.version")
     return 0 if levels is None else min(config.share_version, levels.level)
+
+
+def dead_letter_rules(config: BrokerConfig, image: Callable[[], ClusterImage]) -> DeadLetterRules:
+    """Return what brokers allow of dead-letter topics from the broker's configs, and the defaults of topics now."""
+    defaults = topic_settings(config).log
+
+    def log_config(topic: Topic) -> LogConfig:
+        return LogConfig.from_strings(
+            topic.configs, defaults.with_broker_configs(image().broker_configs.get(ALL_BROKERS, {}))
+        )
+
+    return DeadLetterRules(
+        is_on=share_version(config) >= DEAD_LETTER_VERSION,
+        prefix=config.errors_deadletterqueue_topic_name_prefix,
+        creates_topics=config.errors_deadletterqueue_auto_create_topics_enable,
+        log_config=log_config,
+    )
 
 
 def retry_settings(config: BrokerConfig) -> RetrySettings:

@@ -85,7 +85,7 @@ class ShareSettings:
         reads_committed: whether records of transactions are delivered only if these were committed.
         renews: whether members may renew the locks of their records (KIP-1222).
         dead_letter_topic: where records go that are given up (KIP-1191); "": nowhere.
-        copies_dead_letters: whether they go there with key, value and headers.
+        copies_dead_letters: whether they go there with key and value.
     """
 
     session_timeout_ms: int = 45_000

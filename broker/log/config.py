@@ -90,6 +90,11 @@ class LogConfig:
         low=0,
         broker="log.cleaner.delete.retention.ms",
     )
+    errors_deadletterqueue_group_enable: bool = boolean(
+        "errors.deadletterqueue.group.enable",
+        False,
+        "Whether share groups may have the topic as their dead-letter topic (KIP-1191).",
+    )
     file_delete_delay_ms: int = long_number("file.delete.delay.ms", 60_000, _NO_EFFECT, low=0)
     flush_messages: int = long_number("flush.messages", MAX_LONG, _NO_EFFECT, low=1)
     flush_ms: int = long_number("flush.ms", MAX_LONG, _NO_EFFECT, low=0)

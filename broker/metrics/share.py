@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from purgatorio.broker.metrics.family import BrokerView, Family, Tables, counter, families, gauge
 from purgatorio.broker.metrics.replicas import STEP, Steps
 from purgatorio.broker.share.acknowledging import AcknowledgeType
+from purgatorio.broker.share.dead_letters.counts import DeadLetterCount
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.share_metrics import Distribution, PartitionCounts, TopicCounts
 
@@ -45,6 +46,13 @@ _SHARED: Final[Sequence[tuple[Callable[..., Family], str, str, Callable[[_Counts
 )
 
 
+_DEAD_LETTERS: Final[Sequence[tuple[str, str, Callable[[DeadLetterCount], int]]]] = (
+    ("recordcount", "Records that were written to dead-letter topics.", lambda c: c.records),
+    ("totalproducerequests", "Requests to write to dead-letter topics.", lambda c: c.requests),
+    ("failedproducerequests", "Those that failed for good.", lambda c: c.failures),
+)
+
+
 def share_steps(brokers: Sequence[BrokerView], *, per_partition: bool) -> Steps:
     """Yield the families about share groups, once each, and None between steps of bounded work.
 
@@ -53,6 +61,7 @@ def share_steps(brokers: Sequence[BrokerView], *, per_partition: bool) -> Steps:
     """
     yield from families(_SESSIONS, [(broker, broker.led_shares) for broker in brokers])
     yield _acknowledgements(brokers)
+    yield from _dead_letters(brokers)
     yield from _groups(brokers)
     labels = ("group", "topic", "partition") if per_partition else ("group", "topic")
     prefix = "kafka_server_sharepartitionmetrics_"
@@ -95,6 +104,16 @@ def _acknowledgements(brokers: Sequence[BrokerView]) -> Metric:
             if kind is not AcknowledgeType.GAP:
                 family.add(broker, count, kind.name.capitalize())
     return family.metric
+
+
+def _dead_letters(brokers: Sequence[BrokerView]) -> Iterator[Metric]:
+    """Yield what was given up and copied, by group (KIP-1191)."""
+    for name, doc, read in _DEAD_LETTERS:
+        family = counter(f"kafka_server_sharegroupmetrics_deadletterqueue{name}", doc, "group")
+        for broker in brokers:
+            for group_id, count in broker.led_shares.dead_letters.counts.by_group.items():
+                family.add(broker, read(count), group_id)
+        yield family.metric
 
 
 def _groups(brokers: Iterable[BrokerView]) -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from purgatorio.broker.api.coordinator_topics import decided, share_state_topic
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import (
+    dead_letter_rules,
     group_config,
     retry_settings,
     share_settings,
@@ -26,10 +27,13 @@ from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.share.persister import StatePersister
+from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.share.dead_letters.destination import AUTO_CREATED_CONFIGS, why_not_created
+from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
 from purgatorio.broker.share.share_metrics import ShareObserver
@@ -58,6 +62,7 @@ class Coordinators:
         marker_writer: writes the end markers of transactions to the partitions that this broker leads.
         shares: the states of share partitions that this broker coordinates.
         led_shares: what members of share groups fetch from this broker.
+        dead_letters: copies what share groups give up of this broker's partitions.
         persister: how this broker's leaders and its group coordinator reach such states, wherever they are.
     """
 
@@ -121,7 +126,21 @@ class Coordinators:
             timer=parked.timer,
         )
 
-        self.led_shares = LedShares(
+        self.dead_letters = _dead_letters(
+            config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask, settings=self.share_settings
+        )
+        self.led_shares = self._build_led_shares(config, replicas, clock, store, parked, observer)
+
+    def _build_led_shares(
+        self,
+        config: BrokerConfig,
+        replicas: ReplicaManager,
+        clock: Clock,
+        store: MetadataStore,
+        parked: BrokerPurgatories,
+        observer: ShareObserver,
+    ) -> LedShares:
+        return LedShares(
             replicas,
             image=lambda: store.image,
             settings=self.share_settings,
@@ -129,6 +148,7 @@ class Coordinators:
             clock=clock,
             purgatory=parked.share_fetch,
             lock_purgatory=parked.acquisition_lock,
+            dead_letters=self.dead_letters,
             max_sessions=config.group_share_max_share_sessions,
             observer=observer,
         )
@@ -147,10 +167,12 @@ class Coordinators:
         self.groups.image_changed(image)
         self._marker_sender.image_changed(image)
         self.persister.image_changed(image)
+        self.dead_letters.image_changed(image)
 
     def stop(self) -> None:
         """Wait for no other coordinator from now on: the broker stops."""
         self.persister.stop()
+        self.dead_letters.stop()
 
     async def run(self) -> None:
         """Load, unload and clean in turns of the loop."""
@@ -159,6 +181,7 @@ class Coordinators:
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.shares.run())
             tasks.create_task(self.persister.run())
+            tasks.create_task(self.dead_letters.run())
 
 
 def _group_services(
@@ -224,3 +247,37 @@ def _shares(
         settings=retry_settings(config),
     )
     return shares, persister
+
+
+def _dead_letters(
+    config: BrokerConfig,
+    replicas: ReplicaManager,
+    *,
+    clock: Clock,
+    store: MetadataStore,
+    parked: BrokerPurgatories,
+    rng: random.Random,
+    ask: AskBroker,
+    settings: ShareGroupSettings,
+) -> DeadLetterQueue:
+    """Return what copies dead letters."""
+    topics = topic_settings(config)
+
+    def create_topic(name: str, done: Callable[[str | None], None]) -> None:
+        new = NewTopic(name, configs=AUTO_CREATED_CONFIGS)
+        store.submit(
+            lambda image: create_topics(image, [new], settings=topics, rng=rng),
+            lambda results: done(why_not_created(results)),
+            lambda error: done(str(error)),
+        )
+
+    return DeadLetterQueue(
+        replicas,
+        image=lambda: store.image,
+        settings=settings.of,
+        rules=dead_letter_rules(config, lambda: store.image),
+        ask=ask,
+        create_topic=create_topic,
+        purgatory=parked.dead_letter,
+        wall_ms=clock.wall_ms,
+    )

@@ -15,6 +15,7 @@ from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecord
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.broker.share.acquisition_lock import PURGATORY as ACQUISITION_LOCK
+from purgatorio.broker.share.dead_letters.retry import PURGATORY as DEAD_LETTER
 from purgatorio.broker.share.persisting.retry import PURGATORY as PERSISTER
 from purgatorio.broker.time.clock import Clock
 
@@ -50,6 +51,7 @@ class BrokerPurgatories:
         self._throttled: Purgatory[Any] | None = None
         self._acquisition_lock: Purgatory[Any] | None = None
         self._persister: Purgatory[Any] | None = None
+        self._dead_letter: Purgatory[Any] | None = None
         self._share_group: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
@@ -104,6 +106,12 @@ class BrokerPurgatories:
         if self._persister is None:
             self._persister = self._add(PERSISTER)
         return self._persister
+
+    def dead_letter(self) -> Purgatory[Any]:
+        """Return the purgatory of dead letters that could not be written; it is made when the first one could not."""
+        if self._dead_letter is None:
+            self._dead_letter = self._add(DEAD_LETTER)
+        return self._dead_letter
 
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None

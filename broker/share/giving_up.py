@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import enum
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
+from purgatorio.protocol.share_state import SharePartitionKey
 
 
 class GiveUpCause(enum.Enum):
@@ -17,26 +22,66 @@ class GiveUpCause(enum.Enum):
     """A leader before this one has given them up, and may not have copied them."""
 
 
-class DeadLetters(Protocol):
-    """What becomes of records of a share partition that are given up."""
+class Archived(NamedTuple):
+    """Neighbouring records whose ARCHIVING has ended.
 
-    def wanted(self) -> bool:
-        """Return whether records that are given up now are to be copied: they are ARCHIVING until they are."""
+    Attributes:
+        is_dead_letter: whether they are in the dead-letter topic.
+    """
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    is_dead_letter: bool
+
+
+class LetterOwner(Protocol):
+    """The share partition whose records are given up.
+
+    Attributes:
+        tp: the partition by its name.
+        leader_epoch: that in which it was loaded; a leader of a later epoch begins anew.
+    """
+
+    key: SharePartitionKey
+    tp: TopicPartition
+    leader_epoch: int
+
+    def archived(self, ranges: Sequence[Archived]) -> None:
+        """End ARCHIVING for records that are copied to the dead-letter topic, or that cannot be."""
         ...
 
-    def give_up(self, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause) -> None:
-        """Copy records that are ARCHIVING; `SharePartition.archived` ends that."""
+
+class DeadLetters(Protocol):
+    """What becomes of records of share partitions that are given up."""
+
+    @property
+    def counts(self) -> DeadLetterCounts:
+        """How many there were, by group."""
+
+    def wanted(self, group_id: str) -> bool:
+        """Return whether a group's records that are given up now are to be copied: they are ARCHIVING until then."""
+        ...
+
+    def give_up(
+        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+    ) -> None:
+        """Copy records that are ARCHIVING; `LetterOwner.archived` ends that, later."""
         ...
 
 
 class NoDeadLetters:
     """Dead letters are off."""
 
-    def wanted(self) -> bool:
+    counts: Final = DeadLetterCounts()
+
+    def wanted(self, group_id: str) -> bool:
         """Archive them at once."""
         return False
 
-    def give_up(self, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause) -> None:
+    def give_up(
+        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+    ) -> None:
         """Leave those of an earlier leader as they are: nothing copies them."""
 
 

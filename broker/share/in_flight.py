@@ -44,6 +44,7 @@ class InFlightBatch:
         lock: the lock under which they are acquired; None in other states.
         target: the state that is being written for them; None if none is. Meanwhile they are in their old state.
         give_up_cause: why the target is ARCHIVING.
+        is_dead_letter: whether they are in the dead-letter topic.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class InFlightBatch:
         "delivery_count",
         "first_offset",
         "give_up_cause",
+        "is_dead_letter",
         "last_offset",
         "lock",
         "state",
@@ -72,6 +74,7 @@ class InFlightBatch:
         self.lock = None
         self.target = None
         self.give_up_cause = None
+        self.is_dead_letter = False
 
     @property
     def count(self) -> int:
@@ -269,6 +272,7 @@ class InFlight:
         """Let a batch end below this offset, and return a new one from there."""
         upper = InFlightBatch(offset, batch.last_offset, batch.state, batch.delivery_count, batch.delivered_with)
         upper.lock = batch.lock
+        upper.is_dead_letter = batch.is_dead_letter
         batch.last_offset = offset - 1
         index = bisect_left(self._firsts, offset)
         self._firsts.insert(index, offset)
@@ -318,6 +322,6 @@ def alike(one: InFlightBatch, other: InFlightBatch) -> bool:
     state = one.state
     if state is not other.state or state is ACQUIRED or one.target is not None or other.target is not None:
         return False
-    if one.delivery_count != other.delivery_count:
+    if one.delivery_count != other.delivery_count or one.is_dead_letter is not other.is_dead_letter:
         return False
     return state is not AVAILABLE or one.delivered_with == other.delivered_with

@@ -10,12 +10,14 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import GroupWatch, LaterChecks, Purgatory
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.share.giving_up import DeadLetters
 from purgatorio.broker.share.persister import Persister
 from purgatorio.broker.share.share_fetches import ShareFetches
 from purgatorio.broker.share.share_metrics import ShareMetrics, ShareObserver
-from purgatorio.broker.share.share_partition import SharePartition, ShareServices
+from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
+from purgatorio.broker.share.share_services import ShareServices
 from purgatorio.broker.share.share_session import SessionPartition, ShareSessionCache
 from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import ErrorCode
@@ -33,6 +35,7 @@ class LedShares:
 
     Attributes:
         settings: those of each share group.
+        dead_letters: where records go that are given up.
         fetches: the requests of members.
         partitions: the share partitions.
         sessions: the members' sessions.
@@ -49,10 +52,12 @@ class LedShares:
         clock: Clock,
         purgatory: Purgatory[Any],
         lock_purgatory: Callable[[], Purgatory[Any]],
+        dead_letters: DeadLetters,
         max_sessions: int,
         observer: ShareObserver,
     ) -> None:
         self.settings = settings
+        self.dead_letters = dead_letters
         self._clock = clock
         self._lock_purgatory = lock_purgatory
         self._watch: GroupWatch[SharePartitionKey, SessionPartition] = GroupWatch(
@@ -64,6 +69,7 @@ class LedShares:
             settings=settings.of,
             changed=lambda key: self._watch.check_and_complete(key, "share partition"),
             fenced=lambda key, error_code: self.partitions.fenced(key, error_code),
+            dead_letters=dead_letters,
         )
         self.metrics = ShareMetrics(observer, clock.now_ms)
         self.partitions = SharePartitions(replicas, self._make, self.metrics)

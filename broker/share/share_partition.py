@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.share.acknowledging import (
     Acknowledgement,
     AcknowledgeType,
@@ -29,15 +28,21 @@ from purgatorio.broker.share.acknowledging import (
 )
 from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, Acquisition, OffsetRange, ReadRecords
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
-from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, DeadLetters, GiveUpCause
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable, held_under
-from purgatorio.broker.share.persister import Done, Persister, ShareState
+from purgatorio.broker.share.persister import Done, ShareState
 from purgatorio.broker.share.share_metrics import PartitionCounts
-from purgatorio.broker.share.stored_state import FENCING, client_error, in_flight, state_batches
-from purgatorio.late import dataclass
+from purgatorio.broker.share.share_services import FindStart, ShareServices
+from purgatorio.broker.share.stored_state import FENCING, archived_batches, client_error, in_flight, state_batches
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.share_state import NO_START_OFFSET, RecordState, SharePartitionKey, StateBatch
+from purgatorio.protocol.share_state import (
+    NO_START_OFFSET,
+    UNKNOWN_COMPLETE_COUNT,
+    RecordState,
+    SharePartitionKey,
+    StateBatch,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -72,29 +77,6 @@ TRANSITIONS: Final[Mapping[_State, tuple[_State, ...]]] = {
 """By state of a share partition, the states that may follow."""
 
 
-FindStart = Callable[[], tuple[ErrorCode, int]]
-"""Returns the offset at which a group begins that has none yet (share.auto.offset.reset), or an error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareServices:
-    """What the share partitions of one broker share.
-
-    Attributes:
-        locks: returns the purgatory "AcquisitionLock"; it is first asked when records are acquired.
-        settings: returns the settings of a group as they are now.
-        changed: called when share fetches that wait for a share partition should be checked: there may be records to
-            acquire, or it is fenced.
-        fenced: called once when a share partition becomes FENCED: it is to leave the cache.
-    """
-
-    persister: Persister
-    locks: Callable[[], Purgatory[Any]]
-    settings: Callable[[str], ShareSettings]
-    changed: Callable[[SharePartitionKey], None]
-    fenced: Callable[[SharePartitionKey, ErrorCode], None]
-
-
 class SharePartition:
     """One share partition at the leader of its partition.
 
@@ -108,7 +90,6 @@ class SharePartition:
     """
 
     __slots__ = (
-        "_dead_letters",
         "_find_start",
         "_locks",
         "_records",
@@ -129,7 +110,6 @@ class SharePartition:
         services: ShareServices,
         *,
         find_start: FindStart,
-        dead_letters: DeadLetters = NO_DEAD_LETTERS,
         counts: PartitionCounts,
     ) -> None:
         self.key = key
@@ -139,7 +119,6 @@ class SharePartition:
         self.counts = counts
         self._services = services
         self._find_start = find_start
-        self._dead_letters = dead_letters
         self._state_epoch = -1
         self._records = InFlight(0)
         self._locks = LockTable(services.locks, key.group_id, tp)
@@ -180,7 +159,7 @@ class SharePartition:
         self._services.changed(self.key)
         if not error:
             for first_offset, last_offset, delivery_count in self._archiving():
-                self._dead_letters.give_up(first_offset, last_offset, delivery_count, GiveUpCause.RESUMED)
+                self._give_up(first_offset, last_offset, delivery_count, GiveUpCause.RESUMED)
 
     def _restore(self, stored: ShareState) -> ErrorCode:
         start_offset = stored.start_offset
@@ -355,7 +334,7 @@ class SharePartition:
         return self._given_up(batch, GiveUpCause.DELIVERY_LIMIT)
 
     def _given_up(self, batch: InFlightBatch, cause: GiveUpCause) -> RecordState:
-        if not self._dead_letters.wanted():
+        if not self._services.dead_letters.wanted(self.key.group_id):
             return ARCHIVED
         batch.give_up_cause = cause
         return ARCHIVING
@@ -374,17 +353,36 @@ class SharePartition:
             self._begin(batch, AcknowledgeType.RELEASE)
         self._write(changed, done)
 
-    def archived(self, first_offset: int, last_offset: int, done: Done) -> None:
-        """End ARCHIVING for records that are copied to the dead-letter topic, or that cannot be."""
+    # --- dead letters ---
+
+    def _give_up(self, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause) -> None:
+        self._services.dead_letters.give_up(self, first_offset, last_offset, delivery_count, cause)
+
+    def archived(self, ranges: Sequence[Archived]) -> None:
+        """End ARCHIVING for records that are copied to the dead-letter topic, or that cannot be; write it.
+
+        It does not depend on that write, as in Kafka: if it is lost, the next leader copies the records once more.
+        After the last session of the group here has ended, it is only written; another leader's state is not changed.
+        """
+        if self.state is not SharePartitionState.ACTIVE:
+            self._persist(archived_batches(ranges), self._noted)
+            return
         records = self._records
-        first_offset, last_offset = max(first_offset, records.start_offset), min(last_offset, records.end_offset)
         changed: list[InFlightBatch] = []
-        if first_offset <= last_offset:
+        for each in sorted(ranges):
+            first_offset, last_offset = (
+                max(each.first_offset, self.start_offset),
+                min(each.last_offset, self.end_offset),
+            )
+            if first_offset > last_offset:
+                continue
             for batch in records.cut(first_offset, last_offset):
-                if batch.state is ARCHIVING and batch.target is None:
+                if batch.state is ARCHIVING:
                     records.begin(batch, ARCHIVED)
+                    batch.is_dead_letter = each.is_dead_letter
                     changed.append(batch)
-        self._write(changed, done)
+        if changed:
+            self._settle(changed)
 
     # --- writing ---
 
@@ -396,13 +394,13 @@ class SharePartition:
         self._persist(state_batches(changed), partial(self._written, changed, done))
 
     def _persist(self, batches: list[StateBatch], done: Done) -> None:
-        records = self._records
+        records, is_active = self._records, self.state is SharePartitionState.ACTIVE
         self._services.persister.write(
             self.key,
             state_epoch=self._state_epoch,
             leader_epoch=self.leader_epoch,
-            start_offset=records.start_offset,
-            delivery_complete_count=min(records.complete_count, MAX_INT32),
+            start_offset=records.start_offset if is_active else NO_START_OFFSET,
+            delivery_complete_count=min(records.complete_count, MAX_INT32) if is_active else UNKNOWN_COMPLETE_COUNT,
             batches=batches,
             done=done,
         )
@@ -415,7 +413,15 @@ class SharePartition:
                 self._roll_back(changed)
             else:
                 self._commit(changed)
+        elif not error:
+            self._give_up_without_session(changed)
         done(client_error(error))
+
+    def _give_up_without_session(self, changed: Iterable[InFlightBatch]) -> None:
+        """Copy what is ARCHIVING now: it was given up as the last session of the group here ended."""
+        for batch in changed:
+            if batch.target is ARCHIVING and batch.give_up_cause is not None:
+                self._give_up(batch.first_offset, batch.last_offset, batch.delivery_count, batch.give_up_cause)
 
     def _commit(self, changed: Iterable[InFlightBatch]) -> None:
         records = self._records
@@ -435,7 +441,7 @@ class SharePartition:
             self._services.changed(self.key)
         self.counts.look(records)
         for each in given_up:
-            self._dead_letters.give_up(*each)
+            self._give_up(*each)
 
     def _roll_back(self, changed: Iterable[InFlightBatch]) -> None:
         late: list[InFlightBatch] = []
@@ -477,9 +483,12 @@ class SharePartition:
 
     def _let_go(self, batches: list[InFlightBatch]) -> None:
         """Make batches available again, or give them up, at once; write it."""
-        records = self._records
         for batch in batches:
-            records.begin(batch, self._released(batch))
+            self._records.begin(batch, self._released(batch))
+        self._settle(batches)
+
+    def _settle(self, batches: list[InFlightBatch]) -> None:
+        """Put batches into the states that are to be written for them, at once; write these."""
         stored = state_batches(batches)
         self._commit(batches)
         self._persist(stored, self._noted)

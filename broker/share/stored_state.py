@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from purgatorio.broker.share.giving_up import Archived
 from purgatorio.broker.share.in_flight import AVAILABLE, InFlight, InFlightBatch
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, StateBatch
@@ -84,3 +85,16 @@ def state_batches(batches: Iterable[InFlightBatch]) -> list[StateBatch]:
             )
         )
     return made
+
+
+def archived_batches(ranges: Iterable[Archived]) -> list[StateBatch]:
+    """Return records whose ARCHIVING has ended as they are stored."""
+    return [
+        StateBatch(
+            first_offset=each.first_offset,
+            last_offset=each.last_offset,
+            delivery_state=RecordState.ARCHIVED,
+            delivery_count=each.delivery_count,
+        )
+        for each in ranges
+    ]

@@ -1,19 +1,54 @@
-"""A member of a share group, over a socket of its own and the broker's codecs."""
+"""A member of a share group, and the configs of its group, over sockets and the broker's codecs."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from struct import unpack
 from types import TracebackType
 from typing import Any
 
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.messages import share_acknowledge, share_fetch
+from purgatorio.protocol.messages import incremental_alter_configs, share_acknowledge, share_fetch
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
+GROUP_RESOURCE = 32
+
+
+def configure_group(bootstrap: str, group: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a group, by Kafka's names."""
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    wanted = [
+        incremental_alter_configs.AlterableConfig(name=name, config_operation=0, value=value)
+        for name, value in configs.items()
+    ]
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=group, configs=wanted
+    )
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest(resources=[resource])
+    key = ApiKey.INCREMENTAL_ALTER_CONFIGS
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(b"".join(encode_request(key, 1, 7, "test", request)))
+        answer: Any = decode_response(key, 1, _answer(connection))[1]
+    assert [each.error_code for each in answer.responses] == [0], answer
+
+
+def _answer(connection: socket.socket) -> bytes:
+    """Read an answer without its size."""
+    (size,) = unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        assert more, "the broker has closed the connection"
+        data += more
+    return data
 
 
 class ShareMember:
@@ -122,13 +157,4 @@ class ShareMember:
         self._epoch += key in (ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
 
     def _answer(self, key: ApiKey, version: int = 2) -> Any:
-        (size,) = unpack(">i", self._exactly(4))
-        return decode_response(key, version, self._exactly(size))[1]
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            assert more, "the broker has closed the connection"
-            data += more
-        return data
+        return decode_response(key, version, _answer(self._socket))[1]

@@ -9,6 +9,7 @@ from typing import Any, Final
 from purgatorio.broker.causes.words import MAX_SHOWN
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.declare import Answer
+from purgatorio.broker.share.dead_letters.counts import DeadLetterCount
 from purgatorio.broker.share.in_flight import InFlightBatch
 from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.protocol.share_state import RecordState
@@ -37,7 +38,11 @@ def read_share_group(brokers: Iterable[Broker], group_id: str) -> Answer:
     partitions: list[Answer] = []
     members: dict[str, None] = {}
     count = 0
+    dead_letters: Answer = {"topic": None, "written": 0, "requests": 0, "failures": 0}
     for broker in brokers:
+        of_broker = _dead_letters(broker, group_id)
+        dead_letters["topic"] = dead_letters["topic"] or of_broker["topic"]
+        _add_dead_letters(dead_letters, of_broker)
         for share in broker.led_shares.partitions.of_group(group_id):
             count += 1
             if len(partitions) < MAX_PARTITIONS:
@@ -49,7 +54,25 @@ def read_share_group(brokers: Iterable[Broker], group_id: str) -> Answer:
         "members": list(islice(members, MAX_SHOWN)),
         "partitions": partitions,
         "partition_count": count,
+        "dead_letters": dead_letters,
     }
+
+
+def _dead_letters(broker: Broker, group_id: str) -> Answer:
+    """Return the group's dead-letter topic as a broker knows it, and the numbers of its dead letters there."""
+    count = broker.led_shares.dead_letters.counts.by_group.get(group_id, DeadLetterCount())
+    return {
+        "topic": broker.led_shares.settings.of(group_id).dead_letter_topic or None,
+        "written": count.records,
+        "requests": count.requests,
+        "failures": count.failures,
+    }
+
+
+def _add_dead_letters(joined: Answer, other: Answer) -> None:
+    """Add the numbers of other brokers."""
+    for name in ("written", "requests", "failures"):
+        joined[name] += other[name]
 
 
 _COUNTED: Final = ("in_flight", "acquired", "done", "lock_count")
@@ -84,7 +107,7 @@ def _partition(leader: Broker, share: SharePartition) -> Answer:
 
 def _batch(batch: InFlightBatch, leader: Broker) -> dict[str, Any]:
     lock = batch.lock
-    state = "hole" if batch.is_hole else batch.state.name.lower()
+    state = "hole" if batch.is_hole else "dead-lettered" if batch.is_dead_letter else batch.state.name.lower()
     return {
         "first_offset": batch.first_offset,
         "last_offset": batch.last_offset,
@@ -102,7 +125,9 @@ def merged(answers: Iterable[Answer]) -> Answer:
     for answer in answers:
         if not joined:
             joined = {**answer, "members": list(answer["members"]), "partitions": list(answer["partitions"])}
+            joined["dead_letters"] = dict(answer["dead_letters"])
             continue
+        _add_dead_letters(joined["dead_letters"], answer["dead_letters"])
         joined["members"] = list(dict.fromkeys([*joined["members"], *answer["members"]]))
         joined["partitions"] += answer["partitions"]
         joined["partition_count"] += answer["partition_count"]

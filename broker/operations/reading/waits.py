@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.causes.cause import (
+    DeadLettersNotWritten,
     FaultActs,
     FollowerBehind,
     LogStartBehind,
@@ -170,7 +171,7 @@ def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[_Part]:
         elif isinstance(cause, MarkersMissing):
             leaders = dict.fromkeys(each.leader_id for each in cause.markers if each.leader_id is not None)
             yield _Part(_actor(cause, cause.transactional_id, *leaders), cause, [each.tp for each in cause.markers])
-        elif isinstance(cause, ShareCoordinatorFailed):
+        elif isinstance(cause, (DeadLettersNotWritten, ShareCoordinatorFailed)):
             asked = () if cause.broker_id is None else (cause.broker_id,)
             yield _Part(_actor(cause, *asked or ("",), *asked), cause, (cause.tp,))
         else:

@@ -19,6 +19,7 @@ from purgatorio.broker.metrics.coordinators import group_steps
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.prometheus import BrokerCollector, Snapshot, process_registry
 from purgatorio.broker.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
+from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS
 from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_session import ShareSessionCache
 from purgatorio.broker.txn.overview import TransactionNumbers
@@ -91,6 +92,7 @@ class FakeBroker:
         self.led_shares: Any = SimpleNamespace(
             sessions=ShareSessionCache(10, lambda session, is_last: None),
             metrics=ShareMetrics(self.metrics, lambda: 0),
+            dead_letters=NO_DEAD_LETTERS,
             partitions=[],
         )
 

@@ -12,6 +12,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics import prometheus
 from purgatorio.broker.metrics.share import share_steps
 from purgatorio.broker.share import share_metrics
+from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.share_metrics import OTHERS
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import batch
@@ -139,3 +140,15 @@ def test_groups_and_topics_past_the_bound_share_one_series(
     for group in ("a", "b"):
         metrics.acquired(group, waited_ms=1, partition_count=1, of_count=1)
     assert list(metrics.groups) == ["b"]
+
+
+def test_dead_letters_are_counted_by_group(house: ShareHarness) -> None:
+    counts = DeadLetterCounts()
+    house.shares.dead_letters = SimpleNamespace(counts=counts)  # type: ignore[assignment]  # all that is read
+    counts.of("jobs").records += 7
+    counts.of("jobs").requests += 3
+    counts.of("jobs").failures += 1
+    read = scraped(house)
+    assert read[f"{GROUP}_deadletterqueuerecordcount_total{{jobs}}"] == 7
+    assert read[f"{GROUP}_deadletterqueuetotalproducerequests_total{{jobs}}"] == 3
+    assert read[f"{GROUP}_deadletterqueuefailedproducerequests_total{{jobs}}"] == 1

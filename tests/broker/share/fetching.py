@@ -11,6 +11,7 @@ from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode
+from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.share_fetches import (
@@ -222,6 +223,7 @@ class ShareHarness(Harness):
             clock=self.clock,
             purgatory=self.share_fetch_purgatory,
             lock_purgatory=lambda: self.locks,
+            dead_letters=NO_DEAD_LETTERS,
             max_sessions=max_sessions,
             observer=self.metrics,
         )

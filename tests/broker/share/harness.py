@@ -13,10 +13,12 @@ from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
-from purgatorio.broker.share.giving_up import GiveUpCause
+from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
+from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.share_metrics import ShareMetrics
-from purgatorio.broker.share.share_partition import SharePartition, ShareServices
+from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.broker.share.share_services import ShareServices
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 
@@ -109,11 +111,16 @@ class Letters:
     def __init__(self, *, on: bool = True) -> None:
         self.on = on
         self.given_up: list[tuple[int, int, int, GiveUpCause]] = []
+        self.counts = DeadLetterCounts()
 
-    def wanted(self) -> bool:
+    def wanted(self, group_id: str) -> bool:
+        assert group_id == KEY.group_id
         return self.on
 
-    def give_up(self, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause) -> None:
+    def give_up(
+        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+    ) -> None:
+        assert owner.key == KEY
         self.given_up.append((first_offset, last_offset, delivery_count, cause))
 
 
@@ -152,6 +159,7 @@ class Shared:
             settings=self._settings,
             changed=self._changed,
             fenced=self._fenced,
+            dead_letters=self.letters,
         )
         self.metrics = ShareMetrics(BrokerMetrics(1), lambda: self.now_ms)
         self.partition = self.lead()
@@ -167,7 +175,6 @@ class Shared:
             leader_epoch,
             self.services,
             find_start=lambda: self.start,
-            dead_letters=self.letters,
             counts=self.metrics.partition(KEY.group_id, TP.topic),
         )
 

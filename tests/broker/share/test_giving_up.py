@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, GiveUpCause
 from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.protocol.errors import ErrorCode
@@ -10,14 +12,17 @@ from tests.broker.share.harness import KEY, TP, Shared, stored
 
 
 def test_nothing_is_copied() -> None:
-    assert not NO_DEAD_LETTERS.wanted()
-    NO_DEAD_LETTERS.give_up(0, 9, 1, GiveUpCause.REJECTED)
+    shared = Shared()
+    assert not NO_DEAD_LETTERS.wanted("app")
+    NO_DEAD_LETTERS.give_up(shared.partition, 0, 9, 1, GiveUpCause.REJECTED)
+    assert shared.persister.writes == []
 
 
 def test_a_share_partition_has_no_dead_letters_unless_it_is_told() -> None:
     shared = Shared(batches=[stored(0, 0, RecordState.ARCHIVING, 1)], loaded=False)
     counts = shared.partition.counts
-    shared.partition = SharePartition(KEY, TP, 3, shared.services, find_start=lambda: shared.start, counts=counts)
+    services = replace(shared.services, dead_letters=NO_DEAD_LETTERS)
+    shared.partition = SharePartition(KEY, TP, 3, services, find_start=lambda: shared.start, counts=counts)
     assert shared.load() == [ErrorCode.NONE]
     assert shared.acquire((1, 1)) == [(1, 1, 1)]
     shared.ack((1, 1, 3))

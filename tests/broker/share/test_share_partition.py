@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
-from purgatorio.broker.share.giving_up import GiveUpCause
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.share_partition import SharePartitionState as State
 from purgatorio.protocol.errors import ErrorCode
@@ -328,22 +328,61 @@ def test_archiving_keeps_the_start_offset_until_it_ends() -> None:
     shared.ack((0, 2, 3), (3, 4, 1))
     assert letters.given_up == [(0, 2, 1, GiveUpCause.REJECTED)]
     assert (shared.picture, shared.partition.start_offset) == ("g1 g1 g1 k1 k1", 0)
-    answers: list[ErrorCode] = []
+    shared.partition.archived([Archived(1, 1, 1, is_dead_letter=True)])
+    assert (shared.picture, shared.partition.start_offset) == ("g1 x1 g1 k1 k1", 0)
+    assert [batch.is_dead_letter for batch in shared.partition.in_flight] == [False, True, False, False]
+    assert shared.persister.writes[-1].batches == [(1, 1, X, 1)]
+    shared.partition.archived([Archived(2, 2, 1, is_dead_letter=False), Archived(0, 0, 1, is_dead_letter=True)])
+    assert shared.persister.writes[-1].batches == [(0, 0, X, 1), (2, 2, X, 1)]
+    assert (shared.partition.start_offset, shared.persister.writes[-1].start_offset) == (5, 5)
+    writes = len(shared.persister.writes)
+    shared.partition.archived([Archived(0, 9, 1, is_dead_letter=True)])
+    assert (shared.partition.start_offset, len(shared.persister.writes)) == (5, writes)
+
+
+def test_records_are_archived_though_that_could_not_be_written() -> None:
+    shared = Shared(letters=Letters())
+    shared.acquire((0, 1))
+    shared.ack((0, 0, 3))
+    shared.persister.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    shared.partition.archived([Archived(0, 0, 1, is_dead_letter=True)])
+    assert (shared.picture, shared.partition.start_offset) == ("q1", 1)
+    assert shared.fenced == []
+
+
+def test_neighbours_with_and_without_dead_letters_are_told_apart() -> None:
+    shared = Shared(letters=Letters())
+    shared.acquire((0, 3))
+    shared.ack((1, 3, 3))
+    shared.partition.archived([Archived(1, 1, 1, is_dead_letter=True), Archived(2, 3, 1, is_dead_letter=False)])
+    told = [(batch.first_offset, batch.last_offset, batch.is_dead_letter) for batch in shared.partition.in_flight]
+    assert told == [(0, 0, False), (1, 1, True), (2, 3, False)]
+
+
+def test_what_the_end_of_the_last_session_gives_up_is_copied_and_archived_in_its_state() -> None:
+    letters = Letters()
+    shared = Shared(batches=[stored(0, 1, A, 4)], letters=letters)
+    shared.acquire((0, 1))
     shared.persister.waits = True
-    shared.partition.archived(0, 1, answers.append)
-    shared.partition.archived(0, 1, answers.append)
-    assert (shared.picture, answers) == ("g1! g1! g1 k1 k1", [NONE])
-    assert shared.persister.writes[-1].batches == [(0, 1, X, 1)]
+    shared.release()
+    shared.partition.fence(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert letters.given_up == []
     shared.persister.answer()
-    assert (shared.partition.start_offset, answers) == (2, [NONE, NONE])
-    shared.partition.archived(0, 9, answers.append)
-    shared.persister.answer(ErrorCode.NETWORK_EXCEPTION)
-    assert (shared.picture, answers[2:]) == ("g1 k1 k1", [ErrorCode.UNKNOWN_SERVER_ERROR])
-    shared.partition.archived(2, 2, answers.append)
-    shared.persister.answer()
-    assert shared.partition.start_offset == 5
-    shared.partition.archived(2, 2, answers.append)
-    assert answers[3:] == [NONE, NONE]
+    assert letters.given_up == [(0, 0, 5, GiveUpCause.DELIVERY_LIMIT)]
+    shared.partition.archived([Archived(0, 0, 5, is_dead_letter=True)])
+    write = shared.persister.writes[-1]
+    assert (write.start_offset, write.delivery_complete_count, write.batches) == (-1, -1, [(0, 0, X, 5)])
+
+
+def test_what_was_given_up_in_a_write_that_failed_is_not_copied_without_a_session() -> None:
+    letters = Letters()
+    shared = Shared(batches=[stored(0, 1, A, 4)], letters=letters)
+    shared.acquire((0, 1))
+    shared.persister.waits = True
+    shared.release()
+    shared.partition.fence(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    shared.persister.answer(ErrorCode.FENCED_LEADER_EPOCH)
+    assert letters.given_up == []
 
 
 def test_records_whose_last_lock_runs_out_become_dead_letters() -> None:

@@ -1,0 +1,94 @@
+"""Reads the records that are given up from the log of their leader, in steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator, Sequence
+from typing import Final
+
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.logger import get_logger
+from purgatorio.protocol.errors import CorruptRecordError
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import BatchHeader, iter_batches, iter_unpacked, unpack_records
+
+logger = get_logger(__name__)
+
+READ_BYTES: Final = 1_048_576
+"""The most bytes of the log that are read in one step, unless a record batch is larger."""
+MIN_UNPACKED_BYTES: Final = 1_048_576
+"""A record batch may unpack to so many bytes, or to as many as a batch of the dead-letter topic may have; as in Kafka,
+of a larger one there are only the headers."""
+STEP_RECORDS: Final = 1_000
+"""The most records that are read in one step."""
+
+Content = tuple[bytes | None, bytes | None]
+"""Key and value."""
+NO_CONTENT: Final[Content] = (None, None)
+
+
+def read_records(
+    replica: Partition, offsets: Sequence[int], *, copies: bool, max_bytes: int
+) -> Generator[None, None, dict[int, Content]]:
+    """Find the records of a partition that this broker leads; yields between steps.
+
+    Args:
+        offsets: ascending.
+        copies: whether key and value are wanted.
+        max_bytes: the largest record batch that the dead-letter topic takes.
+
+    Returns:
+        By offset, what is known of the record. An offset without a record, as of an end marker or of what compaction
+        has removed, is not among them; a record that retention has deleted meanwhile is, without key and value.
+    """
+    found: dict[int, Content] = {}
+    position = 0
+    while position < len(offsets):
+        log, offset = replica.log, offsets[position]
+        if offset < log.log_start_offset:
+            found[offset] = NO_CONTENT
+            position += 1
+            continue
+        if offset >= replica.high_watermark:
+            break
+        read = log.read(offset, max_bytes=READ_BYTES, end_offset=replica.high_watermark)
+        batches = [each for part in read.parts for each in iter_batches(part)]
+        if not batches:
+            break
+        for header, batch in batches:
+            end = bisect_right(offsets, header.last_offset, position)
+            wanted = [each for each in offsets[position:end] if each >= header.base_offset]
+            position = end
+            if wanted and not header.is_control:
+                yield from _read_batch(found, header, batch, wanted, copies, max(max_bytes, MIN_UNPACKED_BYTES))
+            if position == len(offsets):
+                break
+        yield
+    return found
+
+
+def _read_batch(
+    found: dict[int, Content], header: BatchHeader, batch: Buffer, wanted: Sequence[int], copies: bool, max_bytes: int
+) -> Generator[None, None, None]:
+    is_dense = header.record_count == header.last_offset_delta + 1
+    if is_dense and not copies:
+        found.update(dict.fromkeys(wanted, NO_CONTENT))
+        return
+    missing = dict.fromkeys(wanted)
+    try:
+        data = unpack_records(header, batch, max_bytes)
+        for nth, record in enumerate(iter_unpacked(header, data), 1):
+            if record.offset in missing:
+                found[record.offset] = (record.key, record.value) if copies else NO_CONTENT
+            if record.offset >= wanted[-1]:
+                break
+            if nth % STEP_RECORDS == 0:
+                yield
+    except CorruptRecordError as error:
+        for offset in wanted:
+            found.setdefault(offset, NO_CONTENT)
+        logger.warning(
+            "records of a batch cannot be copied to a dead-letter topic",
+            base_offset=header.base_offset,
+            why=str(error),
+        )
