@@ -289,7 +289,7 @@ def _(cause: ShareCoordinatorFailed) -> str:
 def _(cause: DeadLettersNotWritten) -> str:
     letters = f"the dead letters of share group {shortened(cause.group_id)} from {cause.source}"
     at = "" if cause.broker_id is None else f" by broker {cause.broker_id}"
-    return f"{letters} could not be written to {cause.tp}{at} ({cause.error}), with {cause.tries_left} tries left"
+    return f"{letters} could not be written{at} ({cause.error}), with {cause.tries_left} tries left"
 
 
 # --- the layers before the handlers ---

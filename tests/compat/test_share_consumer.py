@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import ShareConsumer
+from confluent_kafka import AcknowledgeType, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from purgatorio.testing import Kafka, cluster
@@ -19,16 +19,23 @@ Join = Callable[..., Any]
 PATIENCE_SECONDS = 20.0
 
 
+def configure(kafka: Kafka, **configs: str) -> None:
+    """Set configs of group "jobs", by Kafka's names with underscores for dots."""
+    entries = [
+        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in configs.items()
+    ]
+    change = ConfigResource(ResourceType.GROUP, "jobs", incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.incremental_alter_configs([change])[change].result(PATIENCE_SECONDS)
+
+
 @pytest.fixture
 def kafka() -> Iterator[Kafka]:
     """A cluster with a topic of one partition, which group "jobs" reads from the beginning."""
     with cluster() as kafka:
         kafka.topic("orders")
-        earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
-        change = ConfigResource(ResourceType.GROUP, "jobs", incremental_configs=[earliest])
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        for done in admin.incremental_alter_configs([change]).values():
-            done.result(PATIENCE_SECONDS)
+        configure(kafka, share_auto_offset_reset="earliest")
         yield kafka
 
 
@@ -99,6 +106,42 @@ def test_a_record_of_a_worker_that_hangs_goes_to_another_one_when_its_lock_runs_
     other.acknowledge(found[0])
     other.commit_sync()
     assert group.in_flight() == []
+
+
+def test_a_record_that_no_worker_survives_is_in_the_dead_letter_topic_after_five_deliveries(
+    kafka: Kafka, join: Join
+) -> None:
+    kafka.topic("dlq.jobs", errors_deadletterqueue_group_enable=True)
+    configure(kafka, errors_deadletterqueue_topic_name="dlq.jobs", errors_deadletterqueue_copy_record_enable="true")
+    kafka.produce("orders", "poison", key="k")
+    group = kafka.share_group("jobs")
+    poll(join(), 1)
+    for delivery in range(2, 6):
+        worker, found = join(), []
+        waiter = threading.Thread(target=lambda worker=worker, found=found: found.extend(poll(worker, 1)))
+        waiter.start()
+        kafka.until_parked(api="ShareFetch").wait()
+        kafka.clock.advance(30)
+        waiter.join()
+        assert [message.value() for message in found] == [b"poison"]
+        assert [each.delivery_count for each in group.until_acquired().wait()] == [delivery]
+    kafka.clock.advance(30)
+    (letter,) = group.until_dead_letters().wait()
+    assert (letter.topic, letter.partition, letter.offset, letter.deliveries) == ("orders", 0, 0, 5)
+    assert (letter.key, letter.value) == (b"k", b"poison")
+
+
+def test_a_record_that_a_worker_rejects_is_in_the_dead_letter_topic(kafka: Kafka, join: Join) -> None:
+    kafka.topic("dlq.jobs", errors_deadletterqueue_group_enable=True)
+    configure(kafka, errors_deadletterqueue_topic_name="dlq.jobs")
+    kafka.produce("orders", "fine", "broken")
+    worker = join()
+    fine, broken = poll(worker, 2)
+    worker.acknowledge(fine)
+    worker.acknowledge(broken, AcknowledgeType.REJECT)
+    worker.commit_sync()
+    (letter,) = kafka.share_group("jobs").until_dead_letters().wait()
+    assert (letter.offset, letter.deliveries, letter.reason) == (1, 1, "Offset rejected by client.")
 
 
 def test_acknowledgements_outlive_the_death_of_each_broker(kafka: Kafka, join: Join) -> None:

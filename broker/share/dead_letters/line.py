@@ -18,8 +18,8 @@ from purgatorio.protocol.dead_letter import DeadLetterHeaders
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import HEADER_SIZE
 
-MAX_LETTERS: Final = 500
-"""The most dead letters of a round: some 5 ms to make their batch."""
+MAX_LETTERS: Final = 250
+"""The most dead letters of a round: 10 ms to make their batch and append it."""
 MAX_BATCH_BYTES: Final = 1_048_576
 """The most bytes of a round's batch, unless one dead letter is larger; fewer if the topic takes fewer."""
 

@@ -210,11 +210,12 @@ class DeadLetterQueue:
         line.target, line.asked = target.tp, target.leader
         if target.leader == NO_LEADER:
             self._end_round()
-            self._failed(key, line, f"{target.tp} has no leader")
+            self._failed(key, line, "no leader")
             return
         made = yield from make_round(
             line, replica, copies=settings.copies_dead_letters, max_bytes=target.max_bytes, now_ms=self._wall_ms()
         )
+        yield
         if made.records:
             self._write(key, line, made, target)
         else:
@@ -239,7 +240,7 @@ class DeadLetterQueue:
         if why is None:
             self._go_on(key, line)
         else:
-            self._failed(key, line, f"{line.target.topic} could not be created: {why}")
+            self._failed(key, line, f"the topic could not be created: {why}")
 
     def _write(self, key: SharePartitionKey, line: Line, made: Round, target: Destination) -> None:
         batch = build_batch(made.records)
@@ -304,7 +305,9 @@ class DeadLetterQueue:
         over = sum(each.tries >= MAX_TRIES for each in line.waiting)
         if over:
             self.counts.of(line.group_id).failures += 1
-            self._give_all_up(key, line, over, f"{MAX_TRIES} tries have failed, the last one: {why}")
+            self._give_all_up(
+                key, line, over, f"{MAX_TRIES} tries to write to {line.target} have failed, the last one with: {why}"
+            )
             return
         self._wait(key, line)
 

@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.causes.cause import (
     AwaitedMember,
     Cause,
+    DeadLettersNotWritten,
     FaultActs,
     FetchPosition,
     FirstMembersToJoin,
@@ -129,6 +130,16 @@ def test_a_fetch_says_what_holds_it_back_on_each_partition() -> None:
         (
             ShareCoordinatorFailed(ORDERS, "app", "read", None, "", 5),
             "orders-0: the call to read the state of share group app has no broker to go to",
+        ),
+        (
+            DeadLettersNotWritten(BILLS, "app", "orders-0", 2, "NOT_LEADER_OR_FOLLOWER", 3),
+            "bills-1: the dead letters of share group app from orders-0 could not be written by broker 2 "
+            "(NOT_LEADER_OR_FOLLOWER), with 3 tries left",
+        ),
+        (
+            DeadLettersNotWritten(BILLS, "app", "orders-0", None, "no leader", 4),
+            "bills-1: the dead letters of share group app from orders-0 could not be written (no leader), "
+            "with 4 tries left",
         ),
         (FaultActs(3, "slow", "Produce", "delay_ms", 200), "Produce: slow delays it by 200 ms"),
         (FaultActs(3, "slow", "Produce", "answer_delay_ms", 200), "Produce: slow delays its answer by 200 ms"),

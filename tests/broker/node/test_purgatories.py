@@ -126,3 +126,10 @@ async def test_calls_to_share_coordinators_have_a_purgatory_when_the_first_one_f
     assert "Persister" not in {purgatory.name for purgatory in parked.all}
     calls = parked.persister()
     assert parked.all[-1] is calls is parked.persister()
+
+
+async def test_dead_letters_have_a_purgatory_when_the_first_ones_could_not_be_written() -> None:
+    parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
+    assert "DeadLetter" not in {purgatory.name for purgatory in parked.all}
+    letters = parked.dead_letter()
+    assert parked.all[-1] is letters is parked.dead_letter()

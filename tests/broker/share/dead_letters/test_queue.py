@@ -168,7 +168,7 @@ def test_a_record_is_given_up_after_five_tries_and_those_behind_it_have_theirs(s
     world.only().answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert said() == [
         "records are archived without dead letters group=jobs records='orders-0 0' "
-        "why='5 tries have failed, the last one: NOT_LEADER_OR_FOLLOWER'"
+        "why='5 tries to write to dlq.jobs-0 have failed, the last one with: NOT_LEADER_OR_FOLLOWER'"
     ]
     assert ada.told == [(0, 0, False)]
     assert [cause.tries_left for cause in world.waits] == [4]
@@ -213,7 +213,7 @@ def test_a_topic_without_a_leader_is_waited_for() -> None:
     world.has(1)
     world.give_up(owner(), 0)
     world.turn()
-    assert world.waits == [DeadLettersNotWritten(DLQ, "jobs", "orders-0", None, "dlq.jobs-0 has no leader", 4)]
+    assert world.waits == [DeadLettersNotWritten(DLQ, "jobs", "orders-0", None, "no leader", 4)]
     world.elect(dlq(1))
     world.turn()
     assert world.offsets == [0]
@@ -229,7 +229,7 @@ def test_a_topic_is_created_and_then_written_to() -> None:
     assert name == "dlq.jobs"
     done("the store does not answer")
     (cause,) = world.waits
-    assert (str(cause.tp), cause.error) == ("dlq.jobs-0", "dlq.jobs could not be created: the store does not answer")
+    assert (str(cause.tp), cause.error) == ("dlq.jobs-0", "the topic could not be created: the store does not answer")
     world.advance_ms(2_000)
     world.turn()
     world.elect(dlq(1))
