@@ -18,6 +18,7 @@ from purgatorio.broker.share.persisting.calls import MAX_READS
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
@@ -34,6 +35,9 @@ def handle(
     """Read each state, and fence older leaders; answer when what is told is committed."""
 
     def ask(key: SharePartitionKey, entry: ReadStatePartition, done: Answer) -> None:
+        if entry.leader_epoch < 0:
+            done(Outcome(ErrorCode.INVALID_REQUEST, f"There is no leader epoch {entry.leader_epoch}."))
+            return
         coordinator.read(key, leader_epoch=entry.leader_epoch, done=done, client=ctx.client_id or "")
 
     answer_each(request, ask, partial(_respond, reply), max_partitions=MAX_READS)

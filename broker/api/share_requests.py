@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from purgatorio.broker.api.listing import leader_endpoints
+from purgatorio.broker.group.share.identification import MAX_MEMBER_ID
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.lookup import NO_HINT
 from purgatorio.broker.replica.partition import PartitionError
@@ -25,11 +26,13 @@ def client_of(ctx: RequestContext, group_id: str | None, member_id: str | None, 
     """Return the member that sends a request.
 
     Raises:
-        ShareRequestError: INVALID_REQUEST: it names no group, or no member.
+        ShareRequestError: INVALID_REQUEST: it names no group, or no member, or one with an id that none can have.
     """
     if not group_id or not member_id:
         message = f"a share request names its {'member' if group_id else 'group'}"
         raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
+    if len(member_id) > MAX_MEMBER_ID:
+        raise ShareRequestError(ErrorCode.INVALID_REQUEST, f"a member id has {MAX_MEMBER_ID} characters at most")
     return ShareClient(group_id, member_id, epoch, ctx.session, ctx.client_id or "")
 
 

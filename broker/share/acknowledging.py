@@ -84,7 +84,7 @@ def check(records: InFlight, member_id: str, acknowledgements: Sequence[Acknowle
         flight, or one of these is not acquired by this member, or is being acknowledged already, or is to be renewed in
         a group that does not allow this.
     """
-    previous = -1
+    previous: int | None = None
     for each in acknowledgements:
         if each.last_offset < records.start_offset:
             continue

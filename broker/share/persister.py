@@ -20,7 +20,7 @@ class ShareState:
 
     Attributes:
         state_epoch: that of the group when the state was initialized.
-        leader_epoch: the highest leader epoch that the state was read with; -1 if it was not read yet.
+        leader_epoch: the highest leader epoch that the state was read with; 0 if it was not read yet.
         start_offset: the share-partition start offset; -1: initialized, and to be chosen by the leader.
         delivery_complete_count: the records from the start offset on that are acknowledged or archived; -1: unknown.
             Only a summary tells it.

@@ -87,6 +87,7 @@ class Subscribing:
         for member in members:
             update.remove_member(member.member_id)
         self._begin_epoch(update, is_needed=True)
+        update.assign_to_nobody(self._services.clock.wall_ms())
 
     def _begin_epoch(self, update: GroupUpdate, *, is_needed: bool) -> None:
         """Begin an epoch if it is needed, or if subscribed topics have changed."""

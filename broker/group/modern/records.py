@@ -188,7 +188,7 @@ class UpdateWriter(Generic[U]):
             self._sessions.stop(member)
         if update.changes_subscriptions:
             self._index.refresh(group)
-        if update.target_epoch > before:
+        if update.target_epoch > before and group.members:
             group.assigned_ms = self._clock.now_ms()
         return removed
 

@@ -186,6 +186,11 @@ class ModernUpdate(Generic[G, S]):
         value = self.types.target_epoch_value(assignment_epoch=epoch, assignment_timestamp_ms=wall_ms)
         self._change(self.types.target_epoch_key(group_id=self._group_id), value)
 
+    def assign_to_nobody(self, wall_ms: int) -> None:
+        """If no members are left, let the target assignment be that of the group's epoch, as in Kafka 4.4."""
+        if self.epoch > self.target_epoch and not self._put and len(self._removed) == len(self.group.members):
+            self.put_target_epoch(self.epoch, wall_ms)
+
     # --- the target assignment ---
 
     def assign(self, wall_ms: int) -> None:

@@ -238,6 +238,7 @@ class ShareHeartbeats:
         update = ShareUpdate(group, self._services.image())
         update.remove_member(member.member_id)
         update.bump_epoch(update.metadata_hash())
+        update.assign_to_nobody(self._services.clock.wall_ms())
         return update
 
     # --- answers ---

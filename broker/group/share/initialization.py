@@ -25,7 +25,7 @@ from purgatorio.broker.group.share.state_partitions import NamedPartitions, Topi
 from purgatorio.broker.group.share.update import ShareUpdate
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.share_state import NO_START_OFFSET, SharePartitionKey
+from purgatorio.protocol.share_state import SharePartitionKey
 
 logger = get_logger(__name__)
 
@@ -76,16 +76,22 @@ class Initializations:
         """Have partitions asked for when the update is committed.
 
         Args:
-            starts: the start offsets of all of them; None: the leaders choose them.
+            starts: the start offsets of all of them; None: as for partitions that have no state yet. Others of their
+                topics that lack one become "initializing" with them, so that those begin likewise when they are asked
+                for.
         """
         group_id = update.group.group_id
+        noted: Topics = wanted
         if starts is None:
             starts = {
-                SharePartitionKey(group_id, topic_id, each): NO_START_OFFSET
+                SharePartitionKey(group_id, topic_id, each): update.states.new_start_offset(topic_id, each)
                 for topic_id, (_, numbers) in wanted.items()
                 for each in sorted(numbers)
             }
-        update.put_states(update.states.begin(wanted))
+            noted = {
+                topic_id: NamedPartitions(name, update.missing(topic_id)) for topic_id, (name, _) in wanted.items()
+            }
+        update.put_states(update.states.begin(noted))
         update.initialization = self._attempt(update, starts, {key: name for key, (name, _) in wanted.items()})
 
     def begin_anew(

@@ -196,6 +196,7 @@ class ShareOffsets:
 
         update = ShareUpdate(group, self._services.image())
         update.bump_epoch(update.metadata_hash())
+        update.assign_to_nobody(self._services.clock.wall_ms())
         self._initializations.begin_anew(shard, update, wanted, offsets, ended)
 
     # --- delete ---

@@ -10,6 +10,7 @@ from purgatorio.broker.group.memory import ENTRY_BYTES, text_bytes
 from purgatorio.broker.group.modern.partitions import PARTITION_BYTES, Partitions
 from purgatorio.late import dataclass
 from purgatorio.protocol.group_records import ShareGroupStatePartitionMetadataValue, TopicInfo, TopicPartitionsInfo
+from purgatorio.protocol.share_state import NO_START_OFFSET
 
 
 class NamedPartitions(NamedTuple):
@@ -81,6 +82,16 @@ class StatePartitions:
     def missing(self, topic_id: bytes, count: int) -> frozenset[int]:
         """Return those of the first `count` partitions of a topic that have no state."""
         return frozenset(range(count)) - self.initialized.get(topic_id, _NOTHING).numbers
+
+    def new_start_offset(self, topic_id: bytes, number: int) -> int:
+        """Return where a partition without a state begins: 0 if it came to a topic that the group knew already.
+
+        A group that begins with the latest records so loses none of those that came to a new partition before the
+        partition was noticed (KAFKA-20742). Otherwise the leader chooses, by share.auto.offset.reset.
+        """
+        if number in self.initializing.get(topic_id, _NOTHING).numbers or not self.known(topic_id):
+            return NO_START_OFFSET
+        return 0
 
     # --- changes ---
 

@@ -74,6 +74,11 @@ class ShareUpdate(ModernUpdate[ShareGroup, ShareGroupMemberMetadataValue]):
         begins = self.initialization is not None and not topic_ids.isdisjoint(self.initialization.names)
         return begins or bool(self.group.asking(topic_ids))
 
+    def missing(self, topic_id: bytes) -> frozenset[int]:
+        """Return the partitions of a topic that have no state."""
+        topic = self._image.topic_by_id(topic_id)
+        return frozenset() if topic is None else self.states.missing(topic_id, len(topic.partitions))
+
     def existing_topics(self) -> Iterator[Topic]:
         """Iterate over the topics that members will subscribe to and that exist, by name."""
         for name in sorted(self.subscribed_topics()):

@@ -86,8 +86,9 @@ class ShareCoordinator(Shards[ShareShard]):
 
         def judge(shard: ShareShard) -> None:
             _check(start_offset >= NO_START_OFFSET, f"There is no start offset {start_offset}.")
+            _check(state_epoch >= 0, f"There is no state epoch {state_epoch}.")
             state = shard.states.get(key)
-            if state is not None and NO_EPOCH != state_epoch < state.state_epoch:
+            if state is not None and state_epoch < state.state_epoch:
                 raise CoordinatorError(
                     ErrorCode.FENCED_STATE_EPOCH, f"The state has epoch {state.state_epoch}, after {state_epoch}."
                 )

@@ -17,7 +17,7 @@ from purgatorio.protocol.share_state import (
 )
 
 NO_EPOCH = -1
-"""The leader epoch of a state that was not read yet."""
+"""The leader epoch of a state that was not read yet, and the epoch of a write that is not checked."""
 
 
 class KeptState:
@@ -31,7 +31,8 @@ class KeptState:
     Attributes:
         snapshot_epoch: grows with each snapshot.
         state_epoch: that of the group when the state was initialized.
-        leader_epoch: the highest one that the state was read with; older leaders are fenced.
+        leader_epoch: the highest one that the state was read with; older leaders are fenced. A state that was not read
+            yet has -1, and says 0, as in Kafka.
         delivery_complete_count: -1: unknown.
         created_ms: when the state was last written, as of the snapshot.
         written_ms: when the snapshot was written; a snapshot made anew has another time only here.
@@ -107,8 +108,10 @@ class KeptState:
 
     def read(self) -> ShareState:
         """Return the state for a leader. It counts what is complete itself."""
-        return ShareState(self.state_epoch, self.leader_epoch, self.start_offset, batches=tuple(self.batches.as_list()))
+        leader_epoch = max(0, self.leader_epoch)
+        return ShareState(self.state_epoch, leader_epoch, self.start_offset, batches=tuple(self.batches.as_list()))
 
     def summary(self) -> ShareState:
         """Return the state without its batches."""
-        return ShareState(self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count)
+        leader_epoch = max(0, self.leader_epoch)
+        return ShareState(self.state_epoch, leader_epoch, self.start_offset, self.delivery_complete_count)

@@ -174,6 +174,13 @@ def test_fenced_requests_are_told_so() -> None:
         assert codes(ask(broker, key, request_of(key, 0, **fields))) == [code]
 
 
+def test_invalid_request_of_a_read_without_a_leader_epoch() -> None:
+    broker = ShareHarness()
+    initialized(broker)
+    answer = ask(broker, ApiKey.READ_SHARE_GROUP_STATE, request_of(ApiKey.READ_SHARE_GROUP_STATE, 0, leader_epoch=-1))
+    assert codes(answer) == [ErrorCode.INVALID_REQUEST]
+
+
 @EACH
 def test_requests_are_answered_when_all_outcomes_are_committed(key: ApiKey) -> None:
     broker = ShareHarness((1, 2))

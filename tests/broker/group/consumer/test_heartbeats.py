@@ -92,7 +92,7 @@ def test_the_last_member_leaves_an_empty_group(broker: ConsumerHarness) -> None:
     broker.settle(one)
     one.leave()
     group = broker.group()
-    assert (group.state_name, group.is_empty, group.epoch) == ("Empty", True, 2)
+    assert (group.state_name, group.is_empty, group.epoch, group.target_epoch) == ("Empty", True, 2, 2)
     assert not [timer for timer in broker.timers if timer.size]
 
 

@@ -247,7 +247,7 @@ def test_the_last_member_leaves_an_empty_group(broker: ShareHarness) -> None:
     broker.join("a")
     broker.ask(member_id="a", member_epoch=-1)
     group = broker.group()
-    assert (group.state_name, group.is_empty, group.epoch) == ("Empty", True, 3)
+    assert (group.state_name, group.is_empty, group.epoch, group.target_epoch) == ("Empty", True, 3, 3)
     assert not broker.heartbeat_purgatory.num_delayed
     assert assigned(broker.join("b")) == ORDERS, "the states are there"
     assert broker.group().epoch == 4
@@ -262,6 +262,7 @@ def test_a_leaving_member_writes_its_tombstones_and_an_epoch(broker: ShareHarnes
         "ShareGroupTargetAssignmentMemberKey",
         "ShareGroupMemberMetadataKey",
         "ShareGroupMetadataKey",
+        "ShareGroupTargetAssignmentMetadataKey",
     ]
 
 

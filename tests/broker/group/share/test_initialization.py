@@ -78,7 +78,7 @@ def test_partitions_that_failed_are_asked_for_again_after_a_pause_in_a_new_epoch
     broker.advance_ms(1)
     epoch = broker.group().epoch
     beat(broker)
-    assert broker.persister.take_calls() == [("initialize", "orders-1", epoch + 1, -1)]
+    assert broker.persister.take_calls() == [("initialize", "orders-1", epoch + 1, 0)], "the topic is known by now"
     assert assigned(beat(broker)) == ORDERS
     assert broker.parked == []
 
@@ -156,7 +156,9 @@ def test_many_partitions_are_asked_for_in_several_attempts(
     broker.create(orders=10)
     member = Member(broker, "a")
     settle(member)
-    by_epoch = Counter(state_epoch for _, _, state_epoch, _ in broker.persister.take_calls())
+    calls = broker.persister.take_calls()
+    assert {start_offset for _, _, _, start_offset in calls} == {-1}, "they are all there from the beginning"
+    by_epoch = Counter(state_epoch for _, _, state_epoch, _ in calls)
     assert sorted(by_epoch.values()) == [2, 4, 4]
     assert len(member.partitions) == 10
 
@@ -169,8 +171,30 @@ def test_new_partitions_of_a_topic_get_a_state_and_are_assigned(broker: ShareHar
     broker.persister.take_calls()
     broker.create(orders=5, bills=2)
     beat(broker)
-    assert [call[1] for call in broker.persister.take_calls()] == ["orders-3", "orders-4"]
+    calls = broker.persister.take_calls()
+    assert [(partition, start) for _, partition, _, start in calls] == [("orders-3", 0), ("orders-4", 0)]
     assert assigned(beat(broker)) == [*ORDERS, "orders-3", "orders-4"]
+
+
+def test_new_partitions_of_a_topic_whose_first_ones_get_their_states_begin_with_their_first_records(
+    broker: ShareHarness,
+) -> None:
+    broker.persister.is_held = True
+    broker.heartbeat(member_id="a", member_epoch=0, subscribed_topic_names=["bills"])
+    broker.create(orders=3, bills=3)
+    beat(broker)
+    starts = [(partition, start) for _, partition, _, start in broker.persister.take_calls()]
+    assert starts == [("bills-0", -1), ("bills-1", -1), ("bills-2", 0)]
+
+
+def test_partitions_beside_one_whose_start_offset_was_altered_begin_with_their_first_records(
+    broker: ShareHarness,
+) -> None:
+    """KAFKA-20742: the topic is known to the group already."""
+    broker.groups.share.offsets.alter("app", {"bills": {0: 7}}, lambda failures: None)
+    broker.persister.take_calls()
+    broker.join("a", "bills")
+    assert [(partition, start) for _, partition, _, start in broker.persister.take_calls()] == [("bills-1", 0)]
 
 
 def test_a_deleted_topic_is_taken_away_and_its_states_are_deleted(broker: ShareHarness) -> None:

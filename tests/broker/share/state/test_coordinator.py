@@ -92,6 +92,12 @@ def test_the_complete_count_of_a_start_offset_never_falls_but_may_become_unknown
         assert broker.summary().state.delivery_complete_count == told
 
 
+def test_a_state_that_no_leader_has_read_has_leader_epoch_0() -> None:
+    broker = ShareHarness()
+    broker.initialize(start_offset=3)
+    assert broker.summary().state == ShareState(1, 0, 3, 0)
+
+
 def test_a_state_that_is_not_initialized_is_summed_up_as_one_without_a_start_offset() -> None:
     assert ShareHarness().summary().state == ShareState(0, 0, -1, -1)
 
@@ -262,6 +268,10 @@ def test_invalid_request_of_a_write_that_cannot_be(batches: list[StateBatch], fi
 
 def test_invalid_request_of_a_start_offset_that_cannot_be() -> None:
     assert ShareHarness().initialize(start_offset=-2).error == ErrorCode.INVALID_REQUEST
+
+
+def test_invalid_request_of_an_epoch_that_cannot_be() -> None:
+    assert ShareHarness().initialize(state_epoch=-1).error == ErrorCode.INVALID_REQUEST
 
 
 def test_invalid_request_of_more_batches_than_a_share_partition_has(monkeypatch: pytest.MonkeyPatch) -> None:
