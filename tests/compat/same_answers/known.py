@@ -1,4 +1,4 @@
-"""Where Purgatorio answers otherwise than Apache Kafka 4.3.1, and why; clients see no difference."""
+"""Where Purgatorio answers otherwise than Apache Kafka 4.4.0, and why; clients see no difference."""
 
 from __future__ import annotations
 
@@ -41,6 +41,56 @@ KNOWN: dict[str, str] = {
     ),
     r"^ListTransactions, empty, \['duration_filter_ms'\]": (
         "For Kafka an id without a transaction has been open since 1969, so that it passes every duration."
+    ),
+    r"^(Share|Consumer|)(GroupDescribe|DescribeGroups), (unknown|empty id), operations: groups(\[1\]|\.length)": (
+        "A group that a request names twice is described once."
+    ),
+    r"^ShareGroupHeartbeat, (odd member|internal topic): (member_epoch|assignment)": (
+        "Here the first answer has the assignment: it waits for the states of the partitions. Kafka's second one has."
+    ),
+    r"^ShareGroupHeartbeat, (the one before|still right): assignment": (
+        "Who still sends the epoch before has missed the answer with its assignment, as in consumer groups."
+    ),
+    r"^ShareGroup(Heartbeat|Describe), (second of two|first again of two|two): .*partitions\[0\]: Kafka [01], ": (
+        "Both spread partitions evenly; here the first member keeps the first partition, in Kafka the last one."
+    ),
+    r"^ShareGroupDescribe, some: groups\[0\]\.(group|assignment)_epoch": (
+        "Here each change of start offsets begins an epoch, which fences the leaders that still use those of before."
+    ),
+    r"^DescribeShareGroupOffsets, empty id: ": "Kafka's answer to a group without a name is UNKNOWN_SERVER_ERROR.",
+    r"^DeleteShareGroupOffsets, gone: responses\[0\]\.topic_id: ": "Here the answer has the id of a topic that exists.",
+    r"^Share(Fetch|Acknowledge), .*\.current_leader\.leader_(id|epoch): Kafka 0, Purgatorio -1$": (
+        "No leader is named: Kafka's schema says -1 for that, but its answers have 0, which may be a broker's id."
+    ),
+    r"^ShareFetch, me, empty group: |^ShareAcknowledge, me, empty group: error_code: Kafka 123, Purgatorio 42$": (
+        "A group without a name is refused here; Kafka opens a session for it, whose partitions all fail."
+    ),
+    r"^ShareFetch, me, negative bytes: responses|^ShareFetch, me, negative records, gives back: .*acknowledge_error": (
+        "Negative limits ask for nothing here; Kafka tries to read."
+    ),
+    r"^ShareFetch, me, (unknown|negative) mode: error_code: Kafka (-1|123), Purgatorio 42$": (
+        "Kafka's answer to an unknown acquire mode is UNKNOWN_SERVER_ERROR, after which the session has gone on."
+    ),
+    r"^ShareFetch, me, no batch size: responses\[0\]\.partitions\[0\]\.acquired_records": (
+        "Kafka divides by a BatchSize of 0 into a part that ends before it begins."
+    ),
+    r"^FindCoordinator, negative partition, version 6: .*error_code: Kafka 0, Purgatorio 42$": (
+        "There is no such share partition, and no broker asks for it."
+    ),
+    r"^(Write|Initialize)ShareGroupState, (negative .*|backwards|unknown state): .*error_code: Kafka (0|-1), .* 42$": (
+        "What no leader writes is refused here; Kafka keeps it, or answers UNKNOWN_SERVER_ERROR."
+    ),
+    r"^WriteShareGroupState, (overlap|not in order): .*error_code: Kafka -1, Purgatorio 0$": (
+        "Batches of one write are merged one after the other here; Kafka fails if it has others before."
+    ),
+    r"^ReadShareGroupStateSummary, epoch 6: .*leader_epoch: Kafka 0, Purgatorio 4$": (
+        "The fence against earlier leaders outlives a new initialization; in Kafka it does not."
+    ),
+    r"^ReadShareGroupStateSummary, (within|leader [34]): .*delivery_complete_count: Kafka (-1|0), Purgatorio (2|-1)$": (
+        "A count that comes without a start offset counts here; leaders always send both."
+    ),
+    r"^ShareFetch, me, mode 1, .*acquired_records(\[[01]\]|\.length)": (
+        "After a record batch that was acquired in part, Kafka tells its rest apart from the batches that follow."
     ),
 }
 """Patterns of differences, as the test prints them, with the reasons."""

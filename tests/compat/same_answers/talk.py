@@ -11,9 +11,11 @@ from typing import Any
 
 from purgatorio.protocol.api import ApiKey, decode_response
 from purgatorio.protocol.message import Message
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from purgatorio.protocol.messages.list_groups import ListGroupsRequest
+from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts" / "bench"))
 
@@ -22,7 +24,16 @@ from wire import Wire, frame
 PATIENCE_SECONDS = 10
 NOT_READY = (14, 15, 16)
 MEMBER_ID_REQUIRED = 79
-LEFT_OUT = {"throttle_time_ms", "error_message", "host", "port", "node_id", "heartbeat_interval_ms", "records"}
+LEFT_OUT = {
+    "throttle_time_ms",
+    "error_message",
+    "acknowledge_error_message",
+    "host",
+    "port",
+    "node_id",
+    "heartbeat_interval_ms",
+    "records",
+}
 """Fields that may differ: addresses, texts, the heartbeat interval, which is shorter here during a rebalance, and
 batches, which contain times."""
 TIMES = {"transaction_start_time_ms", "last_timestamp_ms", "log_append_time_ms"}
@@ -116,6 +127,32 @@ class Talk:
         answer = self.ask(step, request, record=False)
         answer.groups = [group for group in answer.groups if group.group_id == self.group]
         self.note(step, answer)
+
+    def new_topic(self, name: str, partitions: int = 1) -> str:
+        """Create a topic that only this history uses, and wait until its partitions are led; its id is known then."""
+        topic = f"{self.group}-{name}"
+        new = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+        created = self.ask("new topic", CreateTopicsRequest(topics=[new], timeout_ms=10_000), record=False, version=7)
+        topic_id = bytes(created.topics[0].topic_id)
+        self._topics[topic_id] = topic
+        self.topic_ids[topic] = topic_id
+        asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
+        ends = ListOffsetsRequest(topics=[ListOffsetsTopic(name=topic, partitions=asked)])
+
+        def leads_all() -> bool:
+            answer = self.ask("ends", ends, record=False, version=7)
+            return not any(each.error_code for each in answer.topics[0].partitions)
+
+        self.until_true(leads_all)
+        return topic
+
+    @staticmethod
+    def until_true(reached: Callable[[], bool]) -> None:
+        """Look again until this is true."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not reached():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
     def given(self, member_id: str) -> str:
         """A member id that the client makes, so that answers must repeat it."""

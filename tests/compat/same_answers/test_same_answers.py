@@ -24,6 +24,9 @@ from tests.compat.same_answers import (
     classic_histories,
     consumer_histories,
     offset_histories,
+    share_fetch_histories,
+    share_group_histories,
+    share_state_histories,
     transaction_histories,
 )
 from tests.compat.same_answers.known import KNOWN
@@ -33,6 +36,7 @@ from apache_kafka import apache_kafka  # isort: skip  # `talk` has put scripts/b
 from processes import brokers  # isort: skip
 from wire import Wire  # isort: skip
 
+KAFKA_VERSION = "4.4.0"
 TOPICS = {"letters": 3, "numbers": 2}
 KAFKA_SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
@@ -42,11 +46,16 @@ KAFKA_SETTINGS = {
     "transaction.state.log.num.partitions": 5,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
+    "group.share.assignment.interval.ms": 0,
+    "share.coordinator.state.topic.num.partitions": 5,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
 }
 OURS = {
     "offsets.topic.num.partitions": 5,
     "auto.create.topics.enable": "false",
     "transaction.state.log.num.partitions": 5,
+    "share.coordinator.state.topic.num.partitions": 5,
 }
 RUNS = [
     pytest.param(history, era, id=f"{history.__module__.rpartition('.')[2].split('_')[0]}-{history.__name__}-{era}")
@@ -56,6 +65,9 @@ RUNS = [
         (consumer_histories, consumer_histories.ERAS),
         (transaction_histories, transaction_histories.ERAS),
         (admin_histories, admin_histories.ERAS),
+        (share_group_histories, share_group_histories.ERAS),
+        (share_fetch_histories, share_fetch_histories.ERAS),
+        (share_state_histories, share_state_histories.ERAS),
     )
     for history in module.HISTORIES
     for era in eras
@@ -76,7 +88,7 @@ Side = tuple[tuple[str, int], dict[bytes, str], int]
 def sides() -> Iterator[tuple[Side, Side]]:
     """Apache Kafka and Purgatorio, with the same topics; the names of the topics by their ids."""
     try:
-        with apache_kafka(1, KAFKA_SETTINGS) as theirs, brokers(1, **OURS) as ours:
+        with apache_kafka(1, KAFKA_SETTINGS, version=KAFKA_VERSION) as theirs, brokers(1, **OURS) as ours:
             yield _with_topics(theirs.addresses[0], 2), _with_topics(ours.addresses[0], 1)
     except SystemExit as error:
         pytest.skip(str(error))
@@ -108,6 +120,12 @@ def _await_coordinators(wire: Wire, deadline: float) -> None:
             while (found := wire.ask(10, 2, request)).error_code:
                 assert time.monotonic() < deadline, found
                 time.sleep(0.05)
+    of_shares = FindCoordinatorRequest(
+        key_type=2, coordinator_keys=[f"any:{'A' * 22}:{number}" for number in range(40)]
+    )
+    while any(each.error_code for each in wire.ask(10, 6, of_shares).coordinators):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     described = DescribeGroupsRequest(groups=keys)
     while any(group.error_code in NOT_READY for group in wire.ask(15, 5, described).groups):
         assert time.monotonic() < deadline
@@ -178,8 +196,10 @@ def test_same_answers(sides: tuple[Side, Side], seen: Seen, history: History, er
 def test_same_features(sides: tuple[Side, Side], version: int) -> None:
     """The features that Purgatorio has are told as Kafka tells them."""
     theirs, ours = (_features(side, version) for side in sides)
-    assert ours.items() <= theirs.items()
-    assert {"group.version", "transaction.version"} == {name for _, name in ours}
+    assert {"group.version", "share.version", "transaction.version"} == {name for _, name in ours}
+    for key, (least, most) in ours.items():
+        assert least == theirs[key][0] or key == ("finalized", "share.version")
+        assert most == theirs[key][1] or (key[1] == "share.version" and most < theirs[key][1]), key
 
 
 def _features(side: Side, version: int) -> dict[tuple[str, str], tuple[int, int]]:
