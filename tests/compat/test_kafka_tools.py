@@ -25,17 +25,20 @@ pytestmark = [pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + 4 * TOOL_TIMEOUT_SEC
 FOLDER = Path(__file__).parent / "kafka_tools"
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 RECORDS = 40
+EARLIEST = "share.auto.offset.reset=earliest"
 
 Tool = Callable[..., str]
 
@@ -149,6 +152,34 @@ def consumer_of_committed(cluster: RunningCluster, group: str, topic: str) -> It
         yield lambda: [each.offset for each in reader.committed(partitions, timeout=PATIENCE_SECONDS)]
     finally:
         reader.close()
+
+
+def test_a_share_group_consumes_and_is_listed_described_reset_and_deleted(tool: Tool, orders: str) -> None:
+    group = f"s-{orders}"
+    groups = f"--group {group}"
+    tool("kafka-configs", f"--alter --entity-type groups --entity-name {group} --add-config {EARLIEST}")
+    consume = f"--topic {orders} {groups} --timeout-ms {TOOL_TIMEOUT_SECONDS * 1_000 // 2}"
+    half = RECORDS // 2
+    for part, how in ((half, "--release"), (RECORDS, "")):
+        consumed = tool("kafka-console-share-consumer", f"{consume} --max-messages {part} {how}")
+        assert len(consumed.split()) == part, "what was released comes again"
+    assert group in tool("kafka-share-groups", "--list").splitlines()
+    assert [group, "Share", "share"] in rows(tool("kafka-groups", "--list"))
+    assert [group, "Empty"] in rows(tool("kafka-share-groups", "--list --state"))
+
+    def lags() -> list[str]:
+        return [row[-1] for row in rows(tool("kafka-share-groups", f"--describe {groups}"))]
+
+    assert lags() == ["0", "0"]
+    (state,) = rows(tool("kafka-share-groups", f"--describe {groups} --state"))
+    assert (state[-2], state[-1]) == ("Empty", "0")
+    reset = tool("kafka-share-groups", f"--reset-offsets {groups} --topic {orders} --to-earliest --execute")
+    assert [row[-1] for row in rows(reset)] == ["0", "0"]
+    assert lags() == [str(half), str(half)]
+    assert [orders, "Successful"] in rows(tool("kafka-share-groups", f"--delete-offsets {groups} --topic {orders}"))
+    assert lags() == []
+    assert "was successful" in tool("kafka-share-groups", f"--delete {groups}")
+    assert group not in tool("kafka-share-groups", "--list").splitlines()
 
 
 def test_topics_are_listed_and_described(tool: Tool, orders: str) -> None:
