@@ -21,6 +21,7 @@ from purgatorio.broker.operations import (
 from purgatorio.broker.operations.declare import Answer, Operation
 from purgatorio.broker.operations.reading.matrix import merged_matrix
 from purgatorio.broker.operations.reading.share_state import merged as merged_share_groups
+from purgatorio.broker.operations.reading.share_strips import merged_shares
 from purgatorio.broker.operations.reading.state import FINISHED, FIRED, PARTITIONS
 from purgatorio.broker.operations.reading.waits import merged_waits
 
@@ -77,6 +78,7 @@ def _state(answers: Answers) -> Answer:
         "partition_count": max(answer["partition_count"] for answer in answers),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: row["id"]),
         "group_count": sum(answer["group_count"] for answer in answers),
+        "shares": merged_shares(_joined(answers, "shares")),
         "transactions": sorted(_joined(answers, "transactions"), key=lambda row: row["id"]),
         "transaction_counts": _summed(
             [answer["transaction_counts"] for answer in answers], *answers[0]["transaction_counts"]

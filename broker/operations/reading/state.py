@@ -27,6 +27,7 @@ from purgatorio.broker.operations.declare import Answer
 from purgatorio.broker.operations.reading import OPERATIONS_PER_PURGATORY
 from purgatorio.broker.operations.reading.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.broker.operations.reading.members import read_members, read_placement
+from purgatorio.broker.operations.reading.share_strips import read_shares_for_page
 from purgatorio.broker.operations.reading.stable_offsets import fate_of, read_holding
 from purgatorio.broker.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.broker.operations.reading.waits import read_waits
@@ -91,6 +92,7 @@ def read_state(
         "partition_count": partition_count,
         "groups": shown_groups,
         "group_count": group_count,
+        "shares": read_shares_for_page(brokers),
         "transactions": shown_transactions,
         "transaction_counts": transaction_counts,
         "faults": [_without("rule", live.as_data()) for live in cluster.faults.rules[-FAULTS:]],

@@ -1,7 +1,7 @@
 // Why requests wait: a sentence for each cause, the worst first, with buttons that end the waits. Brokers make the
 // sentences and say which requests the buttons send; ordinary long polls are one line.
 
-import { duration, make, plural, reconcile, setText } from "./dom.js";
+import { duration, find, line, make, plural, reconcile, setText } from "./dom.js";
 import { kindClass } from "./kinds.js";
 import { pick, placeOfCause } from "./selection.js";
 
@@ -14,12 +14,7 @@ export class Answers {
 
   constructor(live) {
     this.live = live;
-    this.list = document.getElementById("answers");
-    this.more = document.getElementById("answers-more");
-    this.empty = document.getElementById("answers-empty");
-    this.ordinary = document.getElementById("ordinary");
-    this.summary = document.getElementById("ordinary-count");
-    this.polls = document.getElementById("ordinary-list");
+    find(this, { list: "answers", more: "answers-more", empty: "answers-empty", ordinary: "ordinary", summary: "ordinary-count", polls: "ordinary-list" });
     this.more.addEventListener("click", () => {
       this.#all = !this.#all;
       this.more.setAttribute("aria-expanded", String(this.#all));
@@ -36,7 +31,7 @@ export class Answers {
     this.ordinary.hidden = polls.length === 0;
     const number = polls.reduce((sum, { counts }) => sum + totalOf(counts), 0);
     setText(this.summary, `${plural(number, "long poll waits", "long polls wait")} for new records, as long polls do`);
-    reconcile(this.polls, polls, nameOf, () => new Poll());
+    reconcile(this.polls, polls, nameOf, () => line(({ says }) => says));
     this.empty.hidden = waits.length > 0;
     if (waits.length === 0) this.#explain(state, polls.length > 0);
   }
@@ -93,11 +88,7 @@ class Answer {
 
   #button({ does, path, body }) {
     const element = make("button", "way", does, { type: "button" });
-    element.addEventListener("click", async () => {
-      element.disabled = true;
-      this.error = await this.live.post(path, body);
-      element.disabled = false;
-    });
+    element.addEventListener("click", () => this.live.press(this, element, path, body));
     return { element, update: () => {} };
   }
 }
@@ -106,14 +97,4 @@ function timesText({ waited_ms: waited, remaining_ms: left, counts }) {
   const many = totalOf(counts) > 1;
   const since = `${many ? "the first has waited" : "has waited"} ${duration(waited)}`;
   return `${since} · ${left > 0 ? `${many ? "first deadline" : "deadline"} in ${duration(left)}` : "due"}`;
-}
-
-class Poll {
-  constructor() {
-    this.element = make("li");
-  }
-
-  update({ says }) {
-    setText(this.element, says);
-  }
 }

@@ -124,10 +124,8 @@ class BrokerCard {
     this.busy = false;
   }
 
-  async #change(change) {
-    this.hold.disabled = true;
-    this.error = await this.live.post(`brokers/${this.id}/follower`, change);
-    this.hold.disabled = false;
+  #change(change) {
+    return this.live.press(this, this.hold, `brokers/${this.id}/follower`, change);
   }
 }
 

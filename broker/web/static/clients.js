@@ -1,6 +1,6 @@
 // The connections of clients and brokers: who is behind each. They are asked for only while they are shown.
 
-import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { count, duration, find, make, reconcile, setText, tellMore } from "./dom.js";
 import { placeOf } from "./links.js";
 import { SHARED } from "./live.js";
 import { pick, selection } from "./selection.js";
@@ -11,9 +11,7 @@ const SHOWN = 100;
 /** Shows the connections while its section is open. */
 export class Clients {
   constructor() {
-    this.section = document.getElementById("clients");
-    this.rows = document.getElementById("client-rows");
-    this.more = document.getElementById("clients-more");
+    find(this, { section: "clients", rows: "client-rows", more: "clients-more" });
     this.section.addEventListener("toggle", () => this.#poll());
     this.#poll();
   }
@@ -34,9 +32,7 @@ export class Clients {
   #show(listed) {
     reconcile(this.rows, listed.connections, (each) => `${each.broker} ${each.id}`, () => new Row());
     if (selection.place) selection.apply();
-    const further = listed.connection_count - listed.connections.length;
-    this.more.hidden = further <= 0;
-    setText(this.more, `and ${plural(further, "connection", "connections")} more`);
+    tellMore(this.more, listed.connection_count - listed.connections.length, "connection", "connections");
   }
 }
 

@@ -9,6 +9,17 @@ export function make(tag, className = "", content = [], attributes = {}) {
   return element;
 }
 
+/** Give a view elements of the page, by the names under which it knows them. */
+export function find(view, ids) {
+  for (const [name, id] of Object.entries(ids)) view[name] = document.getElementById(id);
+}
+
+/** A view of one line of text, for `reconcile`. */
+export function line(textOf) {
+  const element = make("li");
+  return { element, update: (item) => setText(element, textOf(item)) };
+}
+
 /** Set an element's text, touching the page only if it differs. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -61,6 +72,28 @@ export function plural(number, one, many) {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+/** Tell how many more there are than are shown, or nothing if there are none. */
+export function tellMore(element, further, one, many, rest = "") {
+  element.hidden = further <= 0;
+  setText(element, `and ${plural(further, one, many)} more${rest}`);
+}
+
+/** A bar that runs empty towards a deadline; it is urgent below a part of the time. */
+export class Countdown {
+  constructor(says, urgent = 0.2) {
+    Object.assign(this, { says, urgent, fill: make("i", "bar-fill") });
+    this.element = make("span", "bar", this.fill, { "aria-hidden": "true" });
+  }
+
+  /** Show what is left of a time, in words too; `owner` shows whether it is urgent. */
+  update(owner, leftMs, totalMs, text) {
+    const part = Math.max(0, Math.min(1, leftMs / Math.max(1, totalMs)));
+    this.fill.style.transform = `scaleX(${part.toFixed(4)})`;
+    setText(this.says, text);
+    owner.classList.toggle("soon", part < this.urgent);
+  }
+}
+
 /** The keys of an operation, with how many more there are. */
 export function keysText(operation) {
   const more = operation.key_count - operation.keys.length;
@@ -81,10 +114,22 @@ export function fitCanvas(canvas, width, height) {
   return context;
 }
 
+/** Write on a canvas. */
+export function write(context, text, x, y, { colour, font = "11px", face = "ui-sans-serif, system-ui, sans-serif", align = "center", base = "middle" }) {
+  Object.assign(context, { fillStyle: colour, font: `${font} ${face}`, textAlign: align, textBaseline: base });
+  context.fillText(text, x, y);
+}
+
 const tooltip = document.getElementById("tooltip");
 
-/** Show lines of text beside the pointer; no lines: hide it. */
-export function showTooltip(event, lines) {
+/** Show lines about what the pointer is at on a canvas, which a click chooses; `linesAt` is called without an event as it leaves. */
+export function pointing(canvas, linesAt, choose) {
+  canvas.addEventListener("click", choose);
+  canvas.addEventListener("pointermove", (event) => showTooltip(event, linesAt(event)));
+  canvas.addEventListener("pointerleave", (event) => showTooltip(event, linesAt()));
+}
+
+function showTooltip(event, lines) {
   tooltip.hidden = lines.length === 0;
   if (tooltip.hidden) return;
   tooltip.replaceChildren(...lines.map((line) => make("div", "", line)));

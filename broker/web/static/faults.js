@@ -1,16 +1,13 @@
 // Fault rules: what each does to which requests, how often it did, and the last requests that it was done to.
 
-import { make, plural, reconcile, setText } from "./dom.js";
+import { find, line, make, plural, reconcile, setText, tellMore } from "./dom.js";
 import { placeOf } from "./links.js";
 
 /** Shows the fault rules, if there are any, and lets each be removed. */
 export class Faults {
   constructor(live) {
     this.live = live;
-    this.section = document.getElementById("faults-section");
-    this.box = document.getElementById("faults");
-    this.more = document.getElementById("faults-more");
-    this.fired = document.getElementById("faults-fired");
+    find(this, { section: "faults-section", box: "faults", more: "faults-more", fired: "faults-fired" });
   }
 
   update(state) {
@@ -18,20 +15,17 @@ export class Faults {
     const further = (state.fault_count ?? 0) - faults.length;
     this.section.hidden = faults.length === 0;
     reconcile(this.box, faults, (each) => each.id, (each) => new FaultCard(each, this.live));
-    reconcile(this.fired, state.fired ?? [], (each) => `${each.at_ms} ${each.rule} ${each.client} ${each.nth}`, () => new FiredLine());
-    this.more.hidden = further <= 0;
-    setText(this.more, `and ${plural(further, "rule", "rules")} more`);
+    reconcile(this.fired, state.fired ?? [], (each) => `${each.at_ms} ${each.rule} ${each.client} ${each.nth}`, () => line(firedText));
+    tellMore(this.more, further, "rule", "rules");
   }
 }
 
 class FaultCard {
   constructor(fault, live) {
-    this.id = fault.id;
-    this.live = live;
     this.error = "";
     this.counts = make("span", "transaction-since");
     this.told = make("p", "transaction-waits");
-    this.remove = make("button", "abort", "Remove", {
+    const remove = make("button", "abort", "Remove", {
       type: "button",
       title: "Remove the rule; requests that it holds go on",
       "aria-label": `Remove fault rule ${fault.id}`,
@@ -39,10 +33,10 @@ class FaultCard {
     this.element = make("article", "transaction panel", [
       make("header", "", [make("h3", "", fault.text), this.counts]),
       this.told,
-      make("div", "countdown", [make("span", "left", `rule ${fault.id}`), this.remove]),
+      make("div", "countdown", [make("span", "left", `rule ${fault.id}`), remove]),
     ], { "aria-label": `Fault rule ${fault.id}`, id: placeOf("fault", fault.id) });
     this.element.places = [placeOf("fault", fault.id)];
-    this.remove.addEventListener("click", () => this.#remove());
+    remove.addEventListener("click", () => live.press(this, remove, `faults/${fault.id}/release`));
   }
 
   update(fault) {
@@ -51,21 +45,9 @@ class FaultCard {
     setText(this.told, this.error || (fault.held ? `holds ${plural(fault.held, "request", "requests")}` : ""));
     this.told.hidden = this.told.textContent === "";
   }
-
-  async #remove() {
-    this.remove.disabled = true;
-    this.error = await this.live.post(`faults/${this.id}/release`, {});
-    this.remove.disabled = false;
-  }
 }
 
-class FiredLine {
-  constructor() {
-    this.element = make("li");
-  }
-
-  update(fired) {
-    const partitions = fired.partitions.length ? ` for ${fired.partitions.join(", ")}` : "";
-    setText(this.element, `rule ${fired.rule}, broker ${fired.broker}: ${fired.api} of ${fired.client || "a client without id"}${partitions}: ${fired.action}`);
-  }
+function firedText({ rule, broker, api, client, partitions, action }) {
+  const named = partitions.length ? ` for ${partitions.join(", ")}` : "";
+  return `rule ${rule}, broker ${broker}: ${api} of ${client || "a client without id"}${named}: ${action}`;
 }

@@ -1,8 +1,9 @@
 // Consumer groups: state, members, what each owns, how long each may be silent, and how far the group is behind.
 
-import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { count, Countdown, duration, make, plural, reconcile, setText, tellMore } from "./dom.js";
 import { placeOf } from "./links.js";
 import { Rows } from "./rows.js";
+import { ShareStrip } from "./shares.js";
 
 const STATES = {
   Empty: "no members; its committed offsets are kept",
@@ -20,20 +21,24 @@ const RUNS = 6; // runs of partitions that are written of one topic
 export class Groups {
   constructor() {
     this.rows = new Rows(document.getElementById("groups"), ["Group", "State", "Members", "Lag", "Waits for"], cellsOf, (group) => new GroupCard(group));
-    this.more = document.getElementById("groups-more");
   }
 
   update(state) {
     const groups = state.groups ?? [];
     const ended = state.finished.filter((row) => row.outcome === "expired");
     const silent = ended.flatMap((row) => row.causes.filter((cause) => cause.kind === "NoHeartbeat").map((cause) => ({ ...cause, done_ms: row.done_ms })));
-    this.rows.update(groups.map((group) => ({ ...group, silent, now: state.now_ms })), (group) => group.id);
-    const further = (state.group_count ?? 0) - groups.length;
-    this.more.hidden = groups.length > 0 && further <= 0;
-    setText(this.more, groups.length
-      ? `and ${plural(further, "group", "groups")} more, of which none is in a rebalance if these are not`
-      : "There is no consumer group yet. The first consumer with a group id makes one.");
+    this.rows.update(groups.map((group) => ({ ...shared(group, state.shares ?? []), silent, now: state.now_ms })), (group) => group.id);
+    this.rows.tell(state.group_count, "group", "groups", ", of which none is in a rebalance if these are not",
+      "There is no group yet. The first consumer with a group id makes one.");
   }
+}
+
+/** A share group with its share partitions, whose lags make its own. */
+function shared(group, all) {
+  if (group.type !== "share") return group;
+  const names = new Map(group.members.map((member) => [member.member_id, nameOf(member, group.members)]));
+  const shares = all.filter((each) => each.group === group.id).map((each) => ({ ...each, names }));
+  return { ...group, shares, lag: shares.length ? shares.reduce((sum, { lag }) => sum + (lag ?? 0), 0) : null };
 }
 
 function cellsOf(group) {
@@ -50,10 +55,11 @@ class GroupCard {
     this.names = new Map(); // of members that were shown, by their ids
     this.removed = null;
     this.members = make("ol", "members");
+    this.shares = make("ol", "shares");
     this.more = make("p", "more");
     this.element = make("article", "group panel", [
       make("header", "", [this.state, this.lag]),
-      this.meta, this.gone, this.waits, this.members, this.more,
+      this.meta, this.gone, this.waits, this.members, this.more, this.shares,
     ], { "aria-label": `Group ${group.id}`, id: placeOf("group", group.id) });
   }
 
@@ -64,18 +70,17 @@ class GroupCard {
     this.element.classList.toggle("moves", moves);
     this.element.classList.toggle("empty-group", group.member_count === 0);
     setText(this.lag, lagText(group));
-    this.lag.title = "Records between the committed offsets and the high watermarks";
-    this.lag.classList.toggle("behind", group.lag > 0);
+    this.lag.title = "Records between the committed offsets and the high watermarks; of share groups, that are not done with";
+    this.lag.classList.toggle("lags", group.lag > 0);
     setText(this.meta, metaText(group));
     this.meta.title = "The generation, or the epoch, is one more with every rebalance. The coordinator is the broker that leads the group's partition of __consumer_offsets";
     setText(this.waits, group.waits_for);
     this.waits.hidden = group.waits_for === "";
     const members = group.members.map((member) => ({ ...member, name: nameOf(member, group.members), group: group.id }));
     reconcile(this.members, members, (member) => member.member_id, (member) => new MemberRow(member));
+    reconcile(this.shares, group.shares ?? [], ({ topic, partition }) => `${topic}-${partition}`, (share) => new ShareStrip(share));
     this.#tellGone(group);
-    const further = group.member_count - group.members.length;
-    this.more.hidden = further <= 0;
-    setText(this.more, `and ${plural(further, "member", "members")} more`);
+    tellMore(this.more, group.member_count - group.members.length, "member", "members");
   }
 
   /** Tell of the member that was removed last because it was silent. */
@@ -104,7 +109,7 @@ function nameOf(member, members) {
 }
 
 function lagText(group) {
-  if (group.lag === null) return group.offset_count ? "" : "nothing committed yet";
+  if (group.lag === null) return group.offset_count || group.type === "share" ? "" : "nothing committed yet";
   return group.lag === 0 ? "up to date" : `${plural(group.lag, "record", "records")} behind`;
 }
 
@@ -120,9 +125,8 @@ class MemberRow {
   constructor(member) {
     this.owns = make("span", "member-owns");
     this.says = make("span", "member-says");
-    this.fill = make("i", "bar-fill");
-    this.left = make("span", "member-left");
-    this.session = make("span", "member-session", [make("span", "bar", this.fill, { "aria-hidden": "true" }), this.left], {
+    this.left = new Countdown(make("span", "member-left"), 0.4);
+    this.session = make("span", "member-session", [this.left.element, this.left.says], {
       title: "Its session: each heartbeat fills it up; when it is empty, the member is removed and the others get its partitions",
     });
     this.name = make("span", "member-name", "", {
@@ -140,11 +144,7 @@ class MemberRow {
     this.element.classList.toggle("waiting", member.waits_for !== "");
     const { session_left_ms: left, session_timeout_ms: total } = member;
     this.session.hidden = left === null;
-    if (left === null) return;
-    const part = Math.max(0, Math.min(1, left / Math.max(1, total)));
-    this.fill.style.transform = `scaleX(${part.toFixed(3)})`;
-    setText(this.left, left > 0 ? duration(left) : "over");
-    this.element.classList.toggle("soon", part < 0.4);
+    if (left !== null) this.left.update(this.element, left, total, left > 0 ? duration(left) : "over");
   }
 }
 

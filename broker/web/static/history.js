@@ -1,8 +1,8 @@
 // Time: freezing what is shown while the cluster runs on, the events of the last ten minutes on a ribbon, and the page as
 // it was at a moment of them. A state is kept each second, as text, up to a limit of size.
 
-import { count, duration, fitCanvas, plural, setText } from "./dom.js";
-import { colours } from "./kinds.js";
+import { count, duration, find, fitCanvas, plural, setText } from "./dom.js";
+import { colours, LONG_POLLS } from "./kinds.js";
 
 const KEPT_MS = 600_000;
 const KEPT_CHARS = 16_000_000;
@@ -10,7 +10,6 @@ const STEP_MS = 1000;
 const OPERATIONS = 15; // of each purgatory, in what is kept
 const MOST_EVENTS = 1000;
 const AHEAD_MS = 5000; // a smaller difference of the clocks is not worth a word
-const LONG_POLLS = ["consumer fetch", "follower fetch"];
 
 /** Keeps the last ten minutes, and shows a moment of them. */
 export class History {
@@ -24,12 +23,7 @@ export class History {
   /** @param show draws a state; @param showMatrix draws rows of partitions */
   constructor(live, show, showMatrix) {
     Object.assign(this, { live, show, showMatrix });
-    this.bar = document.getElementById("ribbon");
-    this.canvas = document.getElementById("ribbon-events");
-    this.slider = document.getElementById("moment");
-    this.says = document.getElementById("moment-says");
-    this.freeze = document.getElementById("freeze");
-    this.ahead = document.getElementById("ahead");
+    find(this, { canvas: "ribbon-events", slider: "moment", says: "moment-says", freeze: "freeze", ahead: "ahead" });
     this.slider.addEventListener("input", () => this.#goTo(this.#latest.now_ms + Number(this.slider.value) * 1000));
     this.freeze.addEventListener("click", () => (this.live.viewMs === null ? this.#goTo(this.#latest.now_ms) : this.#goOn()));
   }
@@ -88,7 +82,7 @@ export class History {
     if (this.#last !== null) {
       for (const [name, text] of now) if (this.#last.get(name) !== text && (text || this.#last.has(name))) this.event(state.now_ms, text || `${name} is over`, name.startsWith("broker"));
       for (const name of this.#last.keys()) if (!now.has(name)) this.event(state.now_ms, `${name} is gone`);
-      const isNew = ({ done_ms: ms, outcome, kind }) => ms > this.#latest.now_ms && outcome === "expired" && !LONG_POLLS.includes(kind);
+      const isNew = ({ done_ms: ms, outcome, kind }) => ms > this.#latest.now_ms && outcome === "expired" && !LONG_POLLS.has(kind);
       const expired = state.finished.filter(isNew).length;
       if (expired) this.event(state.now_ms, `${plural(expired, "operation", "operations")} expired`, true);
     }

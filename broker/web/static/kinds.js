@@ -17,6 +17,9 @@ const SELDOM = new Set(["transaction", "transaction timeout"]); // have a chip o
 /** Kinds that are in the wheel, and in no list: members of groups and open transactions have cards of their own. */
 export const LISTLESS = new Set(["heartbeat", "transaction timeout"]);
 
+/** Kinds that end by their deadlines all the time, as nothing new has come. */
+export const LONG_POLLS = new Set(["consumer fetch", "follower fetch", "share fetch"]);
+
 /** Marks, so that nothing is told by colour alone. */
 export const OUTCOMES = {
   completed: { mark: "✓", says: "got what it missed" },

@@ -90,6 +90,13 @@ export class Live {
     }
   }
 
+  /** Change something by a button; `view.error` has the error as text, or "". */
+  async press(view, button, path, body = {}) {
+    button.disabled = true;
+    view.error = await this.post(path, body);
+    button.disabled = false;
+  }
+
   #visibilityChanged() {
     clearTimeout(this.#timer);
     if (document.hidden) {

@@ -1,7 +1,7 @@
 // Partitions × replicas: a row each, those that are offline or wait first; a row opens to the partition's card. It is
 // asked for by itself, seldom while it is out of sight.
 
-import { count, make, plural, reconcile, setText } from "./dom.js";
+import { count, find, make, plural, reconcile, setText } from "./dom.js";
 import { placeOf } from "./links.js";
 import { SHARED } from "./live.js";
 import { PartitionCard } from "./partitions.js";
@@ -25,9 +25,7 @@ export class Matrix {
   constructor(live, onRows) {
     this.live = live;
     this.onRows = onRows;
-    this.list = document.getElementById("matrix");
-    this.cards = document.getElementById("partitions");
-    this.summary = document.getElementById("matrix-summary");
+    find(this, { list: "matrix", cards: "partitions", summary: "matrix-summary" });
     this.list.addEventListener("keydown", (event) => this.#move(event));
     this.list.addEventListener("focusin", ({ target }) => this.#stop(target));
     new IntersectionObserver(([{ isIntersecting }]) => {

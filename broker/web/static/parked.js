@@ -1,6 +1,6 @@
 // The list of parked operations: the client, the keys, since when, until when, and the condition that each misses.
 
-import { count, duration, keysText, make, plural, reconcile, setText } from "./dom.js";
+import { count, Countdown, duration, find, keysText, make, plural, reconcile, setText } from "./dom.js";
 import { kindClass, kindName, LISTLESS } from "./kinds.js";
 import { Links } from "./links.js";
 import { pick, placeOfOperation } from "./selection.js";
@@ -50,10 +50,7 @@ export class Parked {
   constructor(live, filters) {
     this.live = live;
     this.filters = filters;
-    this.list = document.getElementById("operations");
-    this.more = document.getElementById("operations-more");
-    this.empty = document.getElementById("operations-empty");
-    this.count = document.getElementById("parked-count");
+    find(this, { list: "operations", more: "operations-more", empty: "operations-empty", count: "parked-count" });
   }
 
   update(state) {
@@ -70,21 +67,17 @@ export class Parked {
 
 class OperationRow {
   constructor(operation, live) {
-    this.operation = operation;
-    this.live = live;
     this.error = "";
     this.waited = make("span", "waited");
     this.missing = make("p", "missing");
     this.links = new Links();
-    this.bar = make("i", "bar-fill");
-    this.left = make("span", "left");
+    this.left = new Countdown(make("span", "left"));
     this.checks = make("span", "checks");
     const expire = make("button", "expire", "Expire", {
       type: "button",
       title: "Let its deadline come now",
       "aria-label": `Expire ${kindName(operation.kind)} ${operation.id} on broker ${operation.broker} now`,
     });
-    this.expire = expire;
     const total = operation.deadline_ms - operation.parked_ms;
     this.element = make("li", `operation ${kindClass(operation.kind)}`, [
       make("div", "operation-head", [
@@ -93,8 +86,7 @@ class OperationRow {
       ]),
       this.missing, this.links.element,
       make("div", "countdown", [
-        make("div", "bar", this.bar, { "aria-hidden": "true" }),
-        this.left,
+        this.left.element, this.left.says,
         make("span", "of", `of ${duration(total)}`),
         this.checks,
         make("span", "where", `broker ${operation.broker} · #${operation.id}`),
@@ -103,27 +95,17 @@ class OperationRow {
     this.element.dataset.name = operation.name;
     this.element.id = placeOfOperation(operation);
     this.element.places = [this.element.id];
-    expire.addEventListener("click", () => this.#expire());
+    const path = `brokers/${operation.broker}/purgatories/${encodeURIComponent(operation.purgatory)}/operations/${operation.id}/expire`;
+    expire.addEventListener("click", () => live.press(this, expire, path));
   }
 
   update(operation) {
-    this.operation = operation;
-    const total = Math.max(1, operation.deadline_ms - operation.parked_ms);
-    const part = Math.max(0, Math.min(1, operation.remaining_ms / total));
+    const { remaining_ms: left, deadline_ms: to, parked_ms: from } = operation;
     setText(this.waited, `waiting ${duration(operation.waited_ms)}`);
     setText(this.missing, this.error || operation.missing || "waits for an event on its keys");
     this.missing.classList.toggle("failed", this.error !== "");
     this.links.update(operation.causes ?? []);
-    setText(this.left, operation.remaining_ms > 0 ? `${duration(operation.remaining_ms)} left` : "due");
+    this.left.update(this.element, left, to - from, left > 0 ? `${duration(left)} left` : "due");
     setText(this.checks, `checked ${plural(operation.checks, "time", "times")}`);
-    this.bar.style.transform = `scaleX(${part.toFixed(4)})`;
-    this.element.classList.toggle("soon", part < 0.2);
-  }
-
-  async #expire() {
-    this.expire.disabled = true;
-    const { broker, purgatory, id } = this.operation;
-    this.error = await this.live.post(`brokers/${broker}/purgatories/${encodeURIComponent(purgatory)}/operations/${id}/expire`, {});
-    this.expire.disabled = false;
   }
 }

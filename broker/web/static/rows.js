@@ -1,6 +1,6 @@
 // Tables whose lines open: a line for each thing, and its card below once it is opened, which a link to it does.
 
-import { make, reconcile, setText } from "./dom.js";
+import { make, reconcile, setText, tellMore } from "./dom.js";
 
 const OPEN_AT_FIRST = 2; // so many things are open, more are lines
 
@@ -14,6 +14,16 @@ export class Rows {
     Object.assign(this, { list, cells, card, heads });
     this.head = make("div", "row row-head", heads.map((name) => make("span", "", name)), { "aria-hidden": "true" });
     list.before(this.head);
+  }
+
+  /** Tell how many more there are than are shown, or how the first one comes to be. */
+  tell(all = 0, one, many, rest, none) {
+    const shown = this.list.childElementCount;
+    const more = document.getElementById(`${this.list.id}-more`);
+    tellMore(more, all - shown, one, many, rest);
+    if (shown > 0) return;
+    more.hidden = false;
+    setText(more, none);
   }
 
   update(items, key) {

@@ -4,10 +4,10 @@
 // Things have places, such as "broker-3" or "operation-1-Produce-42". An operation has to do with its client, its
 // partitions, and what it waits for; another thing with all that the operations have to do with which it is one of.
 
-import { make, setText } from "./dom.js";
+import { find, make, setText } from "./dom.js";
 import { namedIn, placeOf } from "./links.js";
 
-const UNITS = ".answer, .broker, .operation, .matrix-row, .thing, .member, .transaction, #finished tr, #client-rows tr";
+const UNITS = ".answer, .broker, .operation, .matrix-row, .thing, .member, .share, .lock, .transaction, #finished tr, #client-rows tr";
 const OWN = "a, input, select, summary, label, pre, button:not(.pick, .row, .matrix-row)"; // what does something else when touched
 const IDS = ["broker_id", "transactional_id", "producer_id", "group_id", "fault_id", "api", "rule"]; // tell causes of a kind apart
 const KINDS = /^(broker|cause|client|connection|fault|group|member|operation|partition|transaction)-./;
@@ -51,8 +51,7 @@ class Selection {
   #state = null;
 
   constructor() {
-    this.bar = document.getElementById("selected");
-    this.name = document.getElementById("selected-name");
+    find(this, { bar: "selected", name: "selected-name" });
     document.getElementById("let-go").addEventListener("click", () => this.choose(""));
     document.addEventListener("click", ({ target }) => this.#touched(target));
     document.addEventListener("keydown", ({ key }) => {

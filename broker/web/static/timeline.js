@@ -1,8 +1,8 @@
 // Finished operations: bars over the last half minute, and a table of the newest; and when leadership moved.
 
-import { count, duration, fitCanvas, keysText, make, reconcile, setText, showTooltip } from "./dom.js";
+import { count, duration, find, fitCanvas, keysText, make, pointing, reconcile, setText, write } from "./dom.js";
 import { pick, placeOfOperation, relativesOf, selection } from "./selection.js";
-import { colours, kindClass, kindName, OUTCOMES } from "./kinds.js";
+import { colours, kindClass, kindName, LONG_POLLS, OUTCOMES } from "./kinds.js";
 
 const WINDOW_MS = 30_000;
 const KEPT = 2000;
@@ -11,7 +11,6 @@ const QUIET_ROWS = 6; // among them
 const LANES = 16;
 const LANE_PX = 11;
 const MOVES = 12; // moves of leadership that are kept
-const LONG_POLLS = new Set(["consumer fetch", "follower fetch"]);
 const GAP_MS = 60; // between two bars of one lane
 const CAUSES = { expired: "its deadline", cancelled: "being taken out", shutdown: "the broker's end", error: "a failure" };
 
@@ -28,15 +27,11 @@ export class Timeline {
   constructor(live, filters) {
     this.live = live;
     this.filters = filters;
-    this.canvas = document.getElementById("timeline");
-    this.body = document.getElementById("finished");
-    this.moved = document.getElementById("moved");
-    this.canvas.addEventListener("click", (event) => {
+    find(this, { canvas: "timeline", body: "finished", moved: "moved" });
+    pointing(this.canvas, (event) => this.#linesAt(event), (event) => {
       const hit = this.#at(event);
       if (hit !== undefined) selection.choose(placeOfOperation(hit.row));
     });
-    this.canvas.addEventListener("pointermove", (event) => this.#point(event));
-    this.canvas.addEventListener("pointerleave", (event) => showTooltip(event, []));
     document.getElementById("legend").append(
       ...Object.entries(OUTCOMES).map(([outcome, { mark, says }]) =>
         make("li", `outcome-${outcome}`, [make("i", "mark", mark, { "aria-hidden": "true" }), outcome], { title: says })),
@@ -98,7 +93,7 @@ export class Timeline {
     let quiet = 0; // long polls that found nothing end all the time, and would push all else out of sight
     const telling = (row) => !isQuiet(row) || (quiet += 1) <= QUIET_ROWS;
     const rows = this.#rows.filter((row) => this.#shown(row) && this.#visible(row) && telling(row)).slice(0, ROWS);
-    const now = this.#now();
+    const now = this.live.now();
     reconcile(this.body, rows.map((row) => ({ row, now })), ({ row }) => row.name, ({ row }) => new FinishedRow(row));
   }
 
@@ -108,10 +103,6 @@ export class Timeline {
 
   #visible(row) {
     return this.live.viewMs === null || row.done_ms <= this.live.viewMs;
-  }
-
-  #now() {
-    return this.live.now();
   }
 
   /** Draw one frame. */
@@ -133,10 +124,7 @@ export class Timeline {
       this.#drawBar(context, row, x);
     }
     if (this.#drawn.length === 0) {
-      context.fillStyle = colours.muted;
-      context.textAlign = "center";
-      context.font = "13px ui-sans-serif, system-ui, sans-serif";
-      context.fillText(`Nothing ended in the last ${windowMs / 1000} s.`, width / 2, height / 2 - 8);
+      write(context, `Nothing ended in the last ${windowMs / 1000} s.`, width / 2, height / 2 - 8, { colour: colours.muted, font: "13px" });
     }
   }
 
@@ -154,13 +142,11 @@ export class Timeline {
       context.lineTo(at, height - 20);
       context.stroke();
       const left = at > width / 2;
-      context.textAlign = left ? "right" : "left";
       const [from, y] = [at + (left ? -5 : 5), height - 26 - (index % 4) * 13];
       const wide = context.measureText(text).width;
       context.fillStyle = colours.panel;
       context.fillRect(left ? from - wide : from, y - 10, wide, 13);
-      context.fillStyle = colours.accent;
-      context.fillText(text, from, y);
+      write(context, text, from, y, { colour: colours.accent, align: left ? "right" : "left", base: "alphabetic" });
     });
     context.restore();
   }
@@ -204,25 +190,22 @@ export class Timeline {
     return this.#drawn.findLast(({ from, to, y }) => px >= Math.min(from, to - 5) && px <= to + 5 && py >= y && py <= y + LANE_PX);
   }
 
-  #point(event) {
-    const hit = this.#at(event);
-    if (hit === undefined) return showTooltip(event, []);
+  #linesAt(event) {
+    const hit = event && this.#at(event);
+    if (hit === undefined) return [];
     const { row } = hit;
-    return showTooltip(event, [
+    return [
       `${OUTCOMES[row.outcome]?.mark ?? "?"} ${row.outcome}: ${kindName(row.kind)}, ${whereText(row)}`,
       keysText(row),
       `waited ${duration(row.waited_ms)}, ended by ${causeText(row)}`,
       ...(row.detail ? [row.detail] : []),
-    ]);
+    ];
   }
 }
 
 function drawAxis(context, { width, height, x, now, windowMs }) {
   context.strokeStyle = colours.line;
-  context.fillStyle = colours.muted;
   context.lineWidth = 1;
-  context.font = "11px ui-sans-serif, system-ui, sans-serif";
-  context.textBaseline = "alphabetic";
   const step = 5000;
   for (let ago = 0; ago <= windowMs; ago += step) {
     const at = Math.round(x(now - ago)) + 0.5;
@@ -230,8 +213,8 @@ function drawAxis(context, { width, height, x, now, windowMs }) {
     context.moveTo(at, 4);
     context.lineTo(at, height - 20);
     context.stroke();
-    context.textAlign = ago === 0 ? "right" : ago === windowMs ? "left" : "center";
-    context.fillText(ago === 0 ? "now" : `${ago / 1000} s ago`, ago === 0 ? width - 4 : ago === windowMs ? 4 : at, height - 5);
+    const [align, from] = ago === 0 ? ["right", width - 4] : ago === windowMs ? ["left", 4] : ["center", at];
+    write(context, ago === 0 ? "now" : `${ago / 1000} s ago`, from, height - 5, { colour: colours.muted, align, base: "alphabetic" });
   }
 }
 

@@ -1,6 +1,6 @@
 // Transactions: state, time until each is aborted, partitions, and the markers that an end still waits for.
 
-import { count, duration, make, plural, setText } from "./dom.js";
+import { count, Countdown, duration, make, plural, setText } from "./dom.js";
 import { Links, placeOf } from "./links.js";
 import { Rows } from "./rows.js";
 
@@ -19,7 +19,6 @@ export class Transactions {
     this.live = live;
     this.rows = new Rows(document.getElementById("transactions"), ["Transactional id", "State", "Partitions", "Open", "Ends"], cellsOf,
       (each) => new TransactionCard(each, live));
-    this.more = document.getElementById("transactions-more");
     this.counts = document.getElementById("transaction-counts");
   }
 
@@ -28,11 +27,8 @@ export class Transactions {
     const counts = state.transaction_counts ?? { ids: 0 };
     this.rows.update(transactions, (each) => each.id);
     setText(this.counts, countsText(counts));
-    const further = counts.ids - transactions.length;
-    this.more.hidden = transactions.length > 0 && further <= 0;
-    setText(this.more, transactions.length
-      ? `and ${plural(further, "transactional id", "transactional ids")} more, of which none is open if these are not`
-      : "There is no transactional id yet. The first producer with one makes it.");
+    this.rows.tell(counts.ids, "transactional id", "transactional ids", ", of which none is open if these are not",
+      "There is no transactional id yet. The first producer with one makes it.");
   }
 }
 
@@ -49,9 +45,7 @@ function countsText({ ids, open, committed, aborted, timed_out: timedOut }) {
 
 class TransactionCard {
   constructor(transaction, live) {
-    this.id = transaction.id;
     this.place = placeOf("transaction", transaction.id);
-    this.live = live;
     this.error = "";
     this.state = make("span", "transaction-state");
     this.since = make("span", "transaction-since");
@@ -59,19 +53,18 @@ class TransactionCard {
     this.partitions = make("p", "transaction-partitions", "", { title: "The partitions of the transaction" });
     this.waits = make("p", "transaction-waits");
     this.links = new Links();
-    this.fill = make("i", "bar-fill");
-    this.left = make("span", "left");
+    this.left = new Countdown(make("span", "left"));
     this.abort = make("button", "abort", "Abort", {
       type: "button",
       title: "Abort the transaction and fence its producer",
       "aria-label": `Abort the transaction of ${transaction.id}`,
     });
-    this.countdown = make("div", "countdown kind-transaction", [make("div", "bar", this.fill, { "aria-hidden": "true" }), this.left, this.abort]);
+    this.countdown = make("div", "countdown kind-transaction", [this.left.element, this.left.says, this.abort]);
     this.element = make("article", "transaction panel", [
       make("header", "", [this.state, this.since]),
       this.meta, this.partitions, this.waits, this.links.element, this.countdown,
     ], { "aria-label": `Transactional id ${transaction.id}`, id: this.place });
-    this.abort.addEventListener("click", () => this.#abort());
+    this.abort.addEventListener("click", () => live.press(this, this.abort, `transactions/${encodeURIComponent(transaction.id)}/abort`));
   }
 
   update(transaction) {
@@ -92,17 +85,7 @@ class TransactionCard {
     this.waits.hidden = this.waits.textContent === "";
     this.links.update(transaction.causes ?? [], this.place);
     this.countdown.hidden = left === null;
-    if (left === null) return;
-    const part = Math.max(0, Math.min(1, left / Math.max(1, timeout)));
-    this.fill.style.transform = `scaleX(${part.toFixed(4)})`;
-    setText(this.left, left > 0 ? `times out in ${duration(left)}` : "times out now");
-    this.element.classList.toggle("soon", part < 0.2);
-  }
-
-  async #abort() {
-    this.abort.disabled = true;
-    this.error = await this.live.post(`transactions/${encodeURIComponent(this.id)}/abort`, {});
-    this.abort.disabled = false;
+    if (left !== null) this.left.update(this.element, left, timeout, left > 0 ? `times out in ${duration(left)}` : "times out now");
   }
 }
 

@@ -4,7 +4,7 @@
 // parts of the ring's span. Which ring it is in follows the broker's own rule: the finest whose span reaches it, looked
 // at again only when its bucket's time comes. Between two answers of the broker that is worked out here.
 
-import { count, duration, fitCanvas, make, reconcile, setText, showTooltip } from "./dom.js";
+import { count, duration, find, fitCanvas, make, pointing, reconcile, setText, write } from "./dom.js";
 import { colours, kindColour, kindName, OUTCOMES } from "./kinds.js";
 import { shownOperations } from "./parked.js";
 import { placeOfOperation, selection } from "./selection.js";
@@ -31,17 +31,11 @@ export class Wheel {
   constructor(live, filters) {
     this.live = live;
     this.filters = filters;
-    this.canvas = document.getElementById("wheel");
-    this.list = document.getElementById("levels");
+    find(this, { canvas: "wheel", list: "levels" });
     this.pointed = null;
-    this.canvas.addEventListener("click", (event) => {
-      this.#point(event);
+    pointing(this.canvas, (event) => this.#linesAt(event), (event) => {
+      this.#linesAt(event);
       if (this.pointed !== null) selection.choose(placeOfOperation(this.pointed.operation));
-    });
-    this.canvas.addEventListener("pointermove", (event) => this.#point(event));
-    this.canvas.addEventListener("pointerleave", (event) => {
-      this.pointed = null;
-      showTooltip(event, []);
     });
   }
 
@@ -58,7 +52,7 @@ export class Wheel {
     }
     for (const [name, dot] of this.#dots) if (!present.has(name)) this.#leave(name, dot);
     while (this.#outcomes.size > 2000) this.#outcomes.delete(this.#outcomes.keys().next().value);
-    this.#showLevels();
+    reconcile(this.list, this.#levels, (level) => level.tick, () => new LevelRow());
     this.#describe(operations.length);
   }
 
@@ -152,9 +146,7 @@ export class Wheel {
 
   /** How many a bucket holds, where its ring is slow enough to read that. */
   #drawCounts({ context, cx, cy, core, step, now }) {
-    context.font = "600 11px ui-sans-serif, system-ui, sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "middle";
+    context.font = "600 11px ui-sans-serif, system-ui, sans-serif"; // by which the texts are measured
     for (const [index, level] of this.#levels.entries()) {
       if (level.span < SLOW_MS) continue;
       for (const [bucketMs, bucket] of level.buckets) {
@@ -172,8 +164,7 @@ export class Wheel {
         context.roundRect(x - half, y - 8, half * 2, 16, 8);
         context.fill();
         context.stroke();
-        context.fillStyle = colours.text;
-        context.fillText(text, x, y + 0.5);
+        write(context, text, x, y + 0.5, { colour: colours.text, font: "600 11px" });
       }
     }
   }
@@ -187,18 +178,10 @@ export class Wheel {
     context.lineTo(cx, cy - outer - 8);
     context.stroke();
     context.globalAlpha = 1;
-    context.fillStyle = colours.text;
-    context.font = "600 12px ui-sans-serif, system-ui, sans-serif";
-    context.textAlign = "center";
-    context.textBaseline = "bottom";
-    context.fillText("now", cx, cy - outer - 8); // above the counts, which pass here
-    context.fillStyle = colours.muted;
-    context.font = "11px ui-sans-serif, system-ui, sans-serif";
-    context.textAlign = "right";
-    context.textBaseline = "middle";
+    write(context, "now", cx, cy - outer - 8, { colour: colours.text, font: "600 12px", base: "bottom" }); // above the counts, which pass here
     this.#levels.forEach((level, index) => {
       const { step } = this.geometry;
-      context.fillText(spanText(level.span), cx - 6, cy - core - (index + 0.5) * step);
+      write(context, spanText(level.span), cx - 6, cy - core - (index + 0.5) * step, { colour: colours.muted, align: "right" });
     });
   }
 
@@ -254,19 +237,9 @@ export class Wheel {
     context.stroke();
     let waiting = 0;
     for (const level of this.#levels) for (const bucket of level.buckets.values()) waiting += bucket.entries;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillStyle = waiting ? colours.text : colours.muted;
     const text = count(waiting);
-    context.font = `600 ${text.length > 4 ? 16 : 22}px ui-serif, Georgia, serif`;
-    context.fillText(text, cx, cy - 4);
-    context.fillStyle = colours.muted;
-    context.font = "10px ui-sans-serif, system-ui, sans-serif";
-    context.fillText("in the wheel", cx, cy + 13);
-  }
-
-  #showLevels() {
-    reconcile(this.list, this.#levels, (level) => level.tick, () => new LevelRow());
+    write(context, text, cx, cy - 4, { colour: waiting ? colours.text : colours.muted, font: `600 ${text.length > 4 ? 16 : 22}px`, face: "ui-serif, Georgia, serif" });
+    write(context, "in the wheel", cx, cy + 13, { colour: colours.muted, font: "10px" });
   }
 
   #describe(shown) {
@@ -277,7 +250,10 @@ export class Wheel {
     this.canvas.setAttribute("aria-label", `Timing wheel with ${shown} deadlines shown: ${rings.join(", ")}`);
   }
 
-  #point(event) {
+  /** What is at the pointer, as lines; it is `pointed` from then on. */
+  #linesAt(event) {
+    this.pointed = null;
+    if (!event) return [];
     const box = this.canvas.getBoundingClientRect();
     const [x, y] = [event.clientX - box.left, event.clientY - box.top];
     let nearest = null;
@@ -287,14 +263,14 @@ export class Wheel {
       if (distance < least) [nearest, least] = [dot, distance];
     }
     this.pointed = nearest;
-    if (nearest === null) return showTooltip(event, []);
+    if (nearest === null) return [];
     const { operation } = nearest;
     const left = operation.deadline_ms - this.live.now();
-    return showTooltip(event, [
+    return [
       `${kindName(operation.kind)} #${operation.id} on broker ${operation.broker}`,
       operation.missing,
       `${duration(left)} left`,
-    ]);
+    ];
   }
 }
 

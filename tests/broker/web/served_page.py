@@ -14,7 +14,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from purgatorio.broker.causes.cause import AwaitedMember, FollowerBehind, MarkersMissing, MembersToJoin, UnwrittenMarker
+from purgatorio.broker.causes.cause import (
+    AwaitedMember,
+    FollowerBehind,
+    MarkersMissing,
+    MembersToJoin,
+    NotAcknowledged,
+    UnwrittenMarker,
+)
 from purgatorio.broker.causes.words import as_document
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.web.pages import STATIC
@@ -123,6 +130,72 @@ def group(group_id: str, number: int) -> dict[str, Any]:
     }
 
 
+def share_group() -> dict[str, Any]:
+    """A share group of the state with two members."""
+    members = [
+        {**each, "member_id": name, "client": f"{name}-the-worker", "waits_for": "", "owned": []}
+        for each, name in zip(group(SHARE_GROUP, 1)["members"], ("ada", "bob"), strict=False)
+    ]
+    facts = {"type": "share", "state": "Stable", "member_count": 2, "offset_count": 0, "lag": None, "waits_for": ""}
+    return {**group(SHARE_GROUP, 1), **facts, "protocol_type": "share", "assignor": "simple", "members": members}
+
+
+def run(first: int, last: int, state: str, member: str | None = None, becomes: str | None = None) -> dict[str, Any]:
+    """A run of records of a share partition; that of a member has lock 0."""
+    lock, left_ms = (None, None) if member is None else (0, 23_000)
+    facts = {"becomes": becomes, "deliveries": int(state != "hole"), "member": member, "left_ms": left_ms, "lock": lock}
+    return {"first": first, "last": last, "state": state, **facts}
+
+
+def share(
+    partition: int, *runs: dict[str, Any], further: int = 0, new: int = 0, state: str = "active"
+) -> dict[str, Any]:
+    """A share partition of the state."""
+    facts = {"start_offset": 0, "end_offset": (runs[-1]["last"] if runs else -1) + further, "lag": 1_234}
+    counts = {"new_count": new, "runs": list(runs), "further_count": further}
+    return {
+        "group": SHARE_GROUP,
+        "topic": "orders",
+        "partition": partition,
+        "leader": 1,
+        "state": state,
+        **facts,
+        **counts,
+    }
+
+
+def shares() -> list[dict[str, Any]]:
+    """Share partitions with a run of every state, with more than are shown, and one that is being loaded."""
+    return [
+        share(
+            0,
+            run(0, 11, "acquired", "ada"),
+            run(12, 12, "acquired", "ada", becomes="acknowledged"),
+            run(13, 14, "acknowledged"),
+            run(15, 15, "archived"),
+            run(16, 16, "archiving"),
+            run(17, 17, "hole"),
+            run(18, 40, "available"),
+            new=7,
+        ),
+        share(1, *(run(each, each, "acknowledged" if each % 2 else "available") for each in range(40)), further=1_960),
+        share(2, state="initializing"),
+    ]
+
+
+def locks() -> dict[str, Any]:
+    """The purgatory of acquisition locks, with the one of the first run."""
+    cause = NotAcknowledged(SHARE_GROUP, "ada", TopicPartition("orders", 0), 0, 11, 12, 1)
+    known = purgatory("AcquisitionLock", 1, 1)
+    lock = {
+        **known["operations"][0],
+        "kind": "acquisition lock",
+        "keys": [f"{SHARE_GROUP}: orders-0 0–11"],
+        "client": "",
+    }
+    return {**known, "operations": [{**lock, "causes": [as_document(cause, 500)]}]}
+
+
 def transaction(number: int) -> dict[str, Any]:
     """A transactional id of the state: with a transaction that is open, is being ended, or has ended."""
     names = ("Ongoing", "PrepareCommit", "CompleteAbort")
@@ -187,6 +260,7 @@ def state() -> dict[str, Any]:
             purgatory("Fetch", 678, 90),
             purgatory("DeleteRecords", 0, 0),
             purgatory("ElectLeader", 1_234_567, 7),
+            locks(),
         ],
     }
     ends = [(0, 2, 10), (0, 700, 840), (1_234_567, 1_234_569, 1_234_577), (0, 8_400_000, 10_000_000), (0, 999, 1_000)]
@@ -200,7 +274,8 @@ def state() -> dict[str, Any]:
         "brokers": brokers,
         "partitions": partitions,
         "partition_count": len(partitions),
-        "groups": [group(f"a-group-with-a-name-of-its-own-{number}", number) for number in range(3)],
+        "groups": [*(group(f"a-group-with-a-name-of-its-own-{number}", number) for number in range(3)), share_group()],
+        "shares": shares(),
         "group_count": 1_234,
         "transactions": [transaction(number) for number in range(3)],
         "transaction_counts": {"ids": 1_234, "open": 1, "committed": 12_345, "aborted": 67, "timed_out": 8},
@@ -217,6 +292,7 @@ def matrix() -> dict[str, Any]:
     return {"cluster_id": "tests", "now_ms": NOW_MS, "partition_count": len(rows), "rows": rows}
 
 
+SHARE_GROUP = "a-share-group-with-a-name-of-its-own"
 GROUP, ID = "a-group-with-a-name-of-its-own-0", "a-transactional-id-with-a-name-of-its-own-1"
 CAUSES = [
     FollowerBehind(TopicPartition("orders", 0), 2, 40, 42),

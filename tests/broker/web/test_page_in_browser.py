@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.broker.web.served_page import BROWSER, Served, serve, state
+from tests.broker.web.served_page import BROWSER, SHARE_GROUP, Served, serve, state
 
 playwright = pytest.importorskip("playwright.sync_api", reason="these tests need playwright")
 
@@ -70,6 +70,8 @@ def test_axe_finds_nothing_on_any_screen_in_any_theme(opened: Open, screen: str,
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="this test needs axe").Axe()
     page = opened(screen, color_scheme=theme, reduced_motion="reduce")
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    page.evaluate("document.querySelectorAll('.row[aria-expanded=false]').forEach((each) => each.click())")
+    page.keyboard.press("Escape")
     page.wait_for_timeout(400)
     violations = axe.run(page).response["violations"]
     assert [(each["id"], each["nodes"][0]["target"], each["nodes"][0]["failureSummary"]) for each in violations] == []
@@ -164,10 +166,72 @@ def test_names_that_clients_chose_are_never_markup(opened: Open, served: Served)
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     page.wait_for_selector("#client-rows tr")
     page.locator("#operations .pick").first.click()
-    page.locator(".row[aria-expanded]").first.click()
+    for row in page.locator(".row[aria-expanded]").all():
+        row.click()
     assert page.locator("main img, main b, .selected b").count() == 0
     assert page.evaluate("document.body.dataset.broken") is None
     assert MARKUP in page.locator(".answer").first.inner_text()
+
+
+# --- share groups ---
+
+
+def opened_share_group(opened: Open, **options: Any) -> Any:
+    """The page with the share group opened."""
+    page = opened(**options)
+    page.locator(f"[id='group-{SHARE_GROUP}'] .row").click()
+    page.wait_for_selector(".share")
+    return page
+
+
+def runs(page: Any, share: int) -> list[str]:
+    """What the cells of a strip tell of themselves."""
+    return list(page.locator(".share").nth(share).locator(".run").evaluate_all("all => all.map((each) => each.title)"))
+
+
+def test_a_share_partition_is_a_strip_of_runs_of_one_state(opened: Open) -> None:
+    page = opened_share_group(opened)
+    assert runs(page, 0) == [
+        "0–11: acquired by ada-the-worker, delivered 1 time, 23 s left",
+        "12: acquired by ada-the-worker, acknowledged once that is written, delivered 1 time, 23 s left",
+        "13–14: acknowledged, delivered 1 time",
+        "15: given up, delivered 1 time",
+        "16: given up, on the way to the dead-letter topic, delivered 1 time",
+        "17: no records for members",
+        "18–40: available again, delivered 1 time",
+        "41–47: not delivered yet",
+    ]
+    says = [each.inner_text() for each in page.locator(".share-says").all()]
+    assert says[0] == "start 0 · end 40 · 1\u202f234 records to do · broker 1 · first lock runs out in 23 s"
+    assert says[2] == "its state is initializing at broker 1"
+    lag = page.locator(f"[id='group-{SHARE_GROUP}'] .row .cell").nth(3).inner_text()
+    assert lag == "3\u202f702 records behind", "that of all its partitions"
+
+
+def test_a_strip_that_is_cut_tells_it(opened: Open) -> None:
+    cells = runs(opened_share_group(opened), 1)
+    assert len(cells) == 41
+    assert cells[-1] == "40–1\u202f999: in flight, not shown by their states"
+
+
+def test_a_lock_its_member_and_its_partition_light_up_together(opened: Open) -> None:
+    page = opened_share_group(opened)
+    page.wait_for_selector(".matrix-row")
+    member, lock = f"member-{SHARE_GROUP}-ada", "operation-1-AcquisitionLock-0"
+    page.keyboard.press("Escape")
+    page.locator(".run .pick").first.focus()
+    page.keyboard.press("Enter")
+    assert page.url.endswith(f"#{lock}")
+    assert {lock, member, "partition-orders-0", f"group-{SHARE_GROUP}"} <= lit(page)
+    assert f"member-{SHARE_GROUP}-bob" not in lit(page)
+    assert page.locator(".lock.lit").count() == 2, "both runs are of that lock"
+    page.keyboard.press("Escape")
+    page.locator(f"[id='{member}']").click()
+    assert lock in lit(page)
+    assert page.locator(".lock.lit").count() == 2
+    page.keyboard.press("Escape")
+    page.locator(".run.in-available").first.click()
+    assert page.url.endswith("#partition-orders-0")
 
 
 def test_with_reduced_motion_nothing_moves(opened: Open) -> None:
