@@ -57,7 +57,7 @@ class Groups:
         self.coordinator = GroupCoordinator(services, replicas, replays=replays, wake=self._has_work.set)
         self.consumer = ConsumerGroups(services, self.coordinator, self._has_matching.set)
         self.classic = ClassicMembers(services, self.coordinator, self.consumer.heartbeats)
-        self.share = ShareGroups(services, self.coordinator, self._has_forgetting.set)
+        self.share = ShareGroups(services, self.coordinator, self._has_forgetting.set, self.listings.begin)
         self.coordinator.lifecycles = {"classic": self.classic, "consumer": self.consumer, "share": self.share}
         writer = OffsetWriter(services.log)
         self.offsets = OffsetManager(services, self.coordinator, writer)

@@ -10,7 +10,7 @@ same one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -31,15 +31,24 @@ logger = get_logger(__name__)
 
 MAX_PER_ATTEMPT: Final = 1_000
 """The most share partitions of one attempt; later heartbeats ask for the others."""
+ASKED_PER_STEP: Final = 500
+"""Share partitions that share coordinators are asked for in one turn of the event loop: some milliseconds."""
 PAUSE_MS: Final = 1_000
 """From an attempt that failed to the next one for the same partitions; the persister has tried for longer."""
 
 
 class Initializations:
-    """The attempts of one broker's share groups to initialize states."""
+    """The attempts of one broker's share groups to initialize states.
 
-    def __init__(self, services: GroupServices, writer: ShareGroupWriter) -> None:
+    Args:
+        begin: takes steps in turns of the event loop.
+    """
+
+    def __init__(
+        self, services: GroupServices, writer: ShareGroupWriter, begin: Callable[[Iterator[None]], None]
+    ) -> None:
         self._services = services
+        self._begin_steps = begin
         self._writer = writer
         writer.park, writer.ask = self._park, self._ask
 
@@ -142,7 +151,15 @@ class Initializations:
         if error_code:
             self._end(group, attempt, dict.fromkeys(attempt.starts, error_code))
             return
-        for key, start_offset in attempt.starts.items():
+        self._begin_steps(self._asking(shard, group, attempt))
+
+    def _asking(self, shard: GroupShard, group: ShareGroup, attempt: DelayedInitialization) -> Iterator[None]:
+        """Ask for some partitions in each step, until the attempt ends."""
+        for nth, (key, start_offset) in enumerate(attempt.starts.items()):
+            if nth and nth % ASKED_PER_STEP == 0:
+                yield
+            if attempt not in group.initializations:
+                return
             self._services.persister.initialize(
                 key,
                 state_epoch=attempt.state_epoch,

@@ -31,6 +31,7 @@ class ShareGroups:
 
     Args:
         wake: called when there is something to do; then `steps` is to be run.
+        begin: takes the first of some steps now, and the others in turns of the event loop.
 
     Attributes:
         heartbeats: the requests of members.
@@ -38,7 +39,13 @@ class ShareGroups:
         deletion: deletes the states of groups.
     """
 
-    def __init__(self, services: GroupServices, coordinator: GroupCoordinator, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        services: GroupServices,
+        coordinator: GroupCoordinator,
+        wake: Callable[[], None],
+        begin: Callable[[Iterator[None]], None],
+    ) -> None:
         self._services = services
         self._coordinator = coordinator
         self._wake = wake
@@ -46,7 +53,7 @@ class ShareGroups:
         self._states = TopicIndex[ShareGroup, bytes](lambda group: group.states.topic_ids)
         self._sessions = ShareMemberSessions(services, self._fence)
         self._writer = ShareGroupWriter(services, self._sessions, self._subscriptions, self._states)
-        self._initializations = Initializations(services, self._writer)
+        self._initializations = Initializations(services, self._writer, begin)
         self.heartbeats = ShareHeartbeats(
             services,
             coordinator,

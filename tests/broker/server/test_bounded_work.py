@@ -8,6 +8,13 @@ import pytest
 
 from purgatorio.protocol.api import ApiKey, encode_request
 from purgatorio.protocol.message import Message
+from purgatorio.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from purgatorio.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequestPartition as AlteredPartition,
+)
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -66,6 +73,23 @@ async def test_a_fetch_of_thousands_of_partitions_that_waits_does_not_hold_the_l
     async with full_broker(monkeypatch) as target:
         fetch = frame(ApiKey.FETCH, 12, request)
         assert_within_bound(await worst(target, iter([fetch] * TRIES), f"a fetch of {NAMED} that waits"))
+
+
+async def test_the_offsets_of_thousands_of_share_partitions_do_not_hold_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def alters() -> Iterator[bytes]:
+        for offset in range(TRIES + 1):
+            partitions = [AlteredPartition(partition_index=nth, start_offset=offset) for nth in range(NAMED)]
+            topics = [AlterShareGroupOffsetsRequestTopic(topic_name="very-wide", partitions=partitions)]
+            request = AlterShareGroupOffsetsRequest(group_id="idle", topics=topics)
+            yield frame(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, request)
+
+    async with full_broker(monkeypatch) as target:
+        await target.create("very-wide", NAMED, {})
+        altering = alters()
+        await target.answer(next(altering))
+        assert_within_bound(await worst(target, altering, f"the offsets of {NAMED} share partitions"))
 
 
 @pytest.mark.parametrize("differ", [False, True])

@@ -9,6 +9,7 @@ import pytest
 
 from purgatorio.broker.coordinator.end_offsets import EndOffset
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.share import initialization
 from purgatorio.broker.group.share.offsets import StartOffset, TopicStarts
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
@@ -126,6 +127,30 @@ def test_new_states_begin_at_the_offsets_in_a_new_epoch(empty: ShareHarness) -> 
     assert (empty.group().epoch, empty.group().states.initialized[topic_id("bills")].numbers) == (epoch + 1, {0, 1})
     assert assigned(empty.join("b", "bills")) == ["bills-0", "bills-1"]
     assert empty.persister.take_calls() == []
+
+
+def test_many_offsets_are_altered_in_turns_of_the_loop(broker: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(initialization, "ASKED_PER_STEP", 4)
+    broker.create(wide=10)
+    answers = alter(broker, wide=dict.fromkeys(range(10), 7))
+    assert (answers, len(broker.persister.take_calls())) == ([], 4)
+    broker.groups.listings.step()
+    assert (answers, len(broker.persister.take_calls())) == ([], 4)
+    broker.take_steps()
+    assert (answers, len(broker.persister.take_calls())) == ([{}], 2)
+    assert broker.group().states.initialized[topic_id("wide")].numbers == set(range(10))
+
+
+def test_a_group_that_moves_on_the_way_asks_for_no_more(broker: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(initialization, "ASKED_PER_STEP", 4)
+    broker.create(wide=10)
+    answers = alter(broker, wide=dict.fromkeys(range(10), 7))
+    broker.elect(2, 1)
+    broker.work()
+    broker.persister.take_calls()
+    broker.take_steps()
+    assert broker.persister.take_calls() == []
+    assert set(answers[0].values()) == {"NOT_COORDINATOR"}
 
 
 def test_a_group_comes_to_be_by_its_offsets(broker: ShareHarness) -> None:
