@@ -92,6 +92,7 @@ class BrokerSettings(TypedDict, total=False):
     replica_fetch_backoff_ms: int | str | None
     replica_lag_time_max_ms: int | str | None
     replica_socket_timeout_ms: int | str | None
+    traces_endpoint: str | Sequence[str] | None
     follower_delay_ms: int | str | None
     broker_session_timeout_ms: int | str | None
     broker_heartbeat_interval_ms: int | str | None

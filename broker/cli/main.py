@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
+OTLP_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
+"""OpenTelemetry's own variable for where spans are sent."""
 
 _EPILOG: Final = """\
 Every setting can also be given in the environment (PURGATORIO_LOG_RETENTION_MS=60000) or in a TOML file (--config or
@@ -184,6 +186,8 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     flags = {name: value for name, value in vars(args).items() if name not in others}
     # A program reads where the admin HTTP is: a second cluster on this machine must not be refused.
     defaults = {"admin_port": "0"} if getattr(args, "print_json", False) else {}
+    if endpoint := os.environ.get(OTLP_VARIABLE):
+        defaults["traces_endpoint"] = endpoint
     try:
         return load_cluster_config(
             flags=flags, assignments=args.assignments, environ=environ, file=args.config, defaults=defaults
@@ -214,6 +218,7 @@ def _run_brokers(args: argparse.Namespace) -> int:
         from purgatorio.broker.cli.certificates import certificates_for
         from purgatorio.broker.cli.owning import beginning_of, ways_of
         from purgatorio.broker.cli.serving import run
+        from purgatorio.broker.delays.tracing import SpansMissing
         from purgatorio.broker.layers.faults import FaultError
         from purgatorio.broker.layers.faults.rule_file import read_rules
         from purgatorio.broker.operations.control.data_folder import DataUnusable
@@ -228,7 +233,7 @@ def _run_brokers(args: argparse.Namespace) -> int:
                 return _run_on_host(args, config, faults)
             with beginning_of(args) as beginning:
                 return run(config, faults, files, beginning, ways_of(args))
-    except (FaultError, CertificatesUnavailable, NotImported, DataUnusable, RegistryUnavailable) as error:
+    except (FaultError, CertificatesUnavailable, NotImported, DataUnusable, RegistryUnavailable, SpansMissing) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
 

@@ -95,6 +95,13 @@ class ReplicaSettings(Settings):
     replica_socket_timeout_ms: int = number(
         30_000, "Longest time that a follower waits for an answer of the leader.", ge=1
     )
+    traces_endpoint: str | None = text(
+        None,
+        "Where spans of delayed operations are sent by OTLP over HTTP, such as http://localhost:4318; needs the extra "
+        "otel. Not set: for `purgatorio cluster` and `serve` OTEL_EXPORTER_OTLP_ENDPOINT, if that is set; else there "
+        "are none.",
+        pattern=r"^https?://[^\s?#]+$",
+    )
     follower_delay_ms: int = number(
         0,
         "Purgatorio's own: time by which followers delay each fetch, so that you can watch acks=all wait.",

@@ -27,6 +27,7 @@ from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.room_settings import fetch_settings, share_version, topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
+from purgatorio.broker.delays.tracing import spans_of
 from purgatorio.broker.layers.faults import BrokerAccess
 from purgatorio.broker.layers.faults.topics import ImageTopics
 from purgatorio.broker.log.memory import MemoryBudget
@@ -114,14 +115,16 @@ class Broker:
         self.store = store
         self.metrics = BrokerMetrics(config.broker_id)
         self.finished = FinishedOperations()
+        self._spans = spans_of(config.traces_endpoint, config.broker_id, clock)
         self.gate = FollowerGate(clock, config.follower_delay_ms)
         self.endpoints: list[Endpoint] = []
         self._rng = rng
         self._connections_cap = connections_cap
         lease_clock = lease_clock or clock
         self._session_clock = session_clock = session_clock or lease_clock
+        watch = self._spans.also(self._operation_finished)
         self._parked = parked = BrokerPurgatories(
-            config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, self._operation_finished
+            config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, watch
         )
         self.purgatories = parked.all
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
@@ -167,6 +170,7 @@ class Broker:
             share_fetch_purgatory=parked.share_fetch,
             delete_records_purgatory=parked.delete_records,
             observer=self.metrics,
+            watch_acks=self._spans.watch_acks,
             propose=self._build_alter_partition().propose,
             may_lead=self.lifecycle.may_lead,
             validation=RecordValidation(full=config.record_validation == "full"),
@@ -443,6 +447,7 @@ class Broker:
             self.lifecycle.close()
             self._tasks = None
             await self._listeners.drain(0)
+            await self._spans.close()
             if started.done():
                 logger.info("broker stopped", broker=self.broker_id)
 

@@ -5,7 +5,7 @@ The requests to them are in `writes` and `fetches`, the wake-ups of parked reque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -29,10 +29,11 @@ from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.producing.delayed_produce import PendingAck
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.transactional_writes import TransactionalWrites
-from purgatorio.broker.replica.producing.writes import LeaderWrites
+from purgatorio.broker.replica.producing.writes import LeaderWrites, WatchedWrites
 from purgatorio.broker.replica.roles import ROLES_PER_STEP, Refollowed, ReplicaRoles
 from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
@@ -101,6 +102,7 @@ class ReplicaManager:
         validation: RecordValidation | None = None,
         producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
         roles_per_step: int = ROLES_PER_STEP,
+        watch_acks: Callable[[int, Sequence[PendingAck]], None] | None = None,
     ) -> None:
         self.broker_id = broker_id
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -134,7 +136,7 @@ class ReplicaManager:
             call_later=clock.call_later,
         )
         self.share_watch = self._events.share_watch
-        writes = self._build_writes()
+        writes = self._build_writes(LeaderWrites if watch_acks is None else partial(WatchedWrites, watch_acks))
         fetches = self._build_fetches()
         self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)
         self.append = writes.append
@@ -163,8 +165,8 @@ class ReplicaManager:
             throttle=self.leader_throttle,
         )
 
-    def _build_writes(self) -> LeaderWrites:
-        return LeaderWrites(
+    def _build_writes(self, writes: Callable[..., LeaderWrites]) -> LeaderWrites:
+        return writes(
             self.lookup,
             clock=self._clock,
             actions=self.actions,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.log import LogError
@@ -100,12 +101,15 @@ class LeaderWrites:
         finally:
             self._actions.leave()
 
-    def await_acks(self, pending: list[PendingAck], timeout_ms: int, done: Callable[[], None], client: str) -> None:
+    def await_acks(
+        self, pending: list[PendingAck], timeout_ms: int, done: Callable[[], None], client: str
+    ) -> DelayedProduce:
         """Call `done` when all in-sync replicas have the records, or after `timeout_ms`; the results are filled in."""
         operation = DelayedProduce(timeout_ms, pending, self._lookup, done, self._observer.produce_expired)
         operation.client = client
         keys = [ack.partition.tp for ack in pending]
         self._produce_purgatory.try_complete_else_watch(operation, keys)
+        return operation
 
     def append_one(
         self,
@@ -216,3 +220,25 @@ class LeaderWrites:
             operation.client = client
             keys = [deletion.partition.tp for deletion in pending]
             self._delete_records_purgatory.try_complete_else_watch(operation, keys)
+
+
+class WatchedWrites(LeaderWrites):
+    """Writes that tell which requests wait for the in-sync replicas.
+
+    Args:
+        watch: called with the id of the request's operation, and with what it waits for.
+        services: as for `LeaderWrites`.
+    """
+
+    def __init__(self, watch: Callable[[int, Sequence[PendingAck]], None], *services: Any, **more: Any) -> None:
+        super().__init__(*services, **more)
+        self._watch = watch
+
+    def await_acks(
+        self, pending: list[PendingAck], timeout_ms: int, done: Callable[[], None], client: str
+    ) -> DelayedProduce:
+        """Tell of the request if it waits."""
+        operation = super().await_acks(pending, timeout_ms, done, client)
+        if not operation.completed:
+            self._watch(operation.id, pending)
+        return operation

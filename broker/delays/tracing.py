@@ -1,0 +1,67 @@
+"""Whether a broker makes spans of its delayed operations; what OpenTelemetry needs is imported only if it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from purgatorio.broker.purgatory import FinishedOperation
+from purgatorio.broker.replica.producing.delayed_produce import PendingAck
+from purgatorio.broker.time.clock import Clock
+
+Watch = Callable[[FinishedOperation], None]
+WatchAcks = Callable[[int, Sequence[PendingAck]], None]
+"""Called with the id of a produce request that waits for the in-sync replicas, and with what it waits for."""
+
+
+class SpansMissing(Exception):
+    """OpenTelemetry is not installed; the message says how to install it."""
+
+
+class Spans(Protocol):
+    """Makes spans of a broker's operations.
+
+    Attributes:
+        watch_acks: is told of produce requests that wait; None: nobody needs to know.
+    """
+
+    @property
+    def watch_acks(self) -> WatchAcks | None: ...
+
+    def also(self, watch: Watch) -> Watch:
+        """Return what is to be called with each operation that has ended, which calls `watch` as well."""
+
+    async def close(self) -> None:
+        """Send what has not been sent yet, within a limit of time, and stop."""
+
+
+class NoSpans:
+    """Makes none, at no cost: what watches operations stays as it is."""
+
+    watch_acks: WatchAcks | None = None
+
+    def also(self, watch: Watch) -> Watch:
+        return watch
+
+    async def close(self) -> None:
+        return
+
+
+def spans_of(endpoint: str | None, broker_id: int, clock: Clock) -> Spans:
+    """Return what makes a broker's spans.
+
+    Args:
+        endpoint: where they are sent by OTLP over HTTP, such as http://localhost:4318; None: there are none.
+
+    Raises:
+        SpansMissing: the extra `otel` is not installed.
+    """
+    if endpoint is None:
+        return NoSpans()
+    try:
+        from purgatorio.broker.delays import spans
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise SpansMissing('traces need an extra: pip install "purgatorio[otel]"') from None
+    return spans.exported(endpoint, broker_id, clock)
