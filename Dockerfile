@@ -12,13 +12,13 @@ COPY pyspark_purgatorio ./pyspark_purgatorio
 COPY simulation ./simulation
 COPY testing ./testing
 COPY pytest_purgatorio.py ./
-COPY scripts/compiling.py ./scripts/
-ENV HATCH_BUILD_HOOKS_ENABLE=1
-RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[etcd,oauth,security]"
+COPY scripts/compiling.py scripts/image-build ./scripts/
+RUN ./scripts/image-build wheels /wheels
 
 FROM python:3.13-slim
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir --no-index --find-links /wheels "purgatorio[etcd,oauth,security]" \
+    --mount=type=bind,from=build,source=/source/scripts/image-build,target=/image-build \
+    sh /image-build install /wheels \
     && useradd --system --no-create-home purgatorio
 USER purgatorio
 ENV PYTHONUNBUFFERED=1

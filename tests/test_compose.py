@@ -84,6 +84,7 @@ def test_the_image_is_built_from_what_is_there() -> None:
     sources = [source for line in copied for source in line.split()]
     packages = {"broker", "pipeline", "protocol", "purgatorio", "pyspark_purgatorio", "simulation", "testing"}
     others = {"pyproject.toml", "README.md", "LICENSE", "pytest_purgatorio.py", "scripts/compiling.py"}
+    others.add("scripts/image-build")
     assert {*others, *packages} == set(sources)
     let_through = (ROOT / ".dockerignore").read_text().splitlines()
     for source in sources:
