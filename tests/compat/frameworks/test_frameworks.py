@@ -23,7 +23,7 @@ from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found, run_install
 from tests.java import SHORT, class_path, compiled
 
 FOLDER = Path(__file__).parent
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 240
 END_TIMEOUT_SECONDS = 30
 FRAMEWORKS: dict[str, dict[str, Any]] = {
     each["name"]: each for each in tomllib.loads((FOLDER / "frameworks.toml").read_text())["framework"]

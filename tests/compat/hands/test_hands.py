@@ -42,6 +42,12 @@ def test_the_java_hand_passes_its_tests(java: Run) -> None:
     assert (code, "10 tests successful" in told) == (0, True), told
 
 
+def test_the_java_container_has_the_command_and_the_ports_of_its_cluster(java: Run) -> None:
+    """Without a container engine, which is asked for when it is started."""
+    code, told = java("purgatorio.ContainerTest")
+    assert (code, "1 tests successful" in told) == (0, True), told
+
+
 @pytest.mark.parametrize("runner", ["vitest", "jest", "go", "java"])
 def test_a_test_that_fails_tells_what_waits_and_why(request: pytest.FixtureRequest, runner: str) -> None:
     hand: Run = request.getfixturevalue(runner if runner in ("go", "java") else "javascript")
