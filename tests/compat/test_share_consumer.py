@@ -144,6 +144,36 @@ def test_a_record_that_a_worker_rejects_is_in_the_dead_letter_topic(kafka: Kafka
     assert (letter.offset, letter.deliveries, letter.reason) == (1, 1, "Offset rejected by client.")
 
 
+@pytest.mark.process
+def test_dead_letters_are_read_of_brokers_with_processes_of_their_own() -> None:
+    with cluster(processes=True) as kafka:
+        kafka.topic("orders", partitions=3)
+        kafka.topic("dlq.jobs", errors_deadletterqueue_group_enable=True)
+        configure(
+            kafka,
+            share_auto_offset_reset="earliest",
+            errors_deadletterqueue_topic_name="dlq.jobs",
+            errors_deadletterqueue_copy_record_enable="true",
+        )
+        for partition in range(3):
+            kafka.produce("orders", f"broken {partition}", partition=partition)
+        worker = ShareConsumer(
+            {"bootstrap.servers": kafka.bootstrap, "group.id": "jobs", "share.acknowledgement.mode": "explicit"}
+        )
+        worker.subscribe(["orders"])
+        rejected = 0
+        while rejected < 3:
+            for message in poll(worker, 1):
+                worker.acknowledge(message, AcknowledgeType.REJECT)
+                rejected += 1
+            worker.commit_sync()
+        letters = kafka.share_group("jobs").until_dead_letters(3).wait()
+        worker.close()
+    assert sorted((each.partition, each.value) for each in letters) == [
+        (partition, b"broken %d" % partition) for partition in range(3)
+    ]
+
+
 def test_acknowledgements_outlive_the_death_of_each_broker(kafka: Kafka, join: Join) -> None:
     consumer = join()
     accepted: list[bytes] = []

@@ -13,6 +13,7 @@ PROJECTS: Final = {
     "in_flight": 1,
     "lock_ran_out": 1,
     "outbox": 1,
+    "put_aside": 1,
     "quix": 1,
     "spark_job": 1,
 }

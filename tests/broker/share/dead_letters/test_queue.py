@@ -77,13 +77,31 @@ def test_the_order_in_which_records_are_given_up_is_kept_over_rounds() -> None:
 
 
 def test_a_round_has_no_more_bytes_than_a_batch_may_have() -> None:
-    world, ada = World(dlq(max_message_bytes="1000")), owner()
+    world, ada = World(dlq(2, max_message_bytes="1500")), owner()
     world.has(7, size=200)
     world.give_up(ada, 0, 6)
-    world.turn()
-    assert world.offsets == [*range(7)]
-    assert sum(last - first + 1 for first, last, is_letter in ada.told if is_letter) == 7
-    assert world.queue.counts.of("jobs").requests > 2
+    offsets: list[int] = []
+    while world.turn():
+        sent = world.only()
+        assert len(sent.batch) <= 1_500
+        assert len(sent.offsets) > 1 or offsets
+        offsets += sent.offsets
+        sent.answer()
+    assert (offsets, world.queue.under_way) == ([*range(7)], 0)
+
+
+def test_a_record_that_is_larger_than_a_batch_may_be_is_written_alone() -> None:
+    world, ada = World(dlq(2, max_message_bytes="500")), owner()
+    world.has(1)
+    world.has(1, size=1_000)
+    world.has(1)
+    world.give_up(ada, 0, 2)
+    rounds = []
+    while world.turn():
+        sent = world.only()
+        rounds.append(sent.offsets)
+        sent.answer()
+    assert rounds == [[0], [1], [2]]
 
 
 def test_so_many_rounds_are_under_way_and_share_partitions_take_turns() -> None:
@@ -299,6 +317,15 @@ def test_the_next_leader_goes_on_and_this_one_writes_nothing(said: Callable[[], 
     assert (world.offsets, ada.told, said(), world.queue.under_way) == ([], [], [], 0)
 
 
+def test_what_was_given_up_in_an_earlier_epoch_is_left_to_the_next_load(said: Callable[[], list[str]]) -> None:
+    world, ada = World(dlq(1)), owner()
+    world.has(1)
+    world.give_up(ada, 0)
+    world.elect(topic(replicas=(1,), leader_epoch=1, partition_epoch=1))
+    world.turn()
+    assert (world.offsets, ada.told, said(), world.queue.under_way) == ([], [], [], 0)
+
+
 def test_a_leader_of_a_later_epoch_goes_on_with_what_it_has_read() -> None:
     world, ada, later = World(dlq(2)), owner(), owner(epoch=1)
     world.has(2)
@@ -354,6 +381,20 @@ def test_a_broker_that_stops_leaves_the_rest_to_the_next_leader(said: Callable[[
     world.turn()
     assert (waits.told, sent.told, ready.told, said()) == ([], [], [], [])
     assert (world.queue.under_way, world.purgatory.operations()) == (0, [])
+
+
+def test_a_broker_that_stops_gives_nothing_up_whose_last_try_fails(said: Callable[[], list[str]]) -> None:
+    world, ada = World(dlq(2)), owner()
+    world.has(1)
+    world.give_up(ada, 0)
+    for wait_ms in (2_000, 4_000, 8_000, 16_000):
+        world.turn()
+        world.only().fail()
+        world.advance_ms(wait_ms)
+    world.turn()
+    world.queue.stop()
+    world.only().fail(ConnectionAbortedError("this broker stops"))
+    assert (ada.told, said(), world.queue.under_way) == ([], [], 0)
 
 
 def test_a_deleted_topic_has_no_dead_letters_any_more() -> None:

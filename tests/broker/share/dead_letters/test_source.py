@@ -79,7 +79,9 @@ def test_offsets_without_a_record_are_not_found(house: Harness) -> None:
     marker = build_end_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, timestamp_ms=1_000)
     house.replicas.append([(ORDERS, marker)], acks=1, timeout_ms=0, done=lambda _: None, from_client=False)
     compacted = build_batch([Record(2, 0, None, b"c"), Record(4, 0, None, b"e")], base_offset=2, last_offset_delta=3)
-    house.partition().log.append_as_follower(compacted)
-    append(house, (0, None, b"g"))
-    assert found(house, *range(7))[0] == {0: (None, b"a"), 2: (None, b"c"), 4: (None, b"e"), 6: (None, b"g")}
-    assert found(house, *range(7), copies=False)[0] == dict.fromkeys((0, 2, 4, 6), NO_CONTENT)
+    for records in (compacted, build_batch([Record(8, 0, None, b"i")], base_offset=8)):
+        house.partition().log.append_as_follower(records)
+    append(house, (0, None, b"j"))
+    values = {0: b"a", 2: b"c", 4: b"e", 8: b"i", 9: b"j"}
+    assert found(house, *range(10))[0] == {offset: (None, value) for offset, value in values.items()}
+    assert found(house, *range(10), copies=False)[0] == dict.fromkeys(values, NO_CONTENT)

@@ -63,8 +63,12 @@ class Sent:
     done: Callable[[Any, Exception | None], None]
 
     @property
+    def batch(self) -> bytes:
+        return bytes(self.request.topic_data[0].partition_data[0].records)
+
+    @property
     def letters(self) -> list[Record]:
-        return list(iter_records(self.request.topic_data[0].partition_data[0].records))
+        return list(iter_records(self.batch))
 
     @property
     def offsets(self) -> list[int]:
