@@ -36,10 +36,19 @@ class RemoteClock {
   }
 }
 
-/** The state was answered with a status that is no success. */
-class StatusError extends Error {}
+const SILENT = "The brokers do not answer. This is how it was; asking again every second.";
+const NO_TOKEN = "The token of this page is not valid any more: open the page by the address that the cluster has printed.";
+const OTHER_VERSION = "This page and the brokers are of different versions: reload the page.";
 
-/** Polls the state and tells `onState(state)`; `onStatus(state, text)` hears "live", "away" or "silent", and why. */
+/** Why there is no new state: what the status and the alarm say of it. */
+class Failure extends Error {
+  constructor(message, alarm = SILENT) {
+    super(message);
+    this.alarm = alarm;
+  }
+}
+
+/** Polls the state and tells `onState(state)`; `onStatus(state, text, alarm)` hears "live", "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
   viewMs = null; // the moment that is shown instead of now
@@ -118,7 +127,7 @@ export class Live {
     try {
       const since = this.#newestDoneMs === null ? "" : `&since_ms=${Math.floor(this.#newestDoneMs / SINCE_MS) * SINCE_MS}`;
       const response = await fetch(`/api/v1/state?operations=${OPERATIONS}&partitions=${encodeURIComponent([...this.partitions].join(","))}${since}`, { headers: SHARED, signal: AbortSignal.timeout(TIMEOUT_MS) });
-      if (!response.ok) throw new StatusError(`status ${response.status}`);
+      if (!response.ok) throw new Failure(`status ${response.status}`, response.status === 401 ? NO_TOKEN : SILENT);
       const [age, next] = ["Age", "Next"].map((name) => Number(response.headers.get(`Purgatorio-${name}-Ms`)));
       this.#take(await response.json(), startedMs, age, next || INTERVAL_MS);
     } catch (error) {
@@ -141,17 +150,22 @@ export class Live {
     }
     this.clock.nextMs = nextMs;
     this.clock.told(state.now_ms, (startedMs + localMs) / 2 - ageMs);
-    if (state.finished.length) this.#newestDoneMs = state.finished[0].done_ms;
+    try {
+      if (state.finished.length) this.#newestDoneMs = state.finished[0].done_ms;
+      this.onState(state);
+    } catch (error) {
+      console.error(error);
+      throw new Failure("not understood", OTHER_VERSION);
+    }
     this.#lastAnswerMs = localMs;
     this.#failures = 0;
     this.onStatus("live", "live");
-    this.onState(state);
   }
 
   #failed(error) {
     this.#failures += 1;
     const seconds = Math.round((performance.now() - this.#lastAnswerMs) / 1000);
-    const why = error instanceof StatusError ? ` (${error.message})` : "";
-    this.onStatus("silent", `no answer${why} for ${seconds} s`);
+    const isKnown = error instanceof Failure;
+    this.onStatus("silent", `no answer${isKnown ? ` (${error.message})` : ""} for ${seconds} s`, isKnown ? error.alarm : SILENT);
   }
 }

@@ -40,11 +40,12 @@ function show(state) {
   if (document.title !== title) document.title = title;
 }
 
-function showStatus(state, text) {
+function showStatus(state, text, why = "") {
   status.dataset.state = state;
   setText(status, text);
   document.documentElement.classList.toggle("silent", state === "silent");
-  alarm.hidden = state !== "silent"; // its text stays the same: a screen reader says it once, not every second
+  if (why) setText(alarm, why); // the same each second, of which a screen reader says it once
+  alarm.hidden = state !== "silent";
 }
 
 const live = new Live((state) => history.take(state), showStatus);

@@ -310,6 +310,8 @@ class Served:
         url: its address.
         probe: a script that is added to it, which looks at it, and tells what it saw by `tell`.
         state: what `/api/v1/state` answers; None: nothing answers.
+        refusal: the status of all answers, if it is not 0.
+        next_ms: when to ask again, if it is not 0.
         matrix: what `/api/v1/matrix` answers.
         connections: what `/api/v1/connections` answers.
         posted: the paths and bodies of what the page has changed.
@@ -318,6 +320,8 @@ class Served:
     url: str = ""
     probe: str = ""
     state: dict[str, Any] | None = field(default_factory=lambda: state())
+    refusal: int = 0
+    next_ms: int = 0
     matrix: dict[str, Any] = field(default_factory=lambda: matrix())
     connections: dict[str, Any] = field(default_factory=lambda: {"connections": [], "connection_count": 0})
     posted: list[tuple[str, Any]] = field(default_factory=list)
@@ -334,7 +338,9 @@ class Page(BaseHTTPRequestHandler):
         name = "index.html" if self.path == "/" else Path(self.path).name
         if self.path.startswith("/api/v1/"):
             answer = getattr(self.served, self.path.removeprefix("/api/v1/").partition("?")[0])
-            self._answer("application/json", json.dumps(answer), 503 if answer is None else 200)
+            self._answer(
+                "application/json", json.dumps(answer), self.served.refusal or (503 if answer is None else 200)
+            )
             return
         if name == "probe.js":
             tell = "const tell = (said) => { document.body.dataset.said = JSON.stringify(said); };"
@@ -354,6 +360,8 @@ class Page(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body.encode())))
+        if self.served.next_ms:
+            self.send_header("Purgatorio-Next-Ms", str(self.served.next_ms))
         self.end_headers()
         self.wfile.write(body.encode())
 

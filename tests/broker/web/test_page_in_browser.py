@@ -251,6 +251,56 @@ def test_a_cluster_that_comes_back_is_shown_without_a_reload(opened: Open, serve
     assert "another" in page.locator("#cluster").inner_text()
 
 
+def test_a_token_that_ran_out_is_told_and_what_was_seen_stays(opened: Open, served: Served) -> None:
+    page = opened()
+    served.refusal = 401
+    page.wait_for_selector("#alarm:not([hidden])")
+    assert "token of this page is not valid any more" in page.locator("#alarm").inner_text()
+    assert page.locator(".broker").count() == 3
+    served.refusal = 0
+    page.wait_for_selector("#alarm", state="hidden", timeout=5_000)
+
+
+def test_a_page_that_opens_while_no_broker_answers_says_so(opened: Open, served: Served) -> None:
+    served.state = None
+    page = opened()
+    assert "The brokers do not answer" in page.locator("#alarm").inner_text()
+    served.state = state()
+    page.wait_for_selector(".broker", timeout=5_000)
+    assert page.locator("#alarm").is_hidden()
+
+
+@pytest.mark.parametrize("lacking", ["brokers", "partitions", "finished"])
+def test_an_answer_of_another_version_is_told_and_the_page_goes_on(opened: Open, served: Served, lacking: str) -> None:
+    page = opened()
+    served.state = {name: value for name, value in state().items() if name != lacking}
+    page.wait_for_selector("#alarm:not([hidden])")
+    assert "different versions: reload" in page.locator("#alarm").inner_text()
+    assert page.locator(".broker").count() == 3
+    served.state = state()
+    page.wait_for_selector("#alarm", state="hidden", timeout=5_000)
+
+
+def test_what_a_newer_broker_tells_beyond_is_passed_over(opened: Open, served: Served) -> None:
+    newer = state()
+    newer["brokers"][0]["purgatories"].append({**newer["brokers"][0]["purgatories"][0], "name": "TimeTravel"})
+    newer["waits"][0] |= {"kind": "NoTimeMachine", "flux": 1}
+    served.state = {**newer, "futures": [{"kind": "unknown"}]}
+    page = opened()
+    page.wait_for_selector(".answer")
+    assert "TimeTravel" in page.locator("#brokers").inner_text()
+    assert page.locator("#alarm").is_hidden()
+
+
+def test_the_page_shows_the_interval_that_the_brokers_ask_for(opened: Open, served: Served) -> None:
+    served.next_ms = 900
+    page = opened()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(2_000)
+    assert 1 <= sum("/api/v1/state" in url for url in asked) <= 3
+
+
 def test_the_page_asks_for_little(opened: Open) -> None:
     """Five states a second and a matrix in one to three seconds, whatever happens."""
     page = opened()
