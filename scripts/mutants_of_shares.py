@@ -6,7 +6,15 @@ from typing import Final
 
 from mutant import Mutant
 
-SHARES: Final = "tests/broker/share"
+ACKNOWLEDGING: Final = "tests/broker/share/test_acknowledging.py"
+ACQUIRING: Final = "tests/broker/share/test_acquiring.py"
+LOCKS: Final = "tests/broker/share/test_acquisition_lock.py"
+IN_FLIGHT: Final = "tests/broker/share/test_in_flight.py"
+SESSIONS: Final = "tests/broker/share/test_share_session.py"
+FETCHES: Final = "tests/broker/share/test_share_fetches.py"
+BATCHES: Final = "tests/broker/share/state/test_batches.py"
+COORDINATOR: Final = "tests/broker/share/state/test_coordinator.py"
+UPKEEP: Final = "tests/broker/share/state/test_upkeep.py"
 SHARE_GROUPS: Final = "tests/broker/group/share"
 
 SHARE_MUTANTS: Final = (
@@ -15,140 +23,140 @@ SHARE_MUTANTS: Final = (
         "broker/share/acknowledging.py",
         "and lock is not None and lock.member_id == member_id",
         "and lock is not None",
-        SHARES,
+        ACKNOWLEDGING,
     ),
     Mutant(
         "acknowledged-twice-at-a-time",
         "broker/share/acknowledging.py",
         "batch.state is ACQUIRED and batch.target is None and lock",
         "batch.state is ACQUIRED and lock",
-        SHARES,
+        ACKNOWLEDGING,
     ),
     Mutant(
         "a-range-is-acknowledged-twice-in-a-request",
         "broker/share/acknowledging.py",
         "if not len(records) or each.first_offset == previous:",
         "if not len(records):",
-        SHARES,
+        ACKNOWLEDGING,
     ),
     Mutant(
         "one-delivery-more-than-the-limit",
         "broker/share/share_partition.py",
         "if batch.delivery_count < self._settings().delivery_count_limit:",
         "if batch.delivery_count <= self._settings().delivery_count_limit:",
-        SHARES,
+        ACKNOWLEDGING,
     ),
     Mutant(
         "a-failed-write-after-the-lock-frees-nothing",
         "broker/share/share_partition.py",
         "if batch.lock is not None and batch.lock.ran_out:",
         "if batch.lock is not None and False:",
-        SHARES,
+        LOCKS,
     ),
     Mutant(
         "a-fenced-write-does-not-fence",
         "broker/share/share_partition.py",
         "            if error in FENCING:\n                self.fence(error)\n            elif error:",
         "            if error:",
-        SHARES,
+        ACKNOWLEDGING,
     ),
     Mutant(
         "a-lock-that-runs-out-is-not-written",
         "broker/share/share_partition.py",
         "        self._commit(batches)\n        self._persist(stored, self._noted)",
         "        self._commit(batches)",
-        SHARES,
+        LOCKS,
     ),
     Mutant(
         "nobody-hears-of-released-records",
         "broker/share/share_partition.py",
         "if records.advance() or released:",
         "if records.advance():",
-        SHARES,
+        FETCHES,
     ),
     Mutant(
         "an-acquired-hole",
         "broker/share/acquiring.py",
         "                records.append(hole_end, ARCHIVED, 0)",
         "                records.append(hole_end, AVAILABLE, 0)",
-        SHARES,
+        ACQUIRING,
     ),
     Mutant(
         "record-limit-is-soft",
         "broker/share/acquiring.py",
         "if self._mode is AcquireMode.BATCH_OPTIMIZED:\n            within",
         "if True:\n            within",
-        SHARES,
+        ACQUIRING,
     ),
     Mutant(
         "more-locks-than-the-limit",
         "broker/share/acquiring.py",
         "room = min(self._records_left, self._max_locks - records.record_count)",
         "room = self._records_left",
-        SHARES,
+        ACQUIRING,
     ),
     Mutant(
         "a-poison-record-has-company",
         "broker/share/acquiring.py",
         "            if self._acquired:\n                return None\n            self._isolated_left = 1",
         "            self._isolated_left = 1",
-        SHARES,
+        ACQUIRING,
     ),
     Mutant(
         "a-renewed-part-shares-its-lock",
         "broker/share/lock_table.py",
         "if sum(batch.count for batch in held) == lock.held_count:",
         "if True:",
-        SHARES,
+        LOCKS,
     ),
     Mutant(
         "acquired-records-are-joined",
         "broker/share/in_flight.py",
         "or state is ACQUIRED or one.target",
         "or one.target",
-        SHARES,
+        IN_FLIGHT,
     ),
     Mutant(
         "a-lower-count-wins",
         "broker/share/state/batches.py",
         "rank = max(a_rank, b_rank)",
         "rank = b_rank if b_rank >= 0 else a_rank",
-        SHARES,
+        BATCHES,
     ),
     Mutant(
         "an-earlier-leader-writes",
         "broker/share/state/coordinator.py",
         "if NO_EPOCH != leader_epoch < state.leader_epoch:",
         "if False:",
-        SHARES,
+        COORDINATOR,
     ),
     Mutant(
         "a-state-is-begun-again",
         "broker/share/state/coordinator.py",
         "elif state_epoch == state.state_epoch and start_offset == NO_START_OFFSET:",
         "elif False:",
-        SHARES,
+        COORDINATOR,
     ),
     Mutant(
         "pruned-before-it-is-committed",
         "broker/share/state/upkeep.py",
         "        self._services.log.when_committed(shard.tp, committed)",
         "        committed(ErrorCode.NONE)",
-        SHARES,
+        UPKEEP,
     ),
     Mutant(
         "a-session-goes-on-on-another-connection",
         "broker/share/share_session.py",
         "        else:\n            self._forget_connection(before)",
         "",
-        SHARES,
+        SESSIONS,
     ),
     Mutant(
         "a-group-keeps-what-it-fetches-without-members",
         "broker/share/share_fetches.py",
         "            if is_last:\n                self.shares.drop_group(session.group_id)",
         "",
-        SHARES,
+        FETCHES,
     ),
     Mutant(
         "a-member-of-any-epoch-beats",

@@ -222,7 +222,7 @@ def _transactions() -> list[Cell]:
     ]
 
 
-def _row(figure: Figure, group: str, ours: list[float], theirs: list[float], cpu: str = "") -> Row:
+def figure_row(figure: Figure, group: str, ours: list[float], theirs: list[float], cpu: str = "") -> Row:
     """The row of a figure: how many times better ours is, by the rounds, and both medians."""
     name = f"{group}: {figure.name}"
     medians = f"{statistics.median(ours):,.4g} / {statistics.median(theirs):,.4g}{figure.unit}{cpu}"
@@ -259,7 +259,7 @@ def _side_by_side(count: int, quick: bool) -> list[Row]:
             for index, figure in enumerate(cell.figures):
                 mine, other = ([values[index] for values, _ in measured[side]] for side in ("ours", "theirs"))
                 cpu = "" if index or cell.measure is _idle else ", CPU each {:,.3g} / {:,.3g} µs".format(*used)
-                rows.append(_row(figure, group, mine, other, cpu))
+                rows.append(figure_row(figure, group, mine, other, cpu))
                 print(f"  {rows[-1].name}: {rows[-1].measured}", file=sys.stderr, flush=True)
     return rows
 
@@ -273,7 +273,7 @@ def _scaling(quick: bool) -> list[Row]:
             with cluster(3) as running:
                 sides.append(acks_all_beside_idle_partitions(running, partitions, 50 if quick else 1000))
         for figure, mine, other in zip((_low("p50", " ms"), _low("p99", " ms")), *sides, strict=False):
-            rows.append(_row(figure, f"acks=all beside {partitions:,} idle partitions × 3", [mine], [other]))
+            rows.append(figure_row(figure, f"acks=all beside {partitions:,} idle partitions × 3", [mine], [other]))
     return rows
 
 
