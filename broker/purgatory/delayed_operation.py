@@ -83,6 +83,7 @@ class DelayedOperation:
         "deadline_ms",
         "delay_ms",
         "id",
+        "in_order",
         "keys",
         "parked_ms",
     )
@@ -101,10 +102,14 @@ class DelayedOperation:
     """True from the moment at which its answer begins."""
     client: str
     """The client that sent the request, for observers; empty if unknown."""
+    in_order: bool
+    """True if all operations with this mark that are watched under its key later wait at least as long as it does:
+    while it waits, events do not check them. A subclass may set it for operations of one key; False otherwise."""
 
     def __init__(self, delay_ms: int) -> None:
         self.delay_ms = delay_ms
         self.completed = False
+        self.in_order = False
         self.checks = 0
         self.client = ""
         self.id = 0

@@ -369,9 +369,10 @@ class Purgatory(PurgatoryView[Op]):
     def _walk(self, key: Hashable, tickets: list[Ticket]) -> int:
         """Check every operation of a watch list, keep those that still wait, and return how many got completed.
 
-        An operation that was checked in this round is not checked again.
+        An operation that was checked in this round is not checked again; one in order is not behind one that waits.
         """
         completed = 0
+        in_order_waits = False
         kept: list[Ticket] = []
         this_round = self._round
         count = len(tickets)  # tickets that are appended during the walk have just been checked
@@ -379,7 +380,7 @@ class Purgatory(PurgatoryView[Op]):
             operation = ticket.operation
             if operation is None:
                 continue  # completed elsewhere
-            if operation._round == this_round:
+            if operation._round == this_round or (in_order_waits and operation.in_order):
                 kept.append(ticket)
                 continue
             operation._round = this_round
@@ -391,6 +392,7 @@ class Purgatory(PurgatoryView[Op]):
                 self._fail(operation, error)
             if ticket.operation is not None:
                 kept.append(ticket)
+                in_order_waits = in_order_waits or operation.in_order
             elif operation.completed:
                 completed += 1
         self._checking = None

@@ -54,6 +54,7 @@ class DelayedProduce(DelayedOperation):
         expired: Callable[[TopicPartition], None],
     ) -> None:
         super().__init__(delay_ms)
+        self.in_order = len(pending) == 1  # later records of a partition are acknowledged later
         self._pending = pending
         self._lookup = lookup
         self._done = done

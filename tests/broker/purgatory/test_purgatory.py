@@ -457,3 +457,19 @@ def test_observers_see_the_keys_that_one_key_stands_for(house: Any, waiting: Any
     house.purgatory.check_and_complete("session", "event")
     assert house.finished[-1].keys == ("a", "b")
     house.assert_empty()
+
+
+def test_behind_one_in_order_that_waits_others_in_order_are_not_checked(house: Any, waiting: Any) -> None:
+    """Those that are not in order are checked, wherever they stand."""
+    first, free, second, last = (waiting(name=name) for name in ("first", "free", "second", "last"))
+    for each in (first, second, last):
+        each.in_order = True
+    for each in (first, free, second, last):
+        house.purgatory.try_complete_else_watch(each, ["key"])
+    before = [each.checks for each in (first, free, second, last)]
+    free.ready = True
+    assert house.purgatory.check_and_complete("key") == 1
+    assert [each.checks for each in (first, free, second, last)] == [before[0] + 1, before[1] + 1, *before[2:]]
+    first.ready = second.ready = True
+    assert house.purgatory.check_and_complete("key") == 2
+    assert [each.completed for each in (first, second, last)] == [True, True, False]

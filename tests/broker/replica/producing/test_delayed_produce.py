@@ -189,3 +189,26 @@ def test_records_appended_when_the_lease_expired_are_committed_under_a_new_lease
     broker.may_lead = True
     broker.replicas.advance_high_watermarks()
     assert produced.error_codes == [ErrorCode.NONE]
+
+
+def test_a_fetch_that_advances_the_high_watermark_checks_one_request_beyond_those_that_it_completes(
+    broker: Harness,
+) -> None:
+    """Records are acknowledged in their order, so that the requests behind one that waits wait as well."""
+    produced = [broker.produce() for _ in range(10)]
+    before = [operation.checks for operation in broker.produce_purgatory.operations(10)]
+    broker.follow((2, 10), (3, 4))
+    assert [each.answered for each in produced] == [True] * 4 + [False] * 6
+    waiting = broker.produce_purgatory.operations(10)
+    assert [operation.checks for operation in waiting] == [before[0] + 1, *before[:5]]
+    broker.follow((3, 10))
+    assert all(each.answered for each in produced)
+
+
+def test_a_request_of_several_partitions_holds_back_no_check_of_those_behind_it(broker: Harness) -> None:
+    broker.set_topics(topic(), topic("other"))
+    both = broker.produce(ORDERS, OTHER)
+    alone = broker.produce()
+    broker.follow((2, 2), (3, 2))
+    assert not both.answered, "followers lack the records of the other partition"
+    assert alone.answered
