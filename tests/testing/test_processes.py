@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from purgatorio.broker.cluster import BrokerStateError
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.testing import Kafka, cluster
+from tests.testing.sharing import ShareMember, configure_group
 
 pytestmark = pytest.mark.process
 
@@ -107,3 +111,35 @@ def test_options_that_do_not_go_with_processes_are_refused() -> None:
         cluster(processes=True, tls=True),
     ):
         pass
+
+
+@pytest.mark.ci
+def test_a_share_group_shows_its_acquired_records_and_lets_their_locks_run_out(kafka: Kafka) -> None:
+    kafka.topic("parcels")
+    kafka.produce("parcels", "a")
+    configure_group(kafka.bootstrap, "carriers", {"share.auto.offset.reset": "earliest"})
+    admin = AdminClient(kafka.client_config("confluent", "admin"))
+    topic_id = admin.describe_topics(TopicCollection(["parcels"]))["parcels"].result(30).topic_id
+    number = (topic_id.get_most_significant_bits() % 2**64 << 64) + topic_id.get_least_significant_bits() % 2**64
+    addresses = dict(zip(kafka.brokers, kafka.bootstrap.split(","), strict=True))
+
+    def member(broker: int) -> ShareMember:
+        host, _, port = addresses[broker].rpartition(":")
+        return ShareMember((host, int(port)), "carriers", "ada", number.to_bytes(16))
+
+    with contextlib.ExitStack() as stack:
+        at = {broker: stack.enter_context(member(broker)) for broker in kafka.brokers}
+        at[1].find_coordinator()
+        group, ada = kafka.share_group("carriers"), at[kafka.leader("parcels")]
+        while not any(each.heartbeat(0, "parcels").error_code == ErrorCode.NONE for each in at.values()):
+            pass  # only the coordinator takes it, and only when it has loaded the group
+        while not (acquired := ada.fetch()):
+            pass  # the leader learns the start offset from the coordinator
+        assert acquired == [(0, 0, 1)]
+        (held,) = group.until_acquired().wait()
+        assert (held.topic, held.offsets, held.member) == ("parcels", range(1), "ada")
+        assert group.members == ["ada"]
+        assert group.expire_locks() == 1
+        assert ada.fetch() == [(0, 0, 2)]
+        assert ada.acknowledge(0, 0) == 0
+        assert group.start_offsets() == {("parcels", 0): 1}
