@@ -19,7 +19,7 @@ from processes import Brokers
 from wire import Wire, metadata_of
 
 POM = Path(__file__).parent / "java" / "pom.xml"
-VERSION = "4.3.1"
+VERSION = "4.4.0"
 MAVEN_TIMEOUT_SECONDS = 600
 START_TIMEOUT_SECONDS = 120
 STOP_TIMEOUT_SECONDS = 30

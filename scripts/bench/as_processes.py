@@ -1,30 +1,108 @@
-"""Brokers as processes of their own, beside the same brokers in one process; and how soon a kill is got over.
+"""Brokers as processes of their own, beside the same brokers in one process, and beside Apache Kafka; and how soon a
+kill is got over.
 
-Both clusters run all the time, and each cell is measured in turn. On two cores, which the client needs as well, there
-is little to gain.
+All clusters run all the time, and each cell is measured in turn: medians of the ratios of each turn. Two cores are
+shared by all brokers and the client. Without Java, Apache Kafka is left out.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import shutil
 import signal
 import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
 from itertools import count as counter
 
+from apache_kafka import VERSION, apache_kafka
 from loads import accepted, pipelined_at
 from processes import Brokers, brokers, brokers_on_etcd
-from rows import Row, at_least, at_most
+from purgatorio.broker.cli.build import build
+from rows import Row, at_most, rounds_at_least
 from wire import Wire, create_topic, metadata_of, produce_frame
 
 ROUNDS = 5
 CONNECTIONS = 8
+KAFKA = f"Apache Kafka {VERSION}"
 _topics = counter()
 
 Target = tuple[tuple[str, int], bytes]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One load.
+
+    Attributes:
+        beside_one: the least ratio of processes to one process that we promise.
+        beside_kafka: the least ratio of compiled processes to Apache Kafka that we promise; None: no promise.
+    """
+
+    name: str
+    connections: int
+    depth: int
+    acks: int
+    beside_one: float
+    beside_kafka: float | None
+
+
+CELLS = (
+    Cell("8 connections, depth 1", CONNECTIONS, 1, 1, 1.6, 1.0),
+    Cell("8 connections, depth 64", CONNECTIONS, 64, 1, 1.6, 1.3),
+    Cell("acks=all, depth 64", 1, 64, -1, 1.4, None),
+)
+
+
+@dataclass
+class Side:
+    """A cluster, and what it did in each round.
+
+    Attributes:
+        rates: requests a second.
+        costs: microseconds of CPU a request of each of its processes, and of the client last.
+    """
+
+    name: str
+    running: Brokers
+    targets: list[Target]
+    rates: list[float]
+    costs: list[list[float]]
+
+    def measure(self, cell: Cell, count: int) -> None:
+        """Run one round."""
+        used = self._used()
+        ran = pipelined_at(self.targets, depth=cell.depth, count=count, warm_up=count // 5)
+        self.rates.append(ran.per_second)
+        all_requests = count + count // 5
+        self.costs.append(
+            [(after - before) / all_requests * 1e6 for after, before in zip(self._used(), used, strict=True)]
+        )
+
+    def _used(self) -> list[float]:
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        return [*map(_run_seconds, self.running.pids), own.ru_utime + own.ru_stime]
+
+    def said(self) -> str:
+        """The median rate, and what a request cost."""
+        costs = [statistics.median(each) for each in zip(*self.costs, strict=True)]
+        parts = " + ".join(f"{each:.0f}" for each in costs[:-1])
+        rate = f"{statistics.median(self.rates):,.0f}/s"
+        return f"{self.name} {rate} at {parts} µs of CPU a request, the client {costs[-1]:.0f}"
+
+
+def _run_seconds(pid: int) -> float:
+    """CPU time of a process's main thread on Linux, exactly; a JVM has many threads, of which all count."""
+    threads = os.listdir(f"/proc/{pid}/task")
+    found = 0
+    for each in threads:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{each}/schedstat") as file:
+            found += int(file.read().split()[0])
+    return found / 1e9
 
 
 def _targets(running: Brokers, connections: int, acks: int) -> list[Target]:
@@ -40,16 +118,31 @@ def _targets(running: Brokers, connections: int, acks: int) -> list[Target]:
     return found
 
 
-def _beside_one_process(name: str, depth: int, acks: int, bar: float, both: tuple[Brokers, Brokers], count: int) -> Row:
-    """Requests a second of processes against one process: the median of ratios, each of two runs in turn."""
-    targets = [_targets(running, CONNECTIONS if acks == 1 else 1, acks) for running in both]
-    ratios, rates = [], []
+def _cell(cell: Cell, clusters: dict[str, Brokers], count: int) -> list[Row]:
+    """Processes beside one process and beside Apache Kafka; what a request costs whom."""
+    sides = {
+        name: Side(name, running, _targets(running, cell.connections, cell.acks), [], [])
+        for name, running in clusters.items()
+    }
     for _ in range(ROUNDS):
-        ran = [pipelined_at(each, depth=depth, count=count, warm_up=count // 5).per_second for each in targets]
-        ratios.append(ran[1] / ran[0])
-        rates.append(ran[1])
-    spread = f"{min(ratios):.2f} to {max(ratios):.2f}; {statistics.median(rates):,.0f} requests/s"
-    return at_least(name, statistics.median(ratios), bar, "×", f" ({spread})")
+        for side in sides.values():
+            side.measure(cell, count)
+    several, one, kafka = sides["processes"], sides["one process"], sides.get(KAFKA)
+    rows = [rounds_at_least(f"{cell.name}: processes against one process", _ratios(several, one), cell.beside_one, "×")]
+    for side in (several, one) if kafka is not None else ():
+        name = f"{cell.name}: {side.name} against {KAFKA}, {build()}"
+        rows.append(_beside_kafka(name, _ratios(side, kafka), cell.beside_kafka if side is several else None))
+    return [*rows, Row(f"{cell.name}: rates and costs", "; ".join(side.said() for side in sides.values()))]
+
+
+def _ratios(side: Side, other: Side) -> list[float]:
+    return [mine / theirs for mine, theirs in zip(side.rates, other.rates, strict=True)]
+
+
+def _beside_kafka(name: str, ratios: list[float], bar: float | None) -> Row:
+    """A row whose bar is for the compiled build."""
+    row = rounds_at_least(name, ratios, bar or 0.0, "×")
+    return row if bar is not None and build() == "compiled" else Row(row.name, row.measured)
 
 
 def _seconds_to_get_over_a_kill(start: Callable[[], AbstractContextManager[Brokers]]) -> float:
@@ -78,16 +171,18 @@ def _leader(wire: Wire) -> tuple[str, int] | None:
 def rows(quick: bool = False) -> list[Row]:
     """Run all measurements of this file."""
     count = 400 if quick else 20_000
-    with brokers() as one, brokers(processes=True) as several:
-        both = one, several
+    with contextlib.ExitStack() as stack:
+        one, several = stack.enter_context(brokers()), stack.enter_context(brokers(processes=True))
         found = [
             at_most("three processes and their supervisor, start", several.start_seconds, 1.5, " s"),
             at_most("the same, memory (what they share once)", several.memory_mb, 150, " MB"),
             Row("three brokers in one process, memory", f"{one.memory_mb:.0f} MB"),
-            _beside_one_process("8 connections, depth 1: processes against one", 1, 1, 1.6, both, count),
-            _beside_one_process("8 connections, depth 64: processes against one", 64, 1, 1.6, both, count),
-            _beside_one_process("acks=all, depth 64: processes against one", 64, -1, 1.4, both, count),
         ]
+        clusters = {"processes": several, "one process": one}
+        if not quick and shutil.which("java") is not None:
+            clusters[KAFKA] = stack.enter_context(apache_kafka(3))
+        for cell in CELLS:
+            found += _cell(cell, clusters, count)
     kills = 1 if quick else 3
 
     def median(start: Callable[[], AbstractContextManager[Brokers]]) -> float:
