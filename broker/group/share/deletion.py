@@ -101,7 +101,8 @@ class StateDeletion:
         def told(topic_id: bytes, error_code: ErrorCode) -> None:
             nonlocal missing
             missing -= 1
-            if error_code:
+            # The share coordinators delete the states of topics that are gone by themselves.
+            if error_code and not (forgets and error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 failures[topic_id] = error_code
             if not missing:
                 self._note(shard, group, partitions, failures, done, forgets)

@@ -217,6 +217,16 @@ def test_a_deleted_topic_is_forgotten_also_if_its_states_cannot_be_deleted(broke
     assert not broker.group().states.topic_ids
 
 
+def test_the_states_of_a_deleted_topic_which_the_share_coordinators_delete_themselves_are_no_failure(
+    broker: ShareHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.join("a", "bills")
+    broker.persister.errors["bills-0"] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    broker.create(orders=3)
+    broker.forget()
+    assert (broker.group().states.topic_ids, caplog.text) == (frozenset(), "")
+
+
 def test_a_topic_that_was_deleted_while_another_broker_coordinated_is_forgotten(broker: ShareHarness) -> None:
     broker.join("a", "bills")
     broker.elect(2, 1, (1,))
