@@ -178,7 +178,7 @@ def test_connect_runs_distributed_with_its_internal_topics(tmp_path: Path, pytes
         kafka.compact("connect-configs")
 
 
-def test_mirror_maker_mirrors_topics_and_offsets_of_groups(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_mirror_maker_mirrors_a_topic(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     command = java_command("connect", tmp_path, pytestconfig.cache, "org.apache.kafka.connect.mirror.MirrorMaker")
     with cluster(brokers=1) as here, cluster(brokers=1) as there:
         here.topic("orders", partitions=2)
