@@ -195,7 +195,7 @@ def test_tour_3_a_consumer_group_rebalances(tour: Callable[[int], Tour]) -> None
     first = here.begin("kcat -b localhost:9092 -G billing -X client.id=app-1")
     here.begin("kcat -b localhost:9092 -G billing -X client.id=app-2")
     describe = ".venv/bin/purgatorio groups describe billing"
-    both = r"Stable(?s:.*)app-1-\S+ .*orders:(?s:.*)app-2-\S+ .*orders:"
+    both = r"Stable(?=(?s:.*)app-1-\S+ .*orders:)(?s:.*)app-2-\S+ .*orders:"
     here.until(describe, both)
     first.process.send_signal(signal.SIGSTOP)
     found = here.until(describe, r"Stable, generation \d+, assignor range, coordinator broker (\d)\n(?!(?s:.*)app-1)")
