@@ -30,6 +30,7 @@ _REQUESTS: Final = {
     "persister": ("call to a share coordinator", "calls to share coordinators"),
     "fault": ("request", "requests"),
     "throttled": ("connection", "connections"),
+    "lesson": ("timer", "timers"),
 }
 """How operations are counted, by their kind."""
 
@@ -273,6 +274,10 @@ def _first_members_to_join(wait: Document, cluster: _Cluster) -> tuple[str, list
     return _sentence(text), []
 
 
+def _only_deadline(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    return _sentence(f"{_subject(wait)} for their deadlines, and for no event"), []
+
+
 def _other(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     """Say what one of them misses: groups, quotas and transactions tell themselves whom they wait for."""
     return _sentence(f"{_subject(wait)}: {wait['missing']}"), []
@@ -295,4 +300,5 @@ _SENTENCES: Final[dict[str, Callable[[Document, _Cluster], tuple[str, list[Docum
     "MembersToJoin": _members_to_join,
     "MembersToSync": _members_to_sync,
     "FirstMembersToJoin": _first_members_to_join,
+    "OnlyDeadline": _only_deadline,
 }

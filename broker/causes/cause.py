@@ -427,6 +427,11 @@ class QuotaExceeded:
     limit: float
 
 
+@dataclass(frozen=True, slots=True)
+class OnlyDeadline:
+    """A timer of a scene waits for its deadline, and for no event."""
+
+
 Cause = (
     FollowerBehind
     | TooFewInSync
@@ -451,5 +456,6 @@ Cause = (
     | DeadLettersNotWritten
     | FaultActs
     | QuotaExceeded
+    | OnlyDeadline
 )
 """What a delayed operation tells. The causes that others of them hold are not among these."""

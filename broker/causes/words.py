@@ -27,6 +27,7 @@ from purgatorio.broker.causes.cause import (
     NotDecided,
     NotInitialized,
     NotLeading,
+    OnlyDeadline,
     OpenTransaction,
     QuotaExceeded,
     RecordsLocked,
@@ -317,6 +318,11 @@ def _(cause: QuotaExceeded) -> str:
     over, shown = _QUOTAS.get(cause.quota, ("", _bytes_per_second))
     rate = f"{over}{shown(cause.used)} of {shown(cause.limit)}"
     return f"{' with '.join(client)} is muted for {time}: {rate}, rule: {cause.rule}"
+
+
+@_say.register
+def _(cause: OnlyDeadline) -> str:
+    return "its deadline, and no event"
 
 
 def _bytes_per_second(rate: float) -> str:

@@ -29,6 +29,16 @@ EXIT_USAGE: Final = 2
 OTLP_VARIABLE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 """OpenTelemetry's own variable for where spans are sent."""
 
+SCENE_BROKERS: Final = 3
+LEARNING: Final = {
+    "auto_leader_rebalance_enable": "false",
+    "broker_session_timeout_ms": "4000",
+    "group_initial_rebalance_delay_ms": "0",
+    "group_share_partition_max_record_locks": "100",
+}
+"""Settings of ``purgatorio learn``, unless they are set: leaders stay where a scene moves them, groups begin at once,
+and there is time to see that a broker is dead before the others notice."""
+
 _EPILOG: Final = """\
 Every setting can also be given in the environment (PURGATORIO_LOG_RETENTION_MS=60000) or in a TOML file (--config or
 PURGATORIO_CONFIG). Flags win over the environment, the environment over the file. `purgatorio config` lists them all.
@@ -65,6 +75,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--restart", action="store_true", help="with --processes: start a broker again whose process ended by itself"
     )
     _add_serving_options(cluster, "the first broker's port, the others count up from it; 0: any free ports (9092)")
+
+    learn = _add_command(commands, "learn", _run_brokers, "run three brokers, whose page plays scenes to learn from")
+    learn.set_defaults(learns=True)
+    _add_serving_options(learn, "the first broker's port, the others count up from it; 0: any free ports (9092)")
 
     serve = _add_command(commands, "serve", _run_brokers, "run one broker")
     serve.set_defaults(brokers="1")
@@ -180,7 +194,7 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     """The configuration that the command was given, or None after its problems were printed."""
     from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
-    others = {"run", "config", "assignments", "faults", "tls", "processes", "restart", *OWNING_OPTIONS}
+    others = {"run", "config", "assignments", "faults", "tls", "processes", "restart", "learns", *OWNING_OPTIONS}
     others_own = (ADMIN_VARIABLE, REGISTRY_HOME_VARIABLE)  # of other commands
     environ = {key: value for key, value in os.environ.items() if key not in others_own}
     flags = {name: value for name, value in vars(args).items() if name not in others}
@@ -188,6 +202,8 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
     defaults = {"admin_port": "0"} if getattr(args, "print_json", False) else {}
     if endpoint := os.environ.get(OTLP_VARIABLE):
         defaults["traces_endpoint"] = endpoint
+    if getattr(args, "learns", False):
+        defaults |= LEARNING
     try:
         return load_cluster_config(
             flags=flags, assignments=args.assignments, environ=environ, file=args.config, defaults=defaults
@@ -213,6 +229,9 @@ def _run_brokers(args: argparse.Namespace) -> int:
         config = _load_config(args)
         if config is None:
             return EXIT_USAGE
+        if wrong := _wrong_with_scenes(args, config):
+            print(f"purgatorio: {wrong}", file=sys.stderr)
+            return EXIT_USAGE
         from pathlib import Path
 
         from purgatorio.broker.cli.certificates import certificates_for
@@ -232,7 +251,7 @@ def _run_brokers(args: argparse.Namespace) -> int:
             if config.store is not None:
                 return _run_on_host(args, config, faults)
             with beginning_of(args) as beginning:
-                return run(config, faults, files, beginning, ways_of(args))
+                return run(config, faults, files, beginning, ways_of(args), learns=getattr(args, "learns", False))
     except (FaultError, CertificatesUnavailable, NotImported, DataUnusable, RegistryUnavailable, SpansMissing) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return EXIT_USAGE
@@ -273,6 +292,19 @@ def _wrong_with_processes(args: argparse.Namespace, processes: bool) -> str:
     if args.faults:
         return "--processes starts without fault rules: add them at each broker's page"
     return wrong_with_processes(args)
+
+
+def _wrong_with_scenes(args: argparse.Namespace, config: ClusterConfig) -> str:
+    """Return why scenes cannot be played on such a cluster, or nothing if they can be, or are not asked for."""
+    from purgatorio.broker.config.listeners import has_security
+
+    if not getattr(args, "learns", False):
+        return ""
+    if config.store is not None or config.brokers < SCENE_BROKERS:
+        return f"scenes need {SCENE_BROKERS} brokers in one process"
+    if args.tls is not None or has_security(config.broker):
+        return "the clients of scenes speak no TLS and have no passwords: leave listeners as they are by default"
+    return ""
 
 
 def _print_config(args: argparse.Namespace) -> int:

@@ -50,6 +50,8 @@ def run(
     certificates: CertificateFiles | None = None,
     beginning: Beginning = NO_BEGINNING,
     ways: Ways = PLAIN_WAYS,
+    *,
+    learns: bool = False,
 ) -> int:
     """Run the cluster until a signal stops it.
 
@@ -57,6 +59,7 @@ def run(
         certificates: throw-away ones, of which clients have to know.
         beginning: what the cluster begins with, and where it is kept at the end.
         ways: how the process tells where it is, and what ends it beside signals.
+        learns: whether the page offers scenes.
 
     Returns:
         the process's exit code: 0, 1 if the process cannot listen on an address, or 2 if it cannot use its settings.
@@ -65,7 +68,7 @@ def run(
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(serve(config, faults, certificates, beginning, ways))
+        return runner.run(serve(config, faults, certificates, beginning, ways, learns=learns))
 
 
 async def serve(
@@ -74,6 +77,8 @@ async def serve(
     certificates: CertificateFiles | None,
     beginning: Beginning,
     ways: Ways,
+    *,
+    learns: bool = False,
 ) -> int:
     """Run the cluster until a signal stops it; a second one ends the process at once. Returns the exit code."""
     stop = asyncio.Event()
@@ -83,6 +88,7 @@ async def serve(
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
     try:
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
+        cluster.admin.learns = learns
         beginning.check(cluster)
     except (TlsError, ValueError, OperationRefused) as error:
         print(f"purgatorio: {error}", file=sys.stderr)

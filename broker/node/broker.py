@@ -84,7 +84,7 @@ class Broker:
 
     Attributes:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
-        purgatories: all purgatories, by Kafka's names.
+        purgatories: all purgatories, by Kafka's names. `lesson_purgatory` returns that of a scene's timers.
         peer_network: its connections to other brokers, which a test can hold.
         coordinators: of groups, transactions and share groups' states, and how leaders reach them.
         layers: what stands before the handlers of its APIs.
@@ -126,7 +126,7 @@ class Broker:
         self._parked = parked = BrokerPurgatories(
             config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, watch
         )
-        self.purgatories = parked.all
+        self.purgatories, self.lesson_purgatory = parked.all, parked.lesson
         self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)

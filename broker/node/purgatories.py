@@ -53,6 +53,7 @@ class BrokerPurgatories:
         self._persister: Purgatory[Any] | None = None
         self._dead_letter: Purgatory[Any] | None = None
         self._share_group: Purgatory[Any] | None = None
+        self._lesson: Purgatory[Any] | None = None
         self.timer = Timer(member_now_ms)
         self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
         self.reaper.add(self.timer, listens=True)
@@ -112,6 +113,12 @@ class BrokerPurgatories:
         if self._dead_letter is None:
             self._dead_letter = self._add(DEAD_LETTER)
         return self._dead_letter
+
+    def lesson(self) -> Purgatory[Any]:
+        """Return the purgatory of timers that a scene adds; it is made when a scene first asks for it."""
+        if self._lesson is None:
+            self._lesson = self._add("Lesson")
+        return self._lesson
 
     def _add(
         self, name: str, purge_interval: int = 1_000, *, now_ms: Callable[[], int] | None = None

@@ -16,6 +16,7 @@ from purgatorio.broker.operations.control.share_group_control import ShareGroupC
 from purgatorio.broker.operations.control.snapshots import KeptSnapshots
 from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.errors import NotThere, OperationRefused
+from purgatorio.broker.operations.scenes import Lessons
 from purgatorio.broker.purgatory import Purgatory
 
 
@@ -28,6 +29,7 @@ class Operator:
     Attributes:
         snapshots: those that were taken by operations.
         rng: the source of random choices: ids of topics, and where their replicas are.
+        lessons: the scenes, if the cluster was started by ``purgatorio learn``; else None.
     """
 
     def __init__(self, cluster: OperatedCluster, control: ClusterControl) -> None:
@@ -40,6 +42,7 @@ class Operator:
         self.clock = ClockControl(cluster)
         self.snapshots = KeptSnapshots()
         self.rng = random.Random()
+        self.lessons: Lessons | None = None
 
     @property
     def image(self) -> ClusterImage:

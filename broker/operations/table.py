@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Final
 
 from purgatorio.broker.operations import (
@@ -12,6 +13,7 @@ from purgatorio.broker.operations import (
     network,
     purgatories,
     records,
+    scenes,
     security,
     share_groups,
     snapshots,
@@ -35,9 +37,16 @@ _SUBJECTS: Final = (
     security,
 )
 
-OPERATIONS: Final[tuple[type[Operation], ...]] = tuple(
-    each
-    for subject in _SUBJECTS
-    for each in vars(subject).values()
-    if isinstance(each, type) and issubclass(each, Operation) and each is not Operation
-)
+
+def _of(*subjects: ModuleType) -> tuple[type[Operation], ...]:
+    return tuple(
+        each
+        for subject in subjects
+        for each in vars(subject).values()
+        if isinstance(each, type) and issubclass(each, Operation) and each is not Operation
+    )
+
+
+OPERATIONS: Final = _of(*_SUBJECTS)
+LEARNING: Final = _of(scenes)
+"""Those that a cluster has beside them if it was started by ``purgatorio learn``."""

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from purgatorio.broker.learn.lessons import STATIC, SceneLessons
 from purgatorio.broker.metrics.prometheus import (
     BrokerCollector,
     FaultsCollector,
@@ -24,6 +25,7 @@ from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
+from purgatorio.broker.operations.table import LEARNING, OPERATIONS
 from purgatorio.broker.web import pages
 from purgatorio.broker.web.bodies import json_response
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
@@ -39,6 +41,7 @@ def create_app(
     *,
     allowed_host: str,
     metrics_per_partition: bool = False,
+    lessons: SceneLessons | None = None,
 ) -> Starlette:
     """Return the application that shows a cluster, without `guarded`.
 
@@ -46,21 +49,25 @@ def create_app(
         allowed_host: the configured host; requests that change something must be addressed to it, to localhost, or to
             an IP address.
         metrics_per_partition: whether /metrics has series for each partition, not only for each topic.
+        lessons: the scenes that the page offers, if any.
     """
     health = _Health(cluster, control, metrics_per_partition=metrics_per_partition)
-    return application(
-        health.metrics,
-        health.ready,
-        [Route("/api/v1/targets", health.targets), *routes(Operator(cluster, control), allowed_host)],
-    )
+    operator = Operator(cluster, control)
+    operations, more = OPERATIONS, None
+    if lessons is not None:
+        lessons.take(operator)
+        operations, more = (*OPERATIONS, *LEARNING), STATIC
+    api = [Route("/api/v1/targets", health.targets), *routes(operator, allowed_host, operations)]
+    return application(health.metrics, health.ready, api, pages.Page(more))
 
 
-def application(metrics: Handler, ready: Handler, routes: Iterable[Route]) -> Starlette:
+def application(metrics: Handler, ready: Handler, routes: Iterable[Route], page: pages.Page | None = None) -> Starlette:
     """Return an application with the page, metrics, health, and these routes of the JSON API."""
+    page = page or pages.Page()
     app = Starlette(
         routes=[
-            Route("/", pages.index),
-            Route("/static/{name}", pages.static),
+            Route("/", page.index),
+            Route("/static/{name}", page.static),
             Route("/metrics", metrics),
             Route("/healthz", _alive),
             Route("/readyz", ready),

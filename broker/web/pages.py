@@ -33,29 +33,54 @@ class PageFile:
 
 
 @cache
-def page_files() -> dict[str, PageFile]:
-    """Return all files by name. Only these are served, so no path leads outside."""
+def page_files(folder: Path = STATIC) -> dict[str, PageFile]:
+    """Return all files of a folder by name. Only these are served, so no path leads outside."""
     files = {}
-    for path in sorted(STATIC.iterdir()):
+    for path in sorted(folder.iterdir()):
         media_type = _MEDIA_TYPES.get(path.suffix)
         if media_type is not None:
-            content = path.read_bytes()
-            files[path.name] = PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+            files[path.name] = _file(path.read_bytes(), media_type)
     return files
 
 
-async def index(request: Request) -> Response:
-    """``GET /``: the page."""
-    return _serve("index.html", request)
+def _file(content: bytes, media_type: str) -> PageFile:
+    return PageFile(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
 
 
-async def static(request: Request) -> Response:
-    """``GET /static/{name}``: a file of the page."""
-    return _serve(request.path_params["name"], request)
+class Page:
+    """The page.
+
+    Args:
+        more: a folder with scripts and styles that it has beside its own; None: it has none.
+    """
+
+    def __init__(self, more: Path | None = None) -> None:
+        self._files = dict(page_files())
+        if more is None:
+            return
+        added = page_files(more)
+        tags = "".join(map(_tag, sorted(added)))
+        page = self._files["index.html"]
+        whole = page.content.replace(b"</head>", tags.encode() + b"</head>", 1)
+        self._files |= {**added, "index.html": _file(whole, page.media_type)}
+
+    async def index(self, request: Request) -> Response:
+        """``GET /``: the page."""
+        return _serve(self._files["index.html"], request)
+
+    async def static(self, request: Request) -> Response:
+        """``GET /static/{name}``: a file of the page."""
+        return _serve(self._files.get(request.path_params["name"]), request)
 
 
-def _serve(name: str, request: Request) -> Response:
-    file = page_files().get(name)
+def _tag(name: str) -> str:
+    """Return what makes the page load a file."""
+    if name.endswith(".css"):
+        return f'<link rel="stylesheet" href="/static/{name}">\n'
+    return f'<script type="module" src="/static/{name}"></script>\n'
+
+
+def _serve(file: PageFile | None, request: Request) -> Response:
     if file is None:
         raise HTTPException(404, "there is no such file")
     # The browser revalidates its copy each time: an upgrade must not leave half of an old page.

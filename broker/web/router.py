@@ -40,8 +40,9 @@ def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Oper
         allowed_host: the configured host (see `purgatorio.broker.web.guard`).
     """
     shared = SharedAnswers()
+    operations = tuple(operations)
     return [
-        *listing_routes(),
+        *listing_routes(operations),
         *(
             Route(f"/api/v1{each.path}", partial(_run, each, operator, allowed_host, shared), methods=[each.method])
             for each in operations
@@ -49,11 +50,12 @@ def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Oper
     ]
 
 
-def listing_routes() -> list[Route]:
+def listing_routes(operations: tuple[type[Operation], ...] = OPERATIONS) -> list[Route]:
     """Return the routes that tell what the API has."""
+    more = [listed(each) for each in operations if each not in OPERATIONS]
     return [
-        Route("/api/v1", partial(_told, {"endpoints": ENDPOINTS})),
-        Route("/api/v1/openapi.json", _openapi),
+        Route("/api/v1", partial(_told, {"endpoints": [*ENDPOINTS, *more]})),
+        Route("/api/v1/openapi.json", partial(_openapi, operations)),
     ]
 
 
@@ -61,8 +63,8 @@ async def _told(content: object, request: Request) -> Response:
     return json_response(content)
 
 
-async def _openapi(request: Request) -> Response:
-    return json_response(openapi())
+async def _openapi(operations: tuple[type[Operation], ...], request: Request) -> Response:
+    return json_response(openapi(operations))
 
 
 async def _run(

@@ -20,6 +20,7 @@ from purgatorio.logger import get_logger
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from purgatorio.broker.learn.lessons import SceneLessons
     from purgatorio.broker.web.http_server import HttpServer
     from purgatorio.broker.web.tokens import AdminTokens
 
@@ -180,11 +181,14 @@ class AdminServer(HttpService):
 
     Attributes:
         app: the application without its guards, for requests that were checked elsewhere; None before `start`.
+        learns: whether the page offers scenes, from the next `start` on.
     """
 
     def __init__(self, cluster: OperatedCluster, *, metrics_per_partition: bool = False, **tokens: Any) -> None:
         super().__init__(cluster.clock, **tokens)
         self._cluster = cluster
+        self.learns = False
+        self._lessons: SceneLessons | None = None
         self._metrics_per_partition = metrics_per_partition
         self._control: ClusterControl | None = None
         self.app: ASGIApp | None = None
@@ -193,12 +197,22 @@ class AdminServer(HttpService):
         from purgatorio.broker.web.app import create_app, guarded
 
         self._control = ClusterControl(self._cluster)  # it remembers the addresses of the brokers, which they have now
+        if self.learns:
+            from purgatorio.broker.learn.lessons import SceneLessons
+
+            self._lessons = SceneLessons()
         self.app = create_app(
-            self._cluster, self._control, allowed_host=host, metrics_per_partition=self._metrics_per_partition
+            self._cluster,
+            self._control,
+            allowed_host=host,
+            metrics_per_partition=self._metrics_per_partition,
+            lessons=self._lessons,
         )
         return guarded(self.app, host, tokens)
 
     async def _close_app(self) -> None:
+        if self._lessons is not None:
+            await self._lessons.close()
         if self._control is not None:
             await self._control.close()
 

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from purgatorio.broker.cli.command import Parser
 from purgatorio.broker.cli.commands import add_commands
 from purgatorio.broker.operations.declare import Answer, Int32, Operation, arg
-from purgatorio.broker.operations.table import OPERATIONS
+from purgatorio.broker.operations.table import LEARNING, OPERATIONS
 from purgatorio.broker.operations.topics import ListTopics, MoveLeader
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.web.app import _not_answered
@@ -43,7 +43,7 @@ class Greet(Operation, http="POST /greetings/{id}", command="broker greet", says
 
 
 def test_each_operation_is_in_the_table_once() -> None:
-    assert set(OPERATIONS) == set(KNOWN)
+    assert {*OPERATIONS, *LEARNING} == set(KNOWN)
     assert len(OPERATIONS) == len({(each.method, each.path) for each in OPERATIONS})
     commands = [each.command for each in OPERATIONS if each.command]
     assert len(commands) == len(set(commands))
