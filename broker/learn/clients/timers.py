@@ -54,7 +54,6 @@ class Timers(Client):
             begun_seconds = self._stage.clock.now_seconds()
             for number in range(SLICE):
                 timer = _Waiting(rng.randrange(MIN_DELAY_MS, self._most_ms))
-                timer.client = self.name
                 self._timers.append(timer)
                 purgatory.try_complete_else_watch(timer, (f"{self.name}-{number % KEYS}",))
             spent_seconds += self._stage.clock.now_seconds() - begun_seconds
