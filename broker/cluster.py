@@ -15,7 +15,6 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from itertools import chain
 from types import TracebackType
-from typing import Final
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
@@ -36,13 +35,10 @@ from purgatorio.broker.operations.control.snapshots import Snapshot
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
-from purgatorio.broker.time.clock import Alarm, Clock, RunningClock, SystemClock
+from purgatorio.broker.time.clock import Clock, RunningClock, SystemClock
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.web.server import AdminServer
-
-GARBAGE_DELAY_MS: Final = 1_000
-"""From the end of a broker to the collection of what it leaves: by then no task or answer refers to it any more."""
 
 
 class BrokerStateError(OperationRefused):
@@ -92,7 +88,6 @@ class Cluster:
         self._seed = seed
         self._starts_admin = admin
         self._garbage = garbage
-        self._garbage_alarm: Alarm | None = None
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self._credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
         own_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
@@ -345,8 +340,6 @@ class Cluster:
         await self.admin.stop()
         if self._garbage is not None:
             self._garbage.end()
-        if self._garbage_alarm is not None:
-            self._garbage_alarm.cancel()
         # Concurrently, so that no broker waits for the response of a stopped one.
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
         for broker in self.brokers:
@@ -479,15 +472,8 @@ class Cluster:
             self.brokers = [each for each in self.brokers if each is not broker]
             self.network.forget(broker_id)
             self._changing.discard(broker_id)
-            self._renew_garbage_soon()
-
-    def _renew_garbage_soon(self) -> None:
-        """Have what a broker left collected, once nothing that is under way refers to it."""
-        if self._garbage is None:
-            return
-        if self._garbage_alarm is not None:
-            self._garbage_alarm.cancel()
-        self._garbage_alarm = self.clock.call_later(GARBAGE_DELAY_MS, self._garbage.renew)
+            if self._garbage is not None:
+                self._garbage.renew_soon(self.clock)
 
     def _broker_ended(self, error: BaseException | None) -> None:
         if error is not None and self._failure is not None and not self._failure.done():

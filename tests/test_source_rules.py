@@ -26,7 +26,7 @@ TIME_SOURCES = {
     "broker/time/movable_clock.py": "it is a clock, too",
     "broker/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process. "
     "A time of the brokers is printed as a date",
-    "broker/cli/group_commands.py": "a time that the user typed becomes milliseconds; it reads no clock",
+    "broker/cli/reset_command.py": "a time that the user typed becomes milliseconds; it reads no clock",
     "broker/purgatory/group.py": "the default of a library that stands alone; brokers pass their clock",
     "broker/purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
 }

@@ -22,7 +22,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from opentelemetry.util.types import AttributeValue
 
 from purgatorio.broker.delays.finished import detail_of, kind_of
-from purgatorio.broker.delays.tracing import Watch, WatchAcks
+from purgatorio.broker.delays.tracing import Spans, Watch, WatchAcks
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import FinishedOperation
@@ -54,7 +54,7 @@ def exported(endpoint: str, broker_id: int, clock: Clock) -> OperationSpans:
     return OperationSpans(BatchSpanProcessor(exporter), broker_id, clock)
 
 
-class OperationSpans:
+class OperationSpans(Spans):
     """Makes a span of each operation that has ended.
 
     Args:

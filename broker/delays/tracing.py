@@ -19,14 +19,11 @@ class SpansMissing(Exception):
 
 
 class Spans(Protocol):
-    """Makes spans of a broker's operations.
-
-    Attributes:
-        watch_acks: is told of produce requests that wait; None: nobody needs to know.
-    """
+    """Makes spans of a broker's operations."""
 
     @property
-    def watch_acks(self) -> WatchAcks | None: ...
+    def watch_acks(self) -> WatchAcks | None:
+        """Return what is told of produce requests that wait; None: nothing needs to know."""
 
     def also(self, watch: Watch) -> Watch:
         """Return what is to be called with each operation that has ended, which calls `watch` as well."""

@@ -15,6 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from purgatorio.broker.time.clock import Alarm, Clock
+
+RENEWAL_DELAY_MS: Final = 1_000
+"""From the end of a broker to the collection of what it leaves: by then no task or answer refers to it any more."""
 THRESHOLDS: Final = (10_000, 5, 100)
 """Objects before a pass over the youngest; such passes before one over the middle generation; such before a full one.
 
@@ -47,6 +51,7 @@ class GarbageTuning:
     def __init__(self, *, shares_memory: bool = False) -> None:
         self._shares_memory = shares_memory
         self._before: tuple[int, int, int] | None = None
+        self._renewal: Alarm | None = None
 
     def begin(self) -> None:
         """Freeze all objects of the process, and make passes rare. Takes a full pass, about 20 ms after the start."""
@@ -66,8 +71,19 @@ class GarbageTuning:
         gc.collect()
         gc.freeze()
 
+    def renew_soon(self, clock: Clock) -> None:
+        """Call `renew` when nothing that is under way refers any more to a broker that has just ended."""
+        self._cancel_renewal()
+        self._renewal = clock.call_later(RENEWAL_DELAY_MS, self.renew)
+
+    def _cancel_renewal(self) -> None:
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+
     def end(self) -> None:
         """Undo `begin`; does nothing without it."""
+        self._cancel_renewal()
         if self._before is not None:
             gc.set_threshold(*self._before)
             if not self._shares_memory:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from purgatorio.broker.cluster import GARBAGE_DELAY_MS, Cluster
+from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.time.clock import ManualClock
-from purgatorio.broker.time.garbage import THRESHOLDS, GarbageTuning, paused
+from purgatorio.broker.time.garbage import RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
 from tests.broker.test_cluster import config, create
 
 
@@ -62,7 +62,7 @@ async def test_a_broker_that_ended_is_freed_although_it_was_frozen() -> None:
         await create(cluster, partitions=3)
         replicas = weakref.ref(cluster.brokers[2].replicas)
         await cluster.kill_broker(3)
-        await clock.run_for(GARBAGE_DELAY_MS - 1)
+        await clock.run_for(RENEWAL_DELAY_MS - 1)
         gc.collect()
         assert replicas() is not None
         await clock.run_for(1)
