@@ -26,7 +26,7 @@ from purgatorio.protocol.messages.share_acknowledge import (
 from purgatorio.protocol.messages.share_fetch import FetchPartition, FetchTopic, ForgottenTopic, ShareFetchRequest
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from tests.compat.same_answers.share_group_histories import ME, OTHER, beat, joined, offsets
+from tests.compat.same_answers.share_group_histories import ME, OTHER, beat, joined, new_topic, offsets
 from tests.compat.same_answers.talk import Answer, Talk
 
 ERAS = (1, 2)
@@ -67,7 +67,7 @@ class Fetcher:
         self.talk = talk
         self.member_id = talk.given(member_id)
         if topic is None:
-            topic = talk.new_topic("records")
+            topic = new_topic(talk, "records")
             configured(talk, share_auto_offset_reset="earliest")
         self.topic = topic
         self.epoch = 0

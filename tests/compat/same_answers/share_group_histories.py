@@ -36,6 +36,8 @@ ERAS = (0, 1, 5)
 """Those that change an answer: offsets have a lag since 1, groups are listed by type since 5."""
 ME, OTHER, NOBODY = "me", "other", "nobody"
 LETTERS = "letters"
+PROBES = 20
+"""So many groups that each of the five partitions of the offsets topic has some."""
 
 
 def beat(talk: Talk, member_epoch: int, **changes: Any) -> ShareGroupHeartbeatRequest:
@@ -48,6 +50,22 @@ def beat(talk: Talk, member_epoch: int, **changes: Any) -> ShareGroupHeartbeatRe
 def joining(talk: Talk, **changes: Any) -> ShareGroupHeartbeatRequest:
     """A right request to join, but for the changes."""
     return beat(talk, **{"member_epoch": 0, "subscribed_topic_names": [LETTERS], **changes})
+
+
+def new_topic(talk: Talk, name: str, partitions: int = 1) -> str:
+    """Create a topic, and wait until all parts of the group coordinator know it, so that it begins no epoch later on.
+
+    Start offsets of groups that no history knows are set until that is no more refused.
+    """
+    topic = talk.new_topic(name, partitions)
+    requests = [altered(talk, {topic: {0: 0}}, group=f"{topic}-{number}") for number in range(PROBES)]
+    talk.until_true(lambda: not any(_is_refused(talk, request) for request in requests))
+    return topic
+
+
+def _is_refused(talk: Talk, request: Any) -> bool:
+    answer = talk.ask("start offsets", request, record=False)
+    return bool(answer.error_code or answer.responses[0].partitions[0].error_code)
 
 
 def joined(talk: Talk, step: str, *, count: int = 3, **changes: Any) -> Answer:
@@ -140,7 +158,7 @@ def one_member(talk: Talk) -> None:
     talk.ask("not empty", DeleteGroupsRequest(groups_names=[talk.group]))
     talk.ask("joins again", joining(talk))
     epoch = talk.ask("rack", beat(talk, epoch, rack_id="rack")).member_epoch
-    topic = talk.new_topic("two", 2)
+    topic = new_topic(talk, "two", 2)
     both = [LETTERS, topic]
     answer = joined(talk, "both topics", count=5, subscribed_topic_names=both)
     described(talk, "both topics")
@@ -158,7 +176,7 @@ def one_member(talk: Talk) -> None:
 
 def two_members(talk: Talk) -> None:
     """A second member comes and goes: both have the only partition, then each of them one of two."""
-    one, two = talk.new_topic("one"), talk.new_topic("two", 2)
+    one, two = new_topic(talk, "one"), new_topic(talk, "two", 2)
     both = {"count": 1, "subscribed_topic_names": [one]}
     joined(talk, "first", **both)
     joined(talk, "second", **both, member_id=talk.given(OTHER))
@@ -177,7 +195,7 @@ def two_members(talk: Talk) -> None:
 
 def more_partitions(talk: Talk) -> None:
     """A topic gets another partition, which begins at its first record."""
-    topic = talk.new_topic("grows")
+    topic = new_topic(talk, "grows")
     joined(talk, "one", count=1, subscribed_topic_names=[topic])
     talk.ask("one", offsets(talk, topic, 0))
     grown = CreatePartitionsTopic(name=topic, count=2, assignments=None)
@@ -286,7 +304,7 @@ def forgotten(talk: Talk, *topics: str, group: str | None = None) -> Any:
 
 def start_offsets(talk: Talk) -> None:
     """They are described, altered and deleted; not while there are members."""
-    topic = talk.new_topic("offsets", 2)
+    topic = new_topic(talk, "offsets", 2)
     joined(talk, "alone", count=2, subscribed_topic_names=[topic])
     talk.ask("with a member", offsets(talk, topic, 0, 1))
     talk.ask("with a member", altered(talk, {topic: {0: 0}}))
@@ -318,7 +336,7 @@ def start_offsets(talk: Talk) -> None:
 def offsets_before_members(talk: Talk) -> None:
     """Start offsets make a group, to which a member comes."""
     talk.first_epoch = 0  # both begin with epoch 1
-    topic = talk.new_topic("before", 2)
+    topic = new_topic(talk, "before", 2)
     talk.until(
         "new group",
         lambda: altered(talk, {topic: {0: 5}}),

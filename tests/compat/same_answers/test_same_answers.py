@@ -219,4 +219,5 @@ def test_known_differences_are_still_there(seen: Seen) -> None:
     """What no longer differs has no place in the list."""
     if seen.runs < len(RUNS):
         pytest.skip("not all histories ran before this test")
-    assert not KNOWN.keys() - seen.known
+    gone = sorted(KNOWN.keys() - seen.known)
+    assert not gone, "\n".join(gone)
