@@ -62,6 +62,12 @@ def _described(talk: Talk, step: str, **wanted: str) -> None:
     talk.until(step, lambda: _describe(GROUP, talk.group, *wanted), are_as_wanted)
 
 
+def _listed(talk: Talk, step: str, count: int) -> None:
+    """List the groups with configs once there are as many: Kafka's broker hears of changes after the answer."""
+    request = ListConfigResourcesRequest(resource_types=[GROUP])
+    talk.until(step, lambda: request, lambda answer: len(answer.config_resources) == count, version=1)
+
+
 def configs_of_a_group(talk: Talk) -> None:
     """They are set, described, listed, and stay when the group goes."""
     group = talk.group
@@ -80,9 +86,9 @@ def configs_of_a_group(talk: Talk) -> None:
     talk.ask("replaced", _replace(GROUP, group, share_isolation_level="read_committed"))
     _described(talk, "replaced", **{SESSION: "45000", "share.isolation.level": "read_committed"})
     talk.ask("no group", DeleteGroupsRequest(groups_names=[group]))
-    talk.ask("still there", ListConfigResourcesRequest(resource_types=[GROUP]), version=1)
+    _listed(talk, "still there", 1)
     talk.ask("all reset", _replace(GROUP, group))
-    talk.ask("none", ListConfigResourcesRequest(resource_types=[GROUP]), version=1)
+    _listed(talk, "none", 0)
 
 
 def refused_configs_of_a_group(talk: Talk) -> None:

@@ -12,9 +12,6 @@ KNOWN: dict[str, str] = {
     r"^DescribeGroups, (both joined|second alone): .*\.member_assignment: ": (
         "Kafka shows the last generation's assignment until the leader has synced; here it ends with its generation."
     ),
-    r"^ConsumerGroup(Heartbeat|Describe), other assignor: .*epoch: Kafka 'first \+ 0', Purgatorio 'first \+ 1'$": (
-        "Here a new assignor assigns at once; Kafka waits until the group changes for another reason."
-    ),
     r"^ConsumerGroupHeartbeat, (empty subscription|only an empty regex): member_epoch: ": (
         "Kafka's groups begin with epoch 2, as the metadata of their topics count as a change; here "
         "with 1, with or without topics."

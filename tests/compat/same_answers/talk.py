@@ -105,11 +105,18 @@ class Talk:
         """Ask the bootstrap broker, which need not be the group's coordinator."""
         return self._start(self._connect(self._bootstrap), step, request, record=True, version=version)()
 
-    def until(self, step: str, request: Callable[[], Message], reached: Callable[[Answer], bool]) -> Answer:
+    def until(
+        self,
+        step: str,
+        request: Callable[[], Message],
+        reached: Callable[[Answer], bool],
+        *,
+        version: int | None = None,
+    ) -> Answer:
         """Ask again until the answer is as hoped, and note only that one."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            answer = self.ask(step, request(), record=False)
+            answer = self.ask(step, request(), record=False, version=version)
             if reached(answer) or time.monotonic() > deadline:
                 self.note(step, answer)
                 return answer
