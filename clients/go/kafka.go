@@ -20,6 +20,8 @@ type Kafka struct {
 	Bootstrap string
 	// AdminURL is where the page is that shows what waits, and the HTTP API.
 	AdminURL string
+	// SchemaRegistryURL is where the schema registry is; empty without Args("--registry").
+	SchemaRegistryURL string
 
 	token   string
 	process *process
@@ -77,7 +79,13 @@ func Run(given ...Option) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Kafka{Bootstrap: told.Bootstrap, AdminURL: told.AdminURL, token: told.Token, process: started}, nil
+	return &Kafka{
+		Bootstrap:         told.Bootstrap,
+		AdminURL:          told.AdminURL,
+		SchemaRegistryURL: told.SchemaRegistryURL,
+		token:             told.Token,
+		process:           started,
+	}, nil
 }
 
 // For gives a shared cluster to a test: it is as it was at its start, and what waits is logged if the test fails.

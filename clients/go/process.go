@@ -28,9 +28,10 @@ var testSettings = []string{
 
 // ready is the line of JSON that a cluster prints.
 type ready struct {
-	Bootstrap string `json:"bootstrap"`
-	AdminURL  string `json:"admin_url"`
-	Token     string `json:"token"`
+	Bootstrap         string `json:"bootstrap"`
+	AdminURL          string `json:"admin_url"`
+	SchemaRegistryURL string `json:"schema_registry_url"`
+	Token             string `json:"token"`
 }
 
 // process is `purgatorio cluster --print-json --with-parent`, which ends with this process.

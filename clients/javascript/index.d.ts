@@ -53,6 +53,8 @@ export declare class Kafka {
   readonly brokers: string[];
   /** The page that shows what waits, and the HTTP API. */
   readonly adminUrl: string;
+  /** The schema registry; null without the argument `--registry`. */
+  readonly schemaRegistryUrl: string | null;
   /** All that can be done to the cluster: `kafka.operations.killBroker({ id: 2 })`. */
   readonly operations: Operations;
 

@@ -32,6 +32,7 @@ class Kafka {
     this.bootstrap = process.told.bootstrap;
     this.brokers = this.bootstrap.split(",");
     this.adminUrl = process.told.admin_url;
+    this.schemaRegistryUrl = process.told.schema_registry_url ?? null;
     this.operations = {};
     for (const [name, declared] of Object.entries(OPERATIONS)) {
       this.operations[name] = (given = {}) => this.#ask(declared, given);

@@ -62,6 +62,11 @@ public final class Kafka implements AutoCloseable {
         return (String) process.told.get("admin_url");
     }
 
+    /** Where the schema registry is; null without the argument {@code --registry}. */
+    public String schemaRegistryUrl() {
+        return (String) process.told.get("schema_registry_url");
+    }
+
     /**
      * Settings with which a client needs milliseconds where others need seconds. What a client does is not changed: set
      * auto.offset.reset and the like yourself.
