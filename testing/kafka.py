@@ -103,7 +103,7 @@ class Kafka(AccessControls):
 
     @property
     def schema_registry(self) -> SchemaRegistry:
-        """The schema registry beside the cluster, with its `url`: started by the first use, in some seconds.
+        """The schema registry beside the cluster, with its `url`. The first use starts it, in some seconds.
 
         ::
 
