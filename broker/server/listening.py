@@ -146,13 +146,15 @@ class PlainAcceptor:
         return self._listening.sockets
 
     def close(self) -> None:
-        """Free the port; clients that were accepted, but have no protocol yet, are closed."""
+        """Free the port; clients that were accepted, but have no protocol yet, are closed in the next turn.
+
+        Nothing is cancelled: uvloop 0.23 would not call `connection_lost` of a protocol that has `connection_made` if
+        its transport is aborted before that. Such a protocol gets `connection_made` in the next turn, if not before.
+        """
         self._listening.close()
-        for task in self._beginning:
-            task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until nothing of it is left, after `close`."""
+        """Wait until no client is without a protocol, after `close`."""
         if self._beginning:
             await asyncio.wait(list(self._beginning))
 
@@ -162,6 +164,9 @@ class PlainAcceptor:
         task.add_done_callback(self._begun)
 
     async def _connect(self, client: socket.socket) -> None:
+        if not self._listening.sockets:  # closed meanwhile
+            client.close()
+            return
         try:
             await asyncio.get_running_loop().connect_accepted_socket(self._protocol, client)
         except OSError:  # the client is gone

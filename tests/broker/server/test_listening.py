@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from purgatorio.broker.server.listening import (
     open_sockets,
 )
 from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.simulation.world.loop import SimulatedLoop
 
 
@@ -146,3 +148,44 @@ def test_a_client_is_named_by_its_address(address: object, found: tuple[str, str
 async def test_loops_without_sockets_accept_for_themselves() -> None:
     assert can_watch_sockets(asyncio.get_running_loop())
     assert SimulatedLoop.add_reader is asyncio.AbstractEventLoop.add_reader
+
+
+# --- the end ---
+
+
+class Ended(asyncio.Protocol):
+    """A connection whose acceptor is closed in the turn in which it is made, and which is aborted then."""
+
+    def __init__(self) -> None:
+        self.acceptor = PlainAcceptor(lambda: self, ManualClock())
+        self.lost = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        asyncio.get_running_loop().call_soon(self.stop)  # before the task that accepts it goes on
+
+    def stop(self) -> None:
+        self.acceptor.close()
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
+
+
+@pytest.mark.parametrize("loop_of", [asyncio.new_event_loop, loop_factory()], ids=["asyncio", "ours"])
+def test_a_connection_that_is_made_while_the_acceptor_closes_is_told_of_its_end(
+    loop_of: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    """A listener waits for that; uvloop does not tell it where the acceptance is cancelled."""
+
+    async def run() -> None:
+        ended = Ended()
+        await ended.acceptor.open("127.0.0.1", 0, 1)
+        with socket.create_connection(ended.acceptor.sockets[0].getsockname()):
+            async with asyncio.timeout(5):
+                await ended.lost.wait()
+            await ended.acceptor.wait_closed()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with asyncio.Runner(loop_factory=loop_of) as runner:
+        runner.run(run())

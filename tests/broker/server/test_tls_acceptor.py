@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 import trustme
@@ -17,6 +18,7 @@ from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.tls_acceptor import MAX_HANDSHAKES_PER_TURN, TlsAcceptor
 from purgatorio.broker.time.clock import Clock, ManualClock, SystemClock
+from purgatorio.broker.time.event_loop import loop_factory
 
 AUTHORITY = trustme.CA()
 CLOSED = "the client closed the connection during the TLS handshake"
@@ -245,3 +247,55 @@ async def test_a_crowd_is_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch)
         assert max(begun) == MAX_HANDSHAKES_PER_TURN
         for each in sockets:
             each.close()
+
+
+class Aborted(asyncio.Protocol):
+    """A connection whose acceptor is closed in the turn in which it is made, and which is aborted then."""
+
+    def __init__(self, made: Acceptor, place: Place) -> None:
+        self._made = made
+        self._place = place
+        self.lost = asyncio.Event()
+
+    def make_room(self, why: str) -> None:
+        raise AssertionError("it has logged in")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._place.guest = self
+        self._made.slots.logged_in(self._place)
+        asyncio.get_running_loop().call_soon(self.stop)  # before the task of its handshake goes on
+
+    def stop(self) -> None:
+        self._made.acceptor.close()
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._made.slots.leave(self._place)
+        self.lost.set()
+
+
+@pytest.mark.parametrize("loop_of", [asyncio.new_event_loop, loop_factory()], ids=["asyncio", "ours"])
+def test_a_connection_that_is_made_while_the_acceptor_closes_is_told_of_its_end(
+    loop_of: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    """A listener waits for that."""
+    connections: list[Aborted] = []
+
+    async def run() -> None:
+        async with listening() as (made, port):
+
+            def protocol(place: Place) -> Aborted:
+                connections.append(Aborted(made, place))
+                return connections[0]
+
+            made.acceptor._protocol = protocol
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting())
+                writer.close()
+                await writer.wait_closed()
+            async with asyncio.timeout(5):
+                await connections[0].lost.wait()
+
+    with asyncio.Runner(loop_factory=loop_of) as runner:
+        runner.run(run())
