@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import platform
 import sys
@@ -10,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
+from purgatorio.broker.time.clock import Clock
 from purgatorio.simulation import mutants
 from purgatorio.simulation.checks.checkers import CHECKS
 from purgatorio.simulation.checks.group_checkers import GROUP_CHECKS
@@ -21,6 +23,8 @@ from purgatorio.simulation.checks.transaction_checkers import TRANSACTION_CHECKS
 from purgatorio.simulation.history.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
 from purgatorio.simulation.rules import CompiledFunction
 from purgatorio.simulation.run import Report, Scenario, has_share_group, has_transactions, simulate
+from purgatorio.simulation.watch.failure import failures
+from purgatorio.simulation.watch.recorder import Recorder
 from purgatorio.simulation.world.nemesis import FAULTS
 
 OTHERS: Final = {
@@ -50,6 +54,7 @@ def run(
     history: str | None = None,
     transactions: bool = False,
     share_groups: bool = False,
+    watch_port: int | None = None,
 ) -> int:
     """Simulate one or several consecutive seeds.
 
@@ -60,18 +65,22 @@ def run(
         history: a file to write the history to, one JSON object a line; for one seed only.
         transactions: leave out the seeds without transactional clients, about three of four.
         share_groups: leave out the seeds without a share group, about six of seven.
+        watch_port: play the seed on the page at this port until Ctrl-C, 0: any free port; for one seed only.
 
     Returns:
         0 if every check passed, and enough seeds reached each of the rare paths, else 1.
 
     Raises:
-        UsageError: a fault or the rule is unknown, or `history` is given with several seeds.
+        UsageError: a fault or the rule is unknown, `history` or `watch_port` is given with several seeds, or the port
+            cannot be listened on.
     """
     scenario = Scenario(seconds=seconds, faults=_checked(faults))
     if without is not None:
         _check_rule(without)
-    if history is not None and seeds != 1:
-        raise UsageError("--history is for one seed: leave out --seeds")
+    for option, given in (("--history", history), ("--watch", watch_port)):
+        if given is not None and seeds != 1:
+            raise UsageError(f"{option} is for one seed: leave out --seeds")
+    recorder = None if watch_port is None else Recorder(f"seed {seed}")
     if without is not None:
         print(f"Without rule {mutants.describe(without)}\n")
     failed = 0
@@ -80,13 +89,11 @@ def run(
     chosen = [each for each in range(seed, seed + seeds) if seeds == 1 or all(has(each, scenario) for has in wanted)]
     for each in chosen:
         with mutants.without(without) if without is not None else contextlib.nullcontext():
-            report = simulate(each, scenario)
+            report = simulate(each, scenario, watch=None if recorder is None else recorder.watch)
         failed += bool(report.anomalies)
         reached += report.reached
         if seeds == 1:
-            print_report(report)
-            if history is not None:
-                report.history.write(Path(history))
+            _tell(report, history, recorder, watch_port or 0)
         elif report.anomalies:
             names = ", ".join(dict.fromkeys(anomaly.name for anomaly in report.anomalies))
             print(f"seed {each}: {names}   {_replay(report, without)}", flush=True)
@@ -98,6 +105,39 @@ def run(
     for path in missed:
         print(f"never reached: {path}   {SOMETIMES[path]}")
     return 1 if failed or missed else 0
+
+
+def _tell(report: Report, history: str | None, recorder: Recorder | None, port: int) -> None:
+    """Print the report of the only seed, write its history, and play it, if that is asked for."""
+    print_report(report)
+    if history is not None:
+        report.history.write(Path(history))
+    if recorder is not None:
+        play(report, recorder, port)
+
+
+def play(report: Report, recorder: Recorder, port: int) -> None:
+    """Play a recorded simulation on the page until Ctrl-C.
+
+    Raises:
+        UsageError: the port cannot be listened on.
+    """
+    from purgatorio.simulation.watch.player import Player
+    from purgatorio.simulation.watch.server import serve, why_not_listening
+
+    failed = failures(report.anomalies, report.history, recorder.frames, recorder.seen)
+
+    def player(clock: Clock) -> Player:
+        return Player(f"seed {report.seed}", recorder.frames, report.history, failed, clock)
+
+    def listening(url: str) -> None:
+        print(f"\nThe page plays it: {url}   (Ctrl-C ends it)", flush=True)
+
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(serve(player, port, listening))
+    except OSError as error:
+        raise UsageError(why_not_listening(port, error)) from None
 
 
 def _checked(faults: str) -> tuple[str, ...]:

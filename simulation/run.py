@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import random
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -40,6 +40,7 @@ from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
 from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent, SharePromise
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
+from purgatorio.simulation.watched import Watched
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.nemesis import Nemesis
@@ -103,10 +104,14 @@ class Report:
         return sum(1 for _ in self.history.of(Acked))
 
 
-def simulate(seed: int, scenario: Scenario | None = None) -> Report:
-    """Run one simulation; the same seed and scenario give the same history."""
+def simulate(
+    seed: int, scenario: Scenario | None = None, *, watch: Callable[[Watched], object] | None = None
+) -> Report:
+    """Run one simulation; the same seed and scenario give the same history, whether something watches it or not."""
     simulation = _Simulation(seed, scenario or Scenario())
     with collected(simulation.loop) as errors, counted() as reached, simulation.recorded():
+        if watch is not None:
+            watch(simulation.watched(errors.anomalies))
         report = simulation.run()
     report.anomalies += errors.anomalies
     report.reached = reached
@@ -187,6 +192,9 @@ class _Simulation:
         if self._swarm.share is None:
             return contextlib.nullcontext()
         return recorded_shares(self._history, self._clock)
+
+    def watched(self, errors: list[Anomaly]) -> Watched:
+        return Watched(self._cluster, self._history, (self._report.anomalies, self._invariants.anomalies, errors))
 
     def run(self) -> Report:
         limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds

@@ -118,6 +118,10 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument(
         "--history", metavar="FILE", help="write the clients' operations and their outcomes, one JSON object per line"
     )
+    parser.add_argument("--watch", action="store_true", help="then play the seed on the page, until Ctrl-C")
+    parser.add_argument(
+        "--admin-port", type=int, default=9644, metavar="PORT", help="the page's port with --watch (9644; 0: any)"
+    )
 
 
 def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> Any:
@@ -330,6 +334,7 @@ def _simulate(args: argparse.Namespace) -> int:
             history=args.history,
             transactions=args.transactions,
             share_groups=args.share_groups,
+            watch_port=args.admin_port if args.watch else None,
         )
     except UsageError as error:
         print(f"purgatorio: {error}", file=sys.stderr)

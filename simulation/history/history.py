@@ -432,6 +432,10 @@ class History:
             raise OverflowError(f"a history holds at most {self.MAX_EVENTS} events")
         self._events.append(event)
 
+    def part(self, first: int, end: int) -> list[Event]:
+        """Return the events from number `first` to before number `end`, counted from 0."""
+        return self._events[first:end]
+
     def of(self, kind: type[E]) -> Iterator[E]:
         """Iterate over the events of one kind."""
         return (event for event in self._events if isinstance(event, kind))

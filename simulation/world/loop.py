@@ -131,6 +131,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     network: Any = None
     """The `purgatorio.simulation.world.network.Network` of `create_server` and `create_connection`."""
+    after_turn: Callable[[], None] | None = None
+    """Looks at the simulation after each turn, from outside: it must change nothing, and take no random number."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
@@ -180,6 +182,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             node = self.dying.pop(0)
             self._unwind(node, node.tasks, node.held)
             node.held = deque(maxlen=0)
+        if self.after_turn is not None:
+            self.after_turn()
 
     def _release(self) -> list[Node]:
         """Put what resumed nodes hold before all that is ready, which came later; return those that make one turn."""

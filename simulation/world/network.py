@@ -115,6 +115,11 @@ class Network:
         """Cut the link from `source` to `target`, but not the other direction."""
         self.link(source, target).cut = True
 
+    def is_cut(self, source: str, target: str) -> bool:
+        """Whether the link from `source` to `target` is cut."""
+        link = self._links.get((source, target))
+        return link is not None and link.cut
+
     def partition(self, group: Iterable[str], others: Iterable[str]) -> None:
         """Cut both directions between two groups."""
         others = list(others)

@@ -1,0 +1,1 @@
+"""Plays a simulated history on the page: recorded while the seed runs, looked at when it has ended."""
