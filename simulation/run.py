@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.coordinator.share_settings import AUTO_OFFSET_RESET, ISOLATION_LEVEL, READ_COMMITTED, ResetTo
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.group.config import OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -33,12 +32,21 @@ from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
 from purgatorio.simulation.clients.clients import Client, Output, Place, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
+from purgatorio.simulation.clients.dead_letters import dead_letter_topics, group_configs, record_dead_letters
 from purgatorio.simulation.clients.group_clients import GroupClients
 from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
 from purgatorio.simulation.clients.plans import ShareSurroundings, Surroundings, TransactionSurroundings
 from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
-from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent, SharePromise
+from purgatorio.simulation.history.history import (
+    Acked,
+    Cleaned,
+    DeadLetterPromise,
+    GroupTransforms,
+    History,
+    Sent,
+    SharePromise,
+)
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
 from purgatorio.simulation.watched import Watched
 from purgatorio.simulation.world.cluster import SimulatedCluster
@@ -243,6 +251,7 @@ class _Simulation:
         await self._settle_share_group()
         await self._converge()
         await self._drain()
+        record_dead_letters(cluster, self._swarm.share, self._history, self._clock.now_ms())
         for task in watching:
             task.cancel()
         await asyncio.wait(watching)
@@ -263,6 +272,7 @@ class _Simulation:
             min_in_sync = {"min.insync.replicas": str(self._scenario.min_insync_replicas)}
             configs = TRANSACTION_STATE_TOPIC_CONFIGS | _segments(swarm.transactions.state_segment_bytes) | min_in_sync
             new.append(NewTopic(TRANSACTION_STATE_TOPIC, STATE_PARTITIONS, factor, configs=configs))
+        new += dead_letter_topics(swarm.share, factor, self._scenario.min_insync_replicas)
         await decide(
             self._cluster.store.open(),
             lambda image: create_topics(image, new, settings=self._cluster.topic_settings, rng=rng),
@@ -347,15 +357,14 @@ class _Simulation:
         plan = self._swarm.share
         if plan is None:
             return
-        configs = {AUTO_OFFSET_RESET: ResetTo.EARLIEST.value}
-        if plan.committed:
-            configs[ISOLATION_LEVEL] = READ_COMMITTED
 
         def configure(image: ClusterImage) -> tuple[ClusterImage, None]:
-            return image.with_group_configs(plan.group_id, configs), None
+            return image.with_group_configs(plan.group_id, group_configs(plan)), None
 
         await decide(self._cluster.store.open(), configure)
         self._history.record(SharePromise(self._clock.now_ms(), plan.group_id, plan.lock_ms, plan.delivery_limit))
+        if plan.dead_letter_partitions:
+            self._history.record(DeadLetterPromise(self._clock.now_ms(), plan.group_id))
         # A generator of its own: the faults of a seed are as they would be without a share group.
         rng = random.Random(f"share group {self._report.seed}")
         topics = self._cluster.image.topics

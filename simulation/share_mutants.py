@@ -12,6 +12,9 @@ from purgatorio.broker.group.share import update as share_update
 from purgatorio.broker.group.share.assignor import assign_simple
 from purgatorio.broker.share import acknowledging, share_partition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
+from purgatorio.broker.share.dead_letters.destination import Destination
+from purgatorio.broker.share.dead_letters.line import Line, Round
+from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable
 from purgatorio.broker.share.persister import Done
@@ -19,7 +22,7 @@ from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.state.shard import ShareShard
 from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.share_state import StateBatch
+from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
 
 SHARE_RULES: Final[dict[str, Rule]] = {}
@@ -105,3 +108,15 @@ def _all_assigned() -> Patches:
         return (yield from assign_simple(members, fewer))
 
     yield replaced(share_update, "assign_simple", assign_less)
+
+
+@_rule("written-dead-letters", {"lost-dead-letter"})
+def _written_dead_letters() -> Patches:
+    """36. Records are archived when their dead letters are written. Without: when these are made, and they are not."""
+
+    def count_as_written(
+        queue: DeadLetterQueue, key: SharePartitionKey, line: Line, made: Round, target: Destination
+    ) -> None:
+        queue._written(key, line, made, ErrorCode.NONE, "")
+
+    yield replaced(DeadLetterQueue, "_write", count_as_written)

@@ -282,6 +282,8 @@ def _with_share_group(rng: random.Random, swarm: Swarm, min_insync_replicas: int
         "share_coordinator_state_topic_prune_interval_ms": rng.choice((1_000, 300_000)),
         "share_coordinator_cold_partition_snapshot_interval_ms": 3_000,
     }
+    if rng.random() < 0.5:  # drawn last: share groups without dead letters are as they were before there were any
+        plan = replace(plan, dead_letter_partitions=rng.choice((1, 3)))
     return replace(swarm, share=plan, settings=swarm.settings | settings)
 
 

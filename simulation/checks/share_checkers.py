@@ -14,10 +14,15 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from purgatorio.broker.share.acknowledging import AcknowledgeType
+from purgatorio.broker.share.dead_letters.retry import MAX_TRIES
+from purgatorio.protocol.dead_letter import DELIVERY_LIMIT
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
+    DeadLetter,
+    DeadLetterPromise,
+    DeadLettersLost,
     History,
     LeaderElected,
     ShareAcknowledged,
@@ -36,6 +41,8 @@ Found = Iterator[tuple[str, str]]
 
 FINAL: Final = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT, AcknowledgeType.GAP)
 """After these a record is never delivered again."""
+DONE: Final = (AcknowledgeType.ACCEPT, AcknowledgeType.GAP)
+"""After these a record is not given up."""
 FASTEST: Final = 0.9
 """A lock lasts at least this share of its time, by the clock of a broker that is too fast."""
 
@@ -94,12 +101,32 @@ class _Share:
             and each.event.outcome == "acked"
             and each.event.asked_ms >= event.time_ms
         ]
-        over = [each.time_ms for each in self.ended if each.member in ("", event.member)] + self.elected_ms
+        over = self.over(event.member)
         for from_ms, asked_ms in begun:
             ends = [asked_ms + lock_ms]
             ends += [each.event.asked_ms for each in mine if each.event.asked_ms >= from_ms]
             ends += [time_ms for time_ms in over if time_ms >= asked_ms]
             yield from_ms, min(ends)
+
+    def over(self, member: str) -> list[int]:
+        """Return the times at which brokers ended all locks of a member, or may have."""
+        return [each.time_ms for each in self.ended if each.member in ("", member)] + self.elected_ms
+
+    def counts(self, offset: int, told: _Told) -> bool:
+        """Return whether a decision certainly counts: the member had the record from its request to the answer.
+
+        A record below the start offset may be acknowledged again, also by a member whose lock has run out.
+        """
+        event, lock_ms = told.event, FASTEST * self.promise.lock_ms
+        for acquired in self.acquired.get(offset, ()):
+            is_held = acquired.time_ms <= event.asked_ms and event.time_ms < acquired.asked_ms + lock_ms
+            if acquired.member == event.member and is_held:
+                others = [each.event.asked_ms for each in self.told[offset] if each.event.member == event.member]
+                others.remove(event.asked_ms)
+                times = [*others, *self.over(event.member)]
+                if not any(acquired.asked_ms <= time_ms <= event.time_ms for time_ms in times):
+                    return event.outcome == "acked"
+        return False
 
 
 def _shares(history: History) -> list[_Share]:
@@ -233,6 +260,46 @@ def undelivered(history: History) -> Found:
             yield promise.group, f"no member got {len(acks)} values of {partition}; the first is {first}"
 
 
+# --- dead letters ---
+
+
+def lost_dead_letter(history: History) -> Found:
+    """A record that no member may have accepted has ended without a dead letter, and no leader had to give that up."""
+    lossy = _lossy(history, deletes=True)
+    promised = {event.group for event in history.of(DeadLetterPromise)}
+    there = {(event.group, event.partition, event.offset) for event in history.of(DeadLetter)}
+    for event in history.of(DeadLettersLost):
+        if event.why.startswith(f"{MAX_TRIES} tries"):
+            offsets = range(event.first_offset, event.last_offset + 1)
+            there.update((event.group, event.partition, offset) for offset in offsets)
+    for share in _shares(history) if promised else ():
+        if share.promise.group not in promised or share.partition in lossy:
+            continue
+        for offset, events in share.acquired.items():
+            told = share.told.get(offset, ())
+            is_done = any(each.type in DONE and each.event.outcome != "refused" for each in told)
+            exists = any(offset == each for event in events for each, _ in event.values)
+            if exists and not is_done and (share.promise.group, share.partition, offset) not in there:
+                yield share.where, f"offset {offset} was accepted by no member: {_had(events[-1])}"
+
+
+def letter_of_accepted(history: History) -> Found:
+    """A record has a dead letter, though a member that had it was told that it is accepted."""
+    letters: dict[tuple[str, str], dict[int, str]] = {}
+    for event in history.of(DeadLetter):
+        letters.setdefault((event.group, event.partition), {})[event.offset] = event.message
+    for share in _shares(history) if letters else ():
+        is_shaken = share.failed_count or share.elected_ms or any(not each.member for each in share.ended)
+        for offset, message in letters.get((share.promise.group, share.partition), {}).items():
+            if is_shaken and message == DELIVERY_LIMIT:
+                continue  # a leader gives it up before that is written
+            for each in share.told.get(offset, ()):
+                if each.type == AcknowledgeType.ACCEPT and share.counts(offset, each):
+                    accepted = f"{each.event.member} was told at {each.event.time_ms} ms that it is accepted"
+                    yield share.where, f"offset {offset}: {accepted}; its dead letter says: {message}"
+                    break
+
+
 def _lossy(history: History, *, deletes: bool) -> set[str]:
     """Return the partitions whose records may go, or have another offset later."""
     kinds = (Cleaned, TopicRecreated, UncleanElection) if deletes else (TopicRecreated, UncleanElection)
@@ -246,6 +313,8 @@ _ALL: Final[Mapping[str, Callable[[History], Found]]] = {
     "stale-acknowledgement": stale_acknowledgement,
     "unlike-records": unlike_records,
     "undelivered": undelivered,
+    "lost-dead-letter": lost_dead_letter,
+    "letter-of-accepted": letter_of_accepted,
 }
 
 SHARE_CHECKS: Final[Mapping[str, str]] = {name: (found.__doc__ or "").strip() for name, found in _ALL.items()}

@@ -7,13 +7,16 @@ history need the brokers' word for it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from unittest import mock
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.share.acquisition_lock import PURGATORY, AcquisitionLock
+from purgatorio.broker.share.dead_letters import queue
+from purgatorio.broker.share.dead_letters.line import Line
+from purgatorio.broker.share.giving_up import Archived
 from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.share_fetches import ShareFetches
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
@@ -21,7 +24,7 @@ from purgatorio.broker.share.share_session import ShareSession
 from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.simulation.history.history import History, ShareEnded, ShareWriteFailed
+from purgatorio.simulation.history.history import DeadLettersLost, History, ShareEnded, ShareWriteFailed
 from purgatorio.simulation.world.cluster import Process
 
 START_BACK: Final = "share-start-back"
@@ -38,7 +41,7 @@ Violated = Callable[[str, str, str], None]
 
 @contextlib.contextmanager
 def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
-    """Record the locks that end before their time, and the writes that fail, while the context lasts."""
+    """Record locks that end before their time, writes that fail, and dead letters that are lost, in the context."""
     ended, fence, noted, written = (
         ShareFetches.ended,
         SharePartition.fence,
@@ -70,11 +73,24 @@ def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
         written(share, changed, done, error)
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_recorded_losses(history, clock))
         stack.enter_context(mock.patch.object(ShareFetches, "ended", end_session))
         stack.enter_context(mock.patch.object(SharePartition, "fence", end_partition))
         stack.enter_context(mock.patch.object(SharePartition, "_noted", note))
         stack.enter_context(mock.patch.object(SharePartition, "_written", write))
         yield
+
+
+def _recorded_losses(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:
+    log_lost = queue._log_lost
+
+    def lose(line: Line, ranges: Sequence[Archived], why: str) -> None:
+        for each in ranges:
+            where = line.group_id, str(line.tp), each.first_offset, each.last_offset
+            history.record(DeadLettersLost(clock.now_ms(), *where, why))
+        log_lost(line, ranges, why)
+
+    return mock.patch.object(queue, "_log_lost", lose)
 
 
 class ShareLook:

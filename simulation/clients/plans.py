@@ -94,6 +94,7 @@ class SharePlan:
         lock_ms: share.record.lock.duration.ms.
         delivery_limit: share.delivery.count.limit.
         committed: whether share.isolation.level is read_committed.
+        dead_letter_partitions: those of its dead-letter topic; 0: it has none.
     """
 
     group_id: str
@@ -102,11 +103,13 @@ class SharePlan:
     lock_ms: int = 1_000
     delivery_limit: int = 5
     committed: bool = False
+    dead_letter_partitions: int = 0
 
     def __str__(self) -> str:
         """Describe the group."""
         isolation = ", read_committed" if self.committed else ""
-        limits = f"locks of {self.lock_ms} ms, at most {self.delivery_limit} deliveries{isolation}"
+        letters = ", with dead letters" if self.dead_letter_partitions else ""
+        limits = f"locks of {self.lock_ms} ms, at most {self.delivery_limit} deliveries{isolation}{letters}"
         return f"{self.group_id} of {self.members} members by ShareFetch {self.version}, {limits}"
 
 

@@ -405,6 +405,31 @@ class SharePromise(Event):
     delivery_limit: int
 
 
+class DeadLetterPromise(Event):
+    """What a share group gives up goes to its dead-letter topic."""
+
+    group: str
+
+
+class DeadLetter(Event):
+    """A dead letter was in the topic when all was quiet: of a record that a share group has given up, and why."""
+
+    group: str
+    partition: str
+    offset: int
+    message: str
+
+
+class DeadLettersLost(Event):
+    """A leader archived records of a share group, and said why they have no dead letters."""
+
+    group: str
+    partition: str
+    first_offset: int
+    last_offset: int
+    why: str
+
+
 E = TypeVar("E", bound=Event)
 
 

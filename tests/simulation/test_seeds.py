@@ -142,6 +142,7 @@ FOUND_AT = {
     "delivery-limit": (36, 45, 48),
     "needed-states": (9, 36, 41),
     "all-assigned": (9, 45),
+    "written-dead-letters": (123,),
 }
 
 SCENARIOS = {

@@ -135,6 +135,7 @@ def test_every_feature_is_on_in_some_seeds_and_off_in_others() -> None:
         {swarm.transactions.zombies for swarm in swarms if swarm.transactions is not None},
         {swarm.transactions.state_segment_bytes > 0 for swarm in swarms if swarm.transactions is not None},
         {swarm.share is not None for swarm in swarms},
+        {swarm.share.dead_letter_partitions > 0 for swarm in swarms if swarm.share is not None},
         {swarm.share.version > 1 for swarm in swarms if swarm.share is not None},
         {swarm.share.committed for swarm in swarms if swarm.share is not None and swarm.transactions is not None},
         {swarm.compression is Compression.NONE for swarm in swarms},

@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 
 from purgatorio.broker.share.acknowledging import AcknowledgeType
+from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.simulation.checks.share_checkers import SHARE_CHECKS, check_shares
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
+    DeadLetter,
+    DeadLetterPromise,
+    DeadLettersLost,
     Event,
     History,
     LeaderElected,
@@ -164,3 +168,56 @@ def test_an_acknowledged_value_is_delivered_once_at_least() -> None:
     assert names(ack, replace(FIRST, values=((9, 7),))) == []
     assert names(ack, Cleaned(1, P, True, 0)) == [], "it may be deleted"
     assert names(ack, TxnWrote(1, 1, P, 7)) == [], "it may be aborted"
+
+
+# --- dead letters ---
+
+PROMISED = DeadLetterPromise(0, G)
+LETTER = DeadLetter(9_000, G, P, 5, REJECTED)
+TIRED = replace(LETTER, message=DELIVERY_LIMIT)
+REJECT = int(AcknowledgeType.REJECT)
+
+
+def test_a_record_that_no_member_accepts_is_in_the_dead_letter_topic() -> None:
+    assert names(PROMISED, FIRST) == ["lost-dead-letter"]
+    assert names(FIRST) == [], "the group has no such topic"
+    assert names(PROMISED, FIRST, LETTER) == []
+    assert names(PROMISED, FIRST, LETTER, LETTER) == [], "it may be there twice"
+    assert names(PROMISED, FIRST, replace(LETTER, offset=6)) == ["lost-dead-letter"]
+    assert names(PROMISED, FIRST, told(20, 30, "a", REJECT)) == ["lost-dead-letter"]
+    for outcome in ("acked", "unknown"):
+        assert names(PROMISED, FIRST, told(20, 30, "a", outcome=outcome)) == []
+    assert names(PROMISED, FIRST, told(20, 30, "a", outcome="refused")) == ["lost-dead-letter"]
+
+
+def test_a_dead_letter_may_be_missing_where_records_go_or_after_the_last_try() -> None:
+    assert names(PROMISED, FIRST, Cleaned(1, P, True, 0)) == []
+    lost = DeadLettersLost(8_000, G, P, 4, 5, "5 tries to write to dlq-0 have failed, the last one with: no leader")
+    assert names(PROMISED, FIRST, lost) == []
+    assert names(PROMISED, FIRST, replace(lost, last_offset=4)) == ["lost-dead-letter"]
+    assert names(PROMISED, FIRST, replace(lost, why="UNKNOWN_SERVER_ERROR")) == ["lost-dead-letter"]
+
+
+def test_a_record_that_was_accepted_has_no_dead_letter() -> None:
+    accepted = told(20, 30, "a")
+    assert names(PROMISED, FIRST, accepted, LETTER) == ["letter-of-accepted"]
+    assert names(PROMISED, FIRST, accepted, TIRED) == ["letter-of-accepted"]
+    assert names(PROMISED, FIRST, replace(accepted, outcome="unknown"), LETTER) == []
+    assert names(PROMISED, FIRST, told(20, 30, "a", REJECT), LETTER) == []
+
+
+def test_an_acceptance_that_comes_too_late_does_not_count() -> None:
+    """It is answered without an error if the record is below the start offset by then."""
+    assert names(PROMISED, FIRST, told(2_000, 2_010, "a"), LETTER) == [], "its lock is over"
+    assert names(PROMISED, FIRST, told(2_000, 2_010, "b"), LETTER) == [], "it never had the record"
+    assert names(PROMISED, FIRST, told(20, 30, "a", REJECT), told(40, 50, "a"), LETTER) == [], "it told so before"
+    assert names(PROMISED, FIRST, ShareEnded(15, G, "a", P), told(20, 30, "a"), LETTER) == [], "its session is over"
+
+
+@pytest.mark.parametrize(
+    "event", [LeaderElected(3_000, P, 2, 3), ShareEnded(3_000, G, "", P), ShareWriteFailed(3_000, G, P)], ids=type
+)
+def test_a_record_may_be_given_up_before_that_is_written(event: Event) -> None:
+    """The next leader does not know that it was delivered so often; a rejection is written first."""
+    assert names(PROMISED, FIRST, told(20, 30, "a"), event, TIRED) == []
+    assert names(PROMISED, FIRST, told(20, 30, "a"), event, LETTER) == ["letter-of-accepted"]
