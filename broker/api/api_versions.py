@@ -1,17 +1,20 @@
 """ApiVersions (key 18): list the APIs that this broker answers, with their versions (KIP-35, KIP-511).
 
-Versions 0–4. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
+Versions 0–5. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
 so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
 
-From version 3 on the answer tells the features of the cluster (KIP-584).
+From version 3 on the answer tells the features of the cluster (KIP-584). From version 5 on a client may say which broker
+of which cluster it means to ask; another one answers REBOOTSTRAP_REQUIRED (KIP-1242).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
+from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.features import FeatureLevels, features
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.releases import Release
@@ -29,8 +32,20 @@ from purgatorio.protocol.messages.api_versions import (
 CLIENT_SOFTWARE_VERSION = 3
 ZERO_MINIMUM_VERSION = 4
 """The first version in which a feature may have the minimum 0; others are not told of such features (KAFKA-17011)."""
+IDENTITY_VERSION = 5
 # KIP-511: the allowed names and versions of client software.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+class Identity(NamedTuple):
+    """Which broker of which cluster this is."""
+
+    cluster_id: str
+    broker_id: int
+
+    def is_meant(self, request: ApiVersionsRequest) -> bool:
+        """Return whether the client means to ask this broker, as far as it says."""
+        return request.cluster_id in (None, self.cluster_id) and request.node_id in (-1, self.broker_id)
 
 
 def handle(
@@ -40,6 +55,7 @@ def handle(
     request: ApiVersionsRequest,
     reply: Reply,
     *,
+    identity: Callable[[], Identity] | None = None,
     release: Release | None = None,
 ) -> None:
     """Answer with the advertised APIs and versions, and the features that the cluster uses.
@@ -48,10 +64,14 @@ def handle(
     what it has, which every broker answers.
 
     Args:
+        identity: returns which broker this is; None: it is any that a client means to ask.
         release: the release of Kafka as which the broker answers; None: all features that there are.
     """
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
         reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+        return
+    if ctx.api_version >= IDENTITY_VERSION and identity is not None and not identity().is_meant(request):
+        reply(ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
         return
     response = api_versions_response(routes)
     known = features(levels, release)
@@ -69,6 +89,10 @@ def handle(
     reply(response)
 
 
+def _identity(admin: AdminContext) -> Identity:
+    return Identity(admin.store.image.cluster_id, admin.broker_id)
+
+
 def _is_valid(request: ApiVersionsRequest) -> bool:
     return all(_SOFTWARE.fullmatch(text) for text in (request.client_software_name, request.client_software_version))
 
@@ -76,7 +100,13 @@ def _is_valid(request: ApiVersionsRequest) -> bool:
 API: Final = ApiHandler(
     key=ApiKey.API_VERSIONS,
     min_version=0,
-    max_version=4,
+    max_version=5,
     needs=anyone,
-    bind=lambda services: partial(handle, services.routes, services.levels, release=services.release),
+    bind=lambda services: partial(
+        handle,
+        services.routes,
+        services.levels,
+        identity=partial(_identity, services.admin),
+        release=services.release,
+    ),
 )

@@ -1,6 +1,6 @@
 """Fetch (key 1): read records, for consumers and for followers.
 
-Versions 4–16; from v13 on topics are named by id. From v7 on a client may have a fetch session (KIP-227): its requests
+Versions 4–18; from v13 on topics are named by id. From v7 on a client may have a fetch session (KIP-227): its requests
 name what is new or altered, and its responses list what has something to tell. A request without one, and the first of
 a session, is answered with every requested partition, empty ones too, since a Java client drops a full response that
 lacks one. Below v10 no zstd batch is sent (KIP-110): a read ends before the first one, and one that begins with it is
@@ -259,7 +259,7 @@ def _bind(services: Services) -> Handler:
 API: Final = ApiHandler(
     key=ApiKey.FETCH,
     min_version=4,
-    max_version=16,
+    max_version=18,
     needs=guard,
     bind=_bind,
 )

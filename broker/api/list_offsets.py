@@ -1,7 +1,8 @@
 """ListOffsets (key 2): look up offsets by timestamp, or by one of the special timestamps below.
 
-Versions 1–10. Special timestamps: −1 latest, −2 earliest, −3 the offset of the largest timestamp (v7, KIP-734), −4
-earliest local (v8, KIP-405), −5 latest tiered (v9, KIP-1005; never found, since there is no tiered storage).
+Versions 1–11. Special timestamps: −1 latest, −2 earliest, −3 the offset of the largest timestamp (v7, KIP-734), −4
+earliest local (v8, KIP-405), −5 latest tiered (v9, KIP-1005) and −6 earliest pending upload (v11, KIP-1023), which are
+never found, since there is no tiered storage.
 If no record has the timestamp or a later one, the offset is −1 without an error (Spark relies on it). Other negative
 timestamps, and those that the version does not know, are answered with UNSUPPORTED_VERSION; each mention of a partition
 that the request names more than once with INVALID_REQUEST.
@@ -36,7 +37,15 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
-FIRST_VERSIONS: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+EARLIEST_PENDING_UPLOAD: Final = -6
+FIRST_VERSIONS: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 """The first version of the API that knows each special timestamp."""
 READ_COMMITTED = 1
 OFFSET_NOT_AVAILABLE_VERSION = 5
@@ -112,7 +121,7 @@ def _look_up(
     end_offset = _visible_end(partition, request)
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         return log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset)
-    if timestamp_ms == LATEST_TIERED:
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
     if request.replica_id < 0 and partition.high_watermark < partition.leader_epoch_start_offset:
         known = version >= OFFSET_NOT_AVAILABLE_VERSION
@@ -139,7 +148,7 @@ def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:
 API: Final = ApiHandler(
     key=ApiKey.LIST_OFFSETS,
     min_version=1,
-    max_version=10,
+    max_version=11,
     needs=EachOne(ApiKey.LIST_OFFSETS, AclOperation.DESCRIBE, ResourceType.TOPIC),
     bind=lambda services: partial(handle, services.replicas),
 )

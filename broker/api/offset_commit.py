@@ -25,6 +25,7 @@ from purgatorio.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
 )
+from purgatorio.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestTopic
 from purgatorio.protocol.parts import failed
 
 TOPIC_ID_VERSION: Final = 10
@@ -73,7 +74,7 @@ def _accepted(
     accepted: list[OffsetCommitResponsePartition] = []
     offsets: list[tuple[str, int, CommittedOffset]] = []
     for asked, answered in zip(request.topics, response.topics, strict=True):
-        topic, missing = _topic(image, asked, ctx.api_version)
+        topic, missing = topic_of(image, asked, by_id=ctx.api_version >= TOPIC_ID_VERSION)
         for each, answer in zip(asked.partitions, answered.partitions, strict=True):
             metadata = each.committed_metadata or ""
             if topic is None or not 0 <= each.partition_index < len(topic.partitions):
@@ -89,9 +90,11 @@ def _accepted(
     return accepted, offsets
 
 
-def _topic(image: ClusterImage, asked: OffsetCommitRequestTopic, version: int) -> tuple[Topic | None, ErrorCode]:
+def topic_of(
+    image: ClusterImage, asked: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic, *, by_id: bool
+) -> tuple[Topic | None, ErrorCode]:
     """Return the topic if it exists, and the error code of what does not."""
-    if version < TOPIC_ID_VERSION:
+    if not by_id:
         return image.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topic = image.topic_by_id(asked.topic_id)
     return topic, ErrorCode.UNKNOWN_TOPIC_ID if topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

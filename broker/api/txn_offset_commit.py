@@ -1,9 +1,10 @@
 """TxnOffsetCommit (key 28): store offsets of a group that become visible when a transaction commits (KIP-98).
 
-Versions 0–5. Answered when the records are replicated, before the transaction ends. From version 3 on the client may
+Versions 0–6. Answered when the records are replicated, before the transaction ends. From version 3 on the client may
 name the member that commits, which is checked (KIP-447). From version 5 on the request adds the partition of
-``__consumer_offsets`` to the transaction; before, AddOffsetsToTxn has done so (KIP-890). Unknown partitions and too
-long metadata are refused one by one; what the coordinators refuse is refused for all others.
+``__consumer_offsets`` to the transaction; before, AddOffsetsToTxn has done so (KIP-890). From version 6 on topics are
+named by id, and the errors are those of OffsetCommit (KIP-1319). Unknown partitions and too long metadata are refused one
+by one; what the coordinators refuse is refused for all others.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.offset_commit import topic_of
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
-from purgatorio.broker.group.txn_offset_manager import Membership, TxnCommit
+from purgatorio.broker.group.txn_offset_manager import MEMBER_EPOCH_VERSION, Membership, TxnCommit
 from purgatorio.broker.layers.access.guards.transactions import txn_offset_commit as guard
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -34,12 +36,14 @@ ABORTABLE_VERSION: Final = 4
 """The first version whose clients know TRANSACTION_ABORTABLE (KIP-890)."""
 ADDING_VERSION: Final = 5
 """The first version that adds the partition to the transaction (KIP-890)."""
+TOPIC_ID_VERSION: Final = 6
+"""The first version with topic ids instead of names (KIP-1319)."""
 
 
 def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest, reply: Reply) -> None:
     """Store the offsets of the partitions that exist."""
     response: TxnOffsetCommitResponse = failed(ApiKey.TXN_OFFSET_COMMIT, request, ErrorCode.NONE)
-    accepted, offsets = _accepted(groups, request, response)
+    accepted, offsets = _accepted(groups, ctx.api_version, request, response)
 
     def done(error_code: ErrorCode) -> None:
         told = _told(error_code, ctx.api_version)
@@ -65,6 +69,7 @@ def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest,
                 offsets,
                 Membership(request.member_id, request.group_instance_id, request.generation_id),
                 ctx.client_id or "",
+                ctx.api_version,
             ),
             done,
         )
@@ -89,11 +94,13 @@ def _told(error_code: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error_code == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
         return ErrorCode.INVALID_TXN_STATE
+    if error_code == ErrorCode.STALE_MEMBER_EPOCH and version < MEMBER_EPOCH_VERSION:
+        return ErrorCode.ILLEGAL_GENERATION
     return error_code
 
 
 def _accepted(
-    groups: Groups, request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse
+    groups: Groups, version: int, request: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse
 ) -> tuple[list[TxnOffsetCommitResponsePartition], list[tuple[str, int, CommittedOffset]]]:
     """Return the offsets that may be committed, with their places in the response; the others get their errors."""
     max_metadata = groups.config.offset_metadata_max_bytes
@@ -101,11 +108,11 @@ def _accepted(
     accepted: list[TxnOffsetCommitResponsePartition] = []
     offsets: list[tuple[str, int, CommittedOffset]] = []
     for asked, answered in zip(request.topics, response.topics, strict=True):
-        topic = groups.image.topics.get(asked.name)
+        topic, missing = topic_of(groups.image, asked, by_id=version >= TOPIC_ID_VERSION)
         for each, answer in zip(asked.partitions, answered.partitions, strict=True):
             metadata = each.committed_metadata or ""
             if topic is None or not 0 <= each.partition_index < len(topic.partitions):
-                answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                answer.error_code = missing
             elif len(metadata) > max_metadata:
                 answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
@@ -124,7 +131,7 @@ def _accepted(
 API: Final = ApiHandler(
     key=ApiKey.TXN_OFFSET_COMMIT,
     min_version=0,
-    max_version=5,
+    max_version=6,
     needs=guard,
     bind=lambda services: partial(handle, services.groups),
 )

@@ -88,7 +88,7 @@ class Group(ABC):
             member_id, instance_id, generation_or_epoch: as in `check_commit`.
 
         Raises:
-            CoordinatorError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or ILLEGAL_GENERATION; also for a member epoch.
+            CoordinatorError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION or STALE_MEMBER_EPOCH.
         """
         has_membership = generation_or_epoch >= 0 or member_id or instance_id is not None
         if has_membership and (generation_or_epoch >= 0 or not self.is_empty):

@@ -28,6 +28,8 @@ from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.offset_records import encode_offset_key
 
+MEMBER_EPOCH_VERSION: Final = 6
+"""The first version of TxnOffsetCommit whose clients know the errors of member epochs and unknown groups (KIP-1319)."""
 MAX_OFFSETS_OF_TRANSACTION: Final = 5_000
 """The most offsets of one transaction in one partition of ``__consumer_offsets``: its marker lets all of them take
 effect at once, which takes 12 ms."""
@@ -105,6 +107,7 @@ class TxnCommit(NamedTuple):
     Attributes:
         transaction: adds the partition of ``__consumer_offsets``, unless AddOffsetsToTxn has done so.
         offsets: topic, partition and offset each; at least one.
+        version: the version of the request, which says what errors the client knows.
     """
 
     group_id: str
@@ -112,6 +115,7 @@ class TxnCommit(NamedTuple):
     offsets: Sequence[tuple[str, int, CommittedOffset]]
     membership: Membership = Membership()
     client: str = ""
+    version: int = 0
 
 
 class TxnOffsetManager:
@@ -205,7 +209,7 @@ class TxnOffsetManager:
         Raises:
             CoordinatorError: it may not.
         """
-        group_id, transaction, offsets, membership, _ = request
+        group_id, transaction, offsets, membership, _, version = request
         if group_id in shard.deleting:
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
         group = shard.groups.get(group_id)
@@ -213,7 +217,9 @@ class TxnOffsetManager:
             group.check_txn_commit(*membership)
         elif membership.generation_or_epoch >= 0:
             is_known = shard.offsets.knows(group_id)
-            code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else ErrorCode.ILLEGAL_GENERATION
+            is_new = version >= MEMBER_EPOCH_VERSION
+            unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+            code = ErrorCode.UNKNOWN_MEMBER_ID if is_known else unknown
             raise CoordinatorError(code, f"group {group_id!r} has no members")
         partitions = [each[:2] for each in offsets]
         written = shard.offsets.transactional.with_more(transaction.producer_id, group_id, partitions)

@@ -1,10 +1,11 @@
-"""TxnOffsetCommit, key 28, versions 0 to 5 (KIP-98): store a group's offsets when a transaction commits.
+"""TxnOffsetCommit, key 28, versions 0 to 6 (KIP-98): store a group's offsets when a transaction commits.
 
 * 2 adds leader epochs (KIP-320).
 * 3 is the first flexible version; it adds the membership, and may answer ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID or
   FENCED_INSTANCE_ID (KIP-447).
 * 4 may answer TRANSACTION_ABORTABLE (KIP-890).
 * 5 adds the partition of `__consumer_offsets` to the transaction, so that AddOffsetsToTxn is not needed (KIP-890).
+* 6 names topics by id (KIP-1319).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from purgatorio.protocol.message import (
     int64,
     nullable_string,
     string,
+    uuid,
     wire_struct,
 )
 
@@ -38,7 +40,8 @@ class TxnOffsetCommitRequestPartition:
 class TxnOffsetCommitRequestTopic:
     """The partitions of one topic."""
 
-    name: str = string(entity=Entity.TOPIC_NAME)
+    name: str = string(until=5, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=6, entity=Entity.TOPIC_ID)
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
@@ -71,7 +74,8 @@ class TxnOffsetCommitResponsePartition:
 class TxnOffsetCommitResponseTopic:
     """The partitions of one topic."""
 
-    name: str = string(entity=Entity.TOPIC_NAME)
+    name: str = string(until=5, entity=Entity.TOPIC_NAME)
+    topic_id: bytes = uuid(since=6, entity=Entity.TOPIC_ID)
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
@@ -83,4 +87,4 @@ class TxnOffsetCommitResponse(Message):
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)
 
 
-API = Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(6), flexible_from=3)
+API = Api(ApiKey.TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse, versions=range(7), flexible_from=3)

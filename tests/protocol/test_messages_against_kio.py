@@ -20,7 +20,7 @@ from tests.protocol.kio_values import same, written
 from tests.protocol.random_messages import CASES, Maker
 
 ROUNDS = 5
-NEWER = {(ApiKey.DELETE_GROUPS, 3)}
+NEWER = {(ApiKey.DELETE_GROUPS, 3), (ApiKey.API_VERSIONS, 5), (ApiKey.TXN_OFFSET_COMMIT, 6)}
 """What came with Kafka 4.4; kio has the definitions of 4.3."""
 
 

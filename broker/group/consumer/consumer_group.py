@@ -158,12 +158,11 @@ class ConsumerGroup(ModernGroup[Member]):
         _check_epoch(member, generation_or_epoch)
 
     def _check_member(self, member_id: str, instance_id: str | None, generation_or_epoch: int) -> None:
-        """Check the member; TxnOffsetCommit knows no other error for an epoch than ILLEGAL_GENERATION."""
         member = self.known(member_id)
-        if generation_or_epoch == LEFT_FOR_A_WHILE:
-            message = f"member {member_id} cannot commit while it is away"
-            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)
-        check_generation(member, generation_or_epoch)
+        if member.is_classic:
+            check_generation(member, generation_or_epoch)
+        else:
+            _check_epoch(member, generation_or_epoch)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Check that this member may read committed offsets.

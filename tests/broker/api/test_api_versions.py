@@ -10,6 +10,7 @@ import pytest
 
 from purgatorio.broker.api import api_versions
 from purgatorio.broker.api.features import FeatureLevels
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 
@@ -20,7 +21,7 @@ def ask(cluster: Any) -> Any:
     return lambda version: cluster.ask(api, version, request)
 
 
-@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_the_features_in_use_are_finalized(ask: partial[ApiVersionsResponse], version: int) -> None:
     answer = ask(version)
     levels = [(each.name, each.min_version_level, each.max_version_level) for each in answer.finalized_features]
@@ -58,3 +59,22 @@ def test_kafka_17011_features_with_minimum_0_are_told_from_version_4_on(
 @pytest.mark.parametrize("version", range(3))
 def test_older_versions_have_no_features(ask: partial[ApiVersionsResponse], version: int) -> None:
     assert ask(version).finalized_features == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({}, ErrorCode.NONE),
+        ({"cluster_id": "ours", "node_id": 1}, ErrorCode.NONE),
+        ({"cluster_id": "theirs", "node_id": 1}, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ({"cluster_id": "ours", "node_id": 2}, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ],
+)
+def test_kip_1242_a_client_that_means_another_broker_is_told_so(
+    cluster: Any, fields: dict[str, Any], told: ErrorCode
+) -> None:
+    handle = partial(api_versions.handle, {}, FeatureLevels(1, 2), identity=lambda: api_versions.Identity("ours", 1))
+    api: Any = SimpleNamespace(handle=lambda admin, *rest: handle(*rest))
+    request = ApiVersionsRequest(client_software_name="app", client_software_version="1", **fields)
+    assert cluster.ask(api, 5, request).error_code == told
+    assert cluster.ask(api, 4, request).error_code == ErrorCode.NONE, "older versions do not say whom they mean"

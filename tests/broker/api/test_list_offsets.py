@@ -66,6 +66,9 @@ def test_the_offset_of_the_largest_timestamp(filled: Harness) -> None:
 
 def test_there_is_no_tiered_storage(filled: Harness) -> None:
     assert ask(filled, list_offsets.LATEST_TIERED, version=9).offset == -1
+    pending = ask(filled, list_offsets.EARLIEST_PENDING_UPLOAD, version=11)
+    assert (pending.offset, pending.error_code) == (-1, ErrorCode.NONE)
+    assert ask(filled, list_offsets.EARLIEST_PENDING_UPLOAD, version=10).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_unknown_partition_is_answered_with_an_error(filled: Harness) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.api import offset_commit, offset_fetch, txn_offset_commit
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group import txn_offset_manager
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
@@ -22,14 +23,14 @@ from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.broker.api.group_requests import Coordinator, travel
-from tests.broker.api.test_offset_commit import codes, offset
+from tests.broker.api.test_offset_commit import ORDERS_ID, codes, offset
 from tests.broker.api.test_offset_commit import request as plain_commit
 from tests.broker.api.test_offset_fetch import group, seen, single
 from tests.broker.group.harness import PARTITION, offsets_topic
 from tests.broker.replica.harness import topic
 
-ALL = range(6)
-MEMBERSHIP = range(3, 6)
+ALL = range(7)
+MEMBERSHIP = range(3, 7)
 COMMIT, ABORT = EndMarker(True, 0), EndMarker(False, 0)
 PRODUCER_ID = 1000
 
@@ -41,7 +42,8 @@ def request(*offsets: int, name: str = "orders", metadata: str | None = "", **fi
         for index, each in enumerate(offsets)
     ]
     named = {"transactional_id": "billing-1", "group_id": "app", "producer_id": PRODUCER_ID, "producer_epoch": 0}
-    topics = [TxnOffsetCommitRequestTopic(name=name, partitions=partitions)]
+    topic_id = fields.pop("topic_id", ORDERS_ID)
+    topics = [TxnOffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)]
     return TxnOffsetCommitRequest(**{**named, **fields}, topics=topics)
 
 
@@ -132,7 +134,7 @@ def test_kafka_15449_records_are_appended_only_for_a_transaction_that_includes_t
     broker.verified = None
     replies = broker.post(txn_offset_commit, version, request(7))
     ((tp, transaction, answer),) = broker.asked
-    assert (tp, *transaction) == (PARTITION, "billing-1", PRODUCER_ID, 0, version == 5)
+    assert (tp, *transaction) == (PARTITION, "billing-1", PRODUCER_ID, 0, version >= 5)
     assert (replies.said, broker.partition(PARTITION).log.log_end_offset) == ([], 0)
     answer(ErrorCode.NONE)
     assert codes(replies.only) == [0]
@@ -257,6 +259,33 @@ def test_partitions_that_exist_are_committed_beside_those_that_do_not() -> None:
     assert codes(broker.ask(txn_offset_commit, 3, request(7, 7, 7, 7))) == [0, 0, 0, 3]
 
 
+def test_kip_1319_topics_are_named_by_id_from_version_6_on() -> None:
+    broker = Coordinator()
+    commit = request(7, name="unknown")
+    commit.topics += request(8, 8, 8, 8, topic_id=b"u" * 16).topics
+    answer = broker.ask(txn_offset_commit, 6, commit)
+    assert [each.topic_id for each in answer.topics] == [ORDERS_ID, b"u" * 16]
+    assert codes(answer) == [0] + [ErrorCode.UNKNOWN_TOPIC_ID] * 4
+    assert end(broker) == [ErrorCode.NONE]
+    assert offset(broker) == 7
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [(3, ErrorCode.ILLEGAL_GENERATION), (5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.STALE_MEMBER_EPOCH)],
+)
+def test_kip_1319_a_stale_member_epoch_is_told_from_version_6_on(
+    version: int, told: ErrorCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Coordinator()
+
+    def commit(*_: object) -> None:
+        raise CoordinatorError(ErrorCode.STALE_MEMBER_EPOCH, "the member is in epoch 3")
+
+    monkeypatch.setattr(broker.groups.txn_offsets, "commit", commit)
+    assert codes(broker.ask(txn_offset_commit, version, request(7, generation_id=2, member_id="one"))) == [told]
+
+
 @pytest.mark.parametrize("version", ALL)
 def test_kafka_7296_old_clients_are_not_told_that_the_coordinator_loads(version: int) -> None:
     broker = Coordinator()
@@ -268,8 +297,10 @@ def test_kafka_7296_old_clients_are_not_told_that_the_coordinator_loads(version:
 
 @pytest.mark.parametrize("version", MEMBERSHIP)
 def test_a_generation_of_an_unknown_group_is_illegal(version: int) -> None:
+    """Clients from version 6 on are told that there is no such group (KIP-1319)."""
     broker = Coordinator()
-    assert codes(broker.ask(txn_offset_commit, version, request(7, generation_id=1))) == [ErrorCode.ILLEGAL_GENERATION]
+    told = ErrorCode.ILLEGAL_GENERATION if version < 6 else ErrorCode.GROUP_ID_NOT_FOUND
+    assert codes(broker.ask(txn_offset_commit, version, request(7, generation_id=1))) == [told]
     broker.ask(offset_commit, 9, plain_commit(7))
     assert codes(broker.ask(txn_offset_commit, version, request(7, generation_id=1))) == [ErrorCode.UNKNOWN_MEMBER_ID]
 

@@ -28,9 +28,9 @@ def test_kip_447_a_transaction_commits_without_a_membership_or_in_the_members_ep
     broker.group().check_txn_commit("one", None, broker.group().members["one"].current.epoch)
 
 
-def test_kip_447_another_epoch_is_an_illegal_generation_in_a_transaction(broker: ConsumerHarness) -> None:
-    assert refusal(broker, "one", 99) == ErrorCode.ILLEGAL_GENERATION
-    assert refusal(broker, "one", -1) == ErrorCode.ILLEGAL_GENERATION
+def test_kip_447_another_epoch_is_stale_in_a_transaction(broker: ConsumerHarness) -> None:
+    assert refusal(broker, "one", 99) == ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal(broker, "one", -1) == ErrorCode.STALE_MEMBER_EPOCH
     assert refusal(broker, "two", 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -39,7 +39,7 @@ def test_kip_447_a_static_member_that_is_away_commits_nothing() -> None:
     one = Consumer(broker, "one", instance_id="i")
     broker.settle(one)
     broker.ask(member_id="one", member_epoch=-2, instance_id="i")
-    assert refusal(broker, "one", -2) == ErrorCode.ILLEGAL_GENERATION
+    assert refusal(broker, "one", -2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
 def stale(broker: ConsumerHarness, epoch: int) -> list[ErrorCode]:
