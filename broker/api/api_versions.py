@@ -3,8 +3,9 @@
 Versions 0–5. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
 so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
 
-From version 3 on the answer tells the features of the cluster (KIP-584). From version 5 on a client may say which broker
-of which cluster it means to ask; another one answers REBOOTSTRAP_REQUIRED (KIP-1242).
+From version 3 on the answer tells the features of the cluster (KIP-584). From version 5 on a client may say which
+broker of which cluster it means to ask; another one answers REBOOTSTRAP_REQUIRED (KIP-1242). One without the other is
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ CLIENT_SOFTWARE_VERSION = 3
 ZERO_MINIMUM_VERSION = 4
 """The first version in which a feature may have the minimum 0; others are not told of such features (KAFKA-17011)."""
 IDENTITY_VERSION = 5
+NO_BROKER = -1
 # KIP-511: the allowed names and versions of client software.
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -44,8 +46,8 @@ class Identity(NamedTuple):
     broker_id: int
 
     def is_meant(self, request: ApiVersionsRequest) -> bool:
-        """Return whether the client means to ask this broker, as far as it says."""
-        return request.cluster_id in (None, self.cluster_id) and request.node_id in (-1, self.broker_id)
+        """Return whether the client means to ask this broker, or does not say."""
+        return request.cluster_id is None or (request.cluster_id, request.node_id) == self
 
 
 def handle(
@@ -67,7 +69,8 @@ def handle(
         identity: returns which broker this is; None: it is any that a client means to ask.
         release: the release of Kafka as which the broker answers; None: all features that there are.
     """
-    if ctx.api_version >= CLIENT_SOFTWARE_VERSION and not _is_valid(request):
+    is_half = (request.cluster_id is None) != (request.node_id == NO_BROKER)
+    if ctx.api_version >= CLIENT_SOFTWARE_VERSION and (is_half or not _is_valid(request)):
         reply(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
         return
     if ctx.api_version >= IDENTITY_VERSION and identity is not None and not identity().is_meant(request):

@@ -3,8 +3,8 @@
 Versions 0–6. Answered when the records are replicated, before the transaction ends. From version 3 on the client may
 name the member that commits, which is checked (KIP-447). From version 5 on the request adds the partition of
 ``__consumer_offsets`` to the transaction; before, AddOffsetsToTxn has done so (KIP-890). From version 6 on topics are
-named by id, and the errors are those of OffsetCommit (KIP-1319). Unknown partitions and too long metadata are refused one
-by one; what the coordinators refuse is refused for all others.
+named by id, and the errors are those of OffsetCommit (KIP-1319). Unknown partitions and too long metadata are refused
+one by one; what the coordinators refuse is refused for all others.
 """
 
 from __future__ import annotations

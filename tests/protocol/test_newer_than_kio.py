@@ -9,8 +9,17 @@ from purgatorio.protocol.decoder import compile_decoder
 from purgatorio.protocol.encoder import compile_encoder
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import Message
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from purgatorio.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 
 DELETED = DeleteGroupsResponse(
     throttle_time_ms=5,
@@ -18,6 +27,30 @@ DELETED = DeleteGroupsResponse(
         DeletableGroupResult(group_id="g", error_code=ErrorCode.GROUP_DELETION_FAILED, error_message="no"),
         DeletableGroupResult(group_id="h"),
     ],
+)
+
+TOPIC_ID = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
+TXN_COMMIT = TxnOffsetCommitRequest(
+    transactional_id="x",
+    group_id="g",
+    producer_id=5,
+    producer_epoch=6,
+    generation_id=3,
+    member_id="m",
+    topics=[
+        TxnOffsetCommitRequestTopic(
+            topic_id=TOPIC_ID,
+            partitions=[TxnOffsetCommitRequestPartition(partition_index=1, committed_offset=9, committed_metadata="n")],
+        )
+    ],
+)
+TXN_COMMITTED = TxnOffsetCommitResponse(
+    topics=[
+        TxnOffsetCommitResponseTopic(
+            topic_id=TOPIC_ID,
+            partitions=[TxnOffsetCommitResponsePartition(partition_index=1, error_code=ErrorCode.UNKNOWN_TOPIC_ID)],
+        )
+    ]
 )
 
 
@@ -31,6 +64,19 @@ DELETED = DeleteGroupsResponse(
             1,
             "0267 026d 00000000 00 02 0274 00",
         ),
+        (
+            ApiVersionsRequest(client_software_name="a", client_software_version="1", cluster_id="c", node_id=7),
+            5,
+            "0261 0231 0263 00000007 00",
+        ),
+        (ApiVersionsRequest(client_software_name="a", client_software_version="1"), 5, "0261 0231 00 ffffffff 00"),
+        (
+            TXN_COMMIT,
+            6,
+            "0278 0267 0000000000000005 0006 00000003 026d 00 02 00000000000000010000000000000002"
+            "02 00000001 0000000000000009 ffffffff 026e 00 00 00",
+        ),
+        (TXN_COMMITTED, 6, "00000000 02 00000000000000010000000000000002 02 00000001 0064 00 00 00"),
     ],
     ids=lambda each: type(each).__name__ if isinstance(each, Message) else "",
 )

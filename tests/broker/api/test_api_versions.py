@@ -68,6 +68,8 @@ def test_older_versions_have_no_features(ask: partial[ApiVersionsResponse], vers
         ({"cluster_id": "ours", "node_id": 1}, ErrorCode.NONE),
         ({"cluster_id": "theirs", "node_id": 1}, ErrorCode.REBOOTSTRAP_REQUIRED),
         ({"cluster_id": "ours", "node_id": 2}, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ({"cluster_id": "ours"}, ErrorCode.INVALID_REQUEST),
+        ({"node_id": 1}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_kip_1242_a_client_that_means_another_broker_is_told_so(

@@ -89,5 +89,77 @@ KNOWN: dict[str, str] = {
     r"^ShareFetch, me, mode 1, .*acquired_records(\[[01]\]|\.length)": (
         "After a record batch that was acquired in part, Kafka tells its rest apart from the batches that follow."
     ),
+    r"^(Produce|ListOffsets|DeleteRecords), no partitions: ": (
+        "Kafka leaves a topic without partitions out of the answer; here it is repeated as it was asked."
+    ),
+    r"^Produce, some bytes: .*error_code: Kafka 2, Purgatorio 87$": (
+        "Bytes that are too short for a batch are CORRUPT_MESSAGE in Kafka, and INVALID_RECORD here."
+    ),
+    r"^Produce, repeated: .*log_append_time_ms: Kafka '<time>', Purgatorio -1$": (
+        "Kafka's answer to a duplicate has the time of the batch that it knows, also where records keep theirs."
+    ),
+    r"^Fetch, .*aborted_transactions(\.length)?: Kafka (0|nothing), Purgatorio (nothing|None)$": (
+        "A partition that is refused has an empty list of aborted transactions in Kafka, and null here."
+    ),
+    r"^Fetch, one batch: bytes of 0: ": (
+        "Behind the first batch Kafka fills a partition's limit with a part of the next one, which clients drop."
+    ),
+    r"^(Fetch|ListOffsets), unknown isolation: ": (
+        "Kafka fails on an unknown isolation level (UNKNOWN_SERVER_ERROR); here it is read_uncommitted."
+    ),
+    r"^ListOffsets, twice: ": (
+        "Here each mention of a partition that is named twice is refused; Kafka answers once with an error."
+    ),
+    r"^DescribeLogDirs, here \[0, 1\]: .*partition_size: Kafka \d+, Purgatorio 0$": (
+        "Deleted records give their memory back at once; Kafka's stay in their segment's file."
+    ),
+    r"^CreateTopics, .*\.configs\.(max\.decompressed\.message\.bytes|remote\.copy\.lag\.(ms|bytes))\.": (
+        "Settings that came with Kafka 4.3 and 4.4, of tiers and of the unpacking of records, are not told."
+    ),
+    r"^CreateTopics, .*\.configs\.segment\.bytes\.value: Kafka '1073741824', Purgatorio '16777216'$": (
+        "Segments are smaller by default, as they are in memory."
+    ),
+    r"^CreateTopics, .*\.configs: Kafka nothing, Purgatorio None$": (
+        "A topic that is not created has an empty list of configs in Kafka, and null here."
+    ),
+    r"^CreateTopics, validated: .*topic_id: ": "With validate_only nothing is created, so that there is no id to show.",
+    r"^Metadata, zero id: ": "Kafka fails on a topic with neither name nor id; here it is UNKNOWN_TOPIC_ID.",
+    r"^Metadata, names and ids: ": "Where one topic has an id, Kafka's answer leaves out those with names alone.",
+    r"^DescribeTopicPartitions, .*authorized_operations: Kafka 3576, Purgatorio -2147483648$": (
+        "What may be done with a topic that there is not is not told."
+    ),
+    r"^DescribeTopicPartitions, named '': ": "Kafka fails on an empty name; here it is INVALID_TOPIC_EXCEPTION.",
+    r"^DescribeTopicPartitions, from nowhere 0 on: ": (
+        "A cursor at a topic that was not asked for begins with the topic after it; Kafka refuses all."
+    ),
+    r"^DeleteTopics, the same by name and by id: ": "Here both mentions of a topic are refused; Kafka answers once.",
+    r"^DescribeConfigs, before: .*retention\.ms\.synonyms": (
+        "log.retention.ms has a default here; Kafka's is in log.retention.hours, which it does not tell as a synonym."
+    ),
+    r"^IncrementalAlterConfigs, retention\.ms 9 1: .*Kafka -1, Purgatorio 42$": (
+        "Kafka fails on an unknown operation; here it is INVALID_REQUEST."
+    ),
+    r"^IncrementalAlterConfigs, of no topic: .*Kafka 42, Purgatorio 17$": (
+        "An empty name is INVALID_TOPIC_EXCEPTION here, as in other requests."
+    ),
+    r"^AlterConfigs, replaced by None: .*Kafka 42, Purgatorio 40$": (
+        "A null value is INVALID_CONFIG here, as in IncrementalAlterConfigs; in Kafka's AlterConfigs INVALID_REQUEST."
+    ),
+    r"^ElectLeaders, \d, here, \[0, 0\]: ": "A partition that is named twice is answered once.",
+    r"^AlterClientQuotas, twice: ": "Here an entity that is named twice is refused; Kafka takes the last change.",
+    r"^DescribeClientQuotas, user( alone)?: ": "So the rate of that user stays as it was.",
+    r"^DescribeCluster, [029], operations (True|False): endpoint_type: Kafka 1, ": (
+        "A refusal names the type of endpoint that was asked for; Kafka's always says brokers."
+    ),
+    r"^CreateAcls, {'\w+': [12]}.*: Kafka -1, Purgatorio 42$": (
+        "Kafka fails on a rule for what only filters may name (ANY, MATCH); here it is INVALID_REQUEST."
+    ),
+    r"^DescribeAcls, {'resource_type_filter': 99}.*error_code: Kafka 0, Purgatorio 42$": (
+        "Kafka finds no rules for an unknown type of resource; here it is INVALID_REQUEST."
+    ),
+    r"^(Create|Describe|Delete)Acls, .*: connection: Kafka 'closed', Purgatorio nothing$"
+    r"|^(Create|Describe|Delete)Acls, ({'\w+': 0}|unknown pattern)[:.]": (
+        "Kafka closes the connection on an unknown type, pattern, operation or permission; here it is INVALID_REQUEST."
+    ),
 }
 """Patterns of differences, as the test prints them, with the reasons."""

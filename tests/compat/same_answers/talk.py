@@ -5,15 +5,23 @@ from __future__ import annotations
 import dataclasses
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from purgatorio.protocol.api import ApiKey, decode_response
+from purgatorio.protocol.errors import BufferUnderflow
 from purgatorio.protocol.message import Message
-from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from purgatorio.protocol.messages.describe_cluster import DescribeClusterRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from purgatorio.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from purgatorio.protocol.messages.list_groups import ListGroupsRequest
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
@@ -24,6 +32,7 @@ from wire import Wire, frame
 PATIENCE_SECONDS = 10
 NOT_READY = (14, 15, 16)
 MEMBER_ID_REQUIRED = 79
+BROKER_RESOURCE = 4
 LEFT_OUT = {
     "throttle_time_ms",
     "error_message",
@@ -33,9 +42,14 @@ LEFT_OUT = {
     "node_id",
     "heartbeat_interval_ms",
     "records",
+    "batch_index_error_message",
+    "cluster_id",
+    "log_dir",
+    "total_bytes",
+    "usable_bytes",
 }
-"""Fields that may differ: addresses, texts, the heartbeat interval, which is shorter here during a rebalance, and
-batches, which contain times."""
+"""Fields that may differ: addresses, texts, the heartbeat interval, which is shorter here during a rebalance, batches,
+which contain times, and what a disk has."""
 TIMES = {"transaction_start_time_ms", "last_timestamp_ms", "log_append_time_ms"}
 EPOCHS = {"member_epoch", "group_epoch", "assignment_epoch"}
 IDS = {"member_id", "leader"}
@@ -58,6 +72,7 @@ class Talk:
     Attributes:
         first_epoch: epochs are noted as their distance from it.
         fields: what was answered: the path of each field and its value, in order.
+        steps: the API and the version of each step, by the beginning of its fields' paths.
     """
 
     def __init__(
@@ -73,6 +88,7 @@ class Talk:
         self.era = era
         self.topic_ids = {name: topic_id for topic_id, name in topics.items()}
         self.fields: list[Field] = []
+        self.steps: dict[str, tuple[ApiKey, int]] = {}
         self._bootstrap = bootstrap
         self._versions = versions
         self.first_epoch = first_epoch
@@ -81,6 +97,7 @@ class Talk:
         self._made: dict[str, str] = {}
         self._producers: dict[int, str] = {}
         self._wires: list[Wire] = []
+        self._asked: dict[ApiKey, int] = {}
         self._wire = self._connect(self._coordinator())
 
     def close(self) -> None:
@@ -94,8 +111,18 @@ class Talk:
         return min(max(self.era, versions[0]), versions[-1])
 
     def ask(self, step: str, request: Message, *, record: bool = True, version: int | None = None) -> Answer:
-        """Send a request, wait for its answer, and note it under the step's name."""
-        return self._start(self._wire, step, request, record, version)()
+        """Send a request, wait for its answer, and note it under the step's name.
+
+        A connection that is closed instead is noted, and another one is opened; the answer is None.
+        """
+        try:
+            return self._start(self._wire, step, request, record, version)()
+        except BufferUnderflow:
+            name, api_key = type(request).__name__.removesuffix("Request"), api_key_of(request)
+            self.steps[f"{name}, {step}"] = api_key, self._asked[api_key]
+            self.fields.append((f"{name}, {step}: connection", "closed"))
+            self._wire = self._connect(self._coordinator())
+            return None
 
     def start(self, step: str, request: Message) -> Callable[[], Answer]:
         """Send a request on a connection of its own; the result waits for the answer and notes it."""
@@ -135,10 +162,32 @@ class Talk:
         answer.groups = [group for group in answer.groups if group.group_id == self.group]
         self.note(step, answer)
 
-    def new_topic(self, name: str, partitions: int = 1) -> str:
+    def listed(self, step: str, request: ListConfigResourcesRequest) -> None:
+        """List configured resources, and note only the brokers and those that are named after the history's group."""
+        answer = self.ask(step, request, record=False)
+        answer.config_resources = [
+            each
+            for each in answer.config_resources
+            if self.group in each.resource_name or each.resource_type == BROKER_RESOURCE
+        ]
+        self.note(step, answer)
+
+    def told_error(self, step: str, request: ApiVersionsRequest) -> None:
+        """Ask for the APIs, and note only the error code."""
+        answer = self.ask(step, request, record=False)
+        self.note(step, ApiVersionsResponse(error_code=answer.error_code))
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster."""
+        answer = self.ask("cluster", DescribeClusterRequest(), record=False)
+        return str(answer.cluster_id)
+
+    def new_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         """Create a topic that only this history uses, and wait until its partitions are led; its id is known then."""
         topic = f"{self.group}-{name}"
-        new = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+        given = [CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()]
+        new = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=given)
         created = self.ask("new topic", CreateTopicsRequest(topics=[new], timeout_ms=10_000), record=False, version=7)
         topic_id = bytes(created.topics[0].topic_id)
         self._topics[topic_id] = topic
@@ -185,21 +234,32 @@ class Talk:
         self, wire: Wire, step: str, request: Message, record: bool, version: int | None = None
     ) -> Callable[[], Answer]:
         api_key = api_key_of(request)
-        asked = self.version(api_key) if version is None else version
+        asked = self._asked[api_key] = self.version(api_key) if version is None else version
         wire.socket.sendall(frame(api_key, asked, request))
 
         def answer() -> Answer:
             response = decode_response(api_key, asked, wire.receive())[1]
             if record:
-                self.note(step, response)
+                self.note(step, response, asked)
             return response
 
         return answer
 
-    def note(self, step: str, response: Message) -> None:
-        """Note an answer under the step's name."""
+    def note(self, step: str, response: Message, version: int | None = None) -> None:
+        """Note an answer under the step's name; without a version it is to the last request of its API."""
         name = type(response).__name__.removesuffix("Response")
+        api_key = api_key_of(response)
+        self.steps[f"{name}, {step}"] = api_key, self._asked[api_key] if version is None else version
+        self._learn(response)
         self._flatten(f"{name}, {step}", self._plain("", response))
+
+    def _learn(self, response: Message) -> None:
+        """Take the ids of the topics that an answer names."""
+        for topic in getattr(response, "topics", None) or ():
+            name, topic_id = getattr(topic, "name", None), bytes(getattr(topic, "topic_id", b""))
+            if name and any(topic_id):
+                self._topics[topic_id] = name
+                self.topic_ids[name] = topic_id
 
     def _flatten(self, path: str, value: Any) -> None:
         if isinstance(value, dict):
@@ -217,12 +277,16 @@ class Talk:
         if dataclasses.is_dataclass(value) or isinstance(value, Message):
             names = [field for field in _field_names(value) if field not in LEFT_OUT]
             return {field: self._plain(field, getattr(value, field)) for field in names}
+        if name == "configs" and isinstance(value, list):
+            return {each.name: self._plain("config", each) for each in value}
         if isinstance(value, list):
             return sorted((self._plain(name, each) for each in value), key=repr)
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._topics.get(bytes(value), bytes(value).hex())
         if name in TIMES and value >= 0:
             return "<time>"
+        if name == "session_id" and value > 0:
+            return "<session>"
         if name == "producer_id" and value >= 0:
             return self._producers.setdefault(value, f"<producer {len(self._producers) + 1}>")
         if name in IDS and isinstance(value, str) and value not in self._given:
@@ -236,9 +300,9 @@ def _field_names(value: Any) -> list[str]:
     return [field.name for field in dataclasses.fields(value)]
 
 
-def api_key_of(request: Message) -> ApiKey:
-    """The API that a request belongs to, by its class's name."""
-    name = type(request).__name__.removesuffix("Request")
+def api_key_of(message: Message) -> ApiKey:
+    """The API that a request or a response belongs to, by its class's name."""
+    name = type(message).__name__.removesuffix("Request").removesuffix("Response")
     return ApiKey["".join(f"_{letter}" if letter.isupper() else letter for letter in name)[1:].upper()]
 
 

@@ -1,6 +1,7 @@
 """Histories of transactions: wrong requests, and short lives of transactional producers.
 
-An era is a version of EndTxn; the versions of the other requests are those that a client of its time sends. In era 5
+An era is a version of EndTxn, and 6 the one of TxnOffsetCommit with topic ids; the versions of the other requests are
+those that a client of its time sends. From era 5 on
 (KIP-890) Produce and TxnOffsetCommit add their partitions themselves, and each transaction has an epoch of its own.
 """
 
@@ -45,12 +46,13 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from tests.compat.same_answers.talk import Answer, Talk, join_request
 
-ERAS = range(6)
+ERAS = range(7)
 KIP_890 = 5
 NOT_YET = (14, 15, 16, 51)
 STRANGER = 987_654
 PATIENCE_SECONDS = 10
-PRODUCE_VERSIONS = (3, 7, 9, 10, 11, 12)
+PRODUCE_VERSIONS = (3, 7, 9, 10, 11, 12, 12)
+UNKNOWN_ID = bytes(15) + b"\7"
 COMMIT, ABORT = True, False
 
 
@@ -108,7 +110,7 @@ class Client:
         topics = [AddPartitionsToTxnTopic(name=self.topic, partitions=list(partitions))]
         of_one = AddPartitionsToTxnTransaction(**self._ids(ids), verify_only=verify_only, topics=topics)
         self.talk.ask(
-            f"broker, {step}", AddPartitionsToTxnRequest(transactions=[of_one]), version=max(self.talk.era, 4)
+            f"broker, {step}", AddPartitionsToTxnRequest(transactions=[of_one]), version=min(max(self.talk.era, 4), 5)
         )
 
     def add_offsets(self, step: str, **ids: Any) -> None:
@@ -141,7 +143,8 @@ class Client:
         partition = TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata="in a transaction"
         )
-        topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])]
+        topic_id = self.talk.topic_ids.get(topic, UNKNOWN_ID)
+        topics = [TxnOffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[partition])]
         fields = {**self._ids({"group_id": self.talk.group, "topics": topics}), **changes}
         self.talk.ask(step, TxnOffsetCommitRequest(**fields))
 

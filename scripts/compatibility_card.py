@@ -1,0 +1,243 @@
+"""The card, docs/compatibility.md: which answers are those of Apache Kafka, API by API and version by version.
+
+    .venv/bin/python scripts/compatibility_card.py --run      compare (Java 17 and Maven), write the data and the page
+    .venv/bin/python scripts/compatibility_card.py --write    write the page from the data of the last run
+    .venv/bin/python scripts/compatibility_card.py            print it
+
+Tests compare the page with the data, and the data with the registrations of the brokers and the known differences.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from purgatorio.broker.api.releases import releases
+from purgatorio.broker.api.routes import APIS
+from purgatorio.protocol.api_key import ApiKey
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.compat.same_answers.known import KNOWN  # isort: skip  # the line above lets it be found
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+PAGE: Final = ROOT / "docs" / "compatibility.md"
+DATA: Final = ROOT / "tests" / "compat" / "same_answers" / "answers.json"
+SKIPPED: Final = ROOT / "docs" / "skipped-features.md"
+SUITES: Final = ROOT / "docs" / "outside-suites.md"
+FRAMEWORKS: Final = ROOT / "tests" / "compat" / "frameworks" / "frameworks.toml"
+RELEASE: Final = "4.4"
+INTRODUCTION: Final = """\
+# Compatibility
+
+<!-- Written by scripts/compatibility_card.py; do not edit. -->
+
+What answers as Apache Kafka {kafka} does. On {date} {requests:,} requests, right and wrong ones, were sent to a broker
+of each, and the answers compared field by field; texts of errors, addresses and times aside. A difference is either
+listed here with its reason, or a test fails (`tests/compat/same_answers`, `./scripts/test --all`).
+
+## APIs
+
+"Same" are the versions in which no answer differed. A number leads to a known difference; the other answers in these
+versions are the same.
+
+"""
+
+
+class Version(NamedTuple):
+    """What the card says of a version of an API.
+
+    Attributes:
+        requests: how many answers were compared.
+        verdict: "same", the numbers of known differences, or that and why it is not answered.
+    """
+
+    version: int
+    requests: int
+    verdict: str
+
+
+def name_of(key: ApiKey) -> str:
+    """Return an API's name, as Kafka writes it."""
+    return key.name.title().replace("_", "")
+
+
+def reasons() -> list[str]:
+    """Return the reasons of known differences, in the order of the list; their numbers begin with 1."""
+    return list(dict.fromkeys(KNOWN.values()))
+
+
+def skipped(section: str) -> dict[str, str]:
+    """Return the reasons in a table of docs/skipped-features.md, by the API's name."""
+    text = SKIPPED.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in row.split("|")] for row in re.findall(r"^\| (.*) \|$", text, re.MULTILINE)]
+    found = {row[0].partition(" (")[0]: row[-1] for row in rows[1:]}
+    for name, why in found.items():
+        if again := re.match(r"As (\w+)\.$", why):
+            found[name] = found[again[1]]
+        elif more := re.match(r"As \w+: (.+)$", why):
+            found[name] = more[1][0].upper() + more[1][1:]
+    return found
+
+
+def versions_of(key: ApiKey, data: dict[str, Any], why_not: str) -> Iterator[Version]:
+    """Return what the card says of each version of an API that Kafka or Purgatorio answers."""
+    answered = next((set(api.answered_versions) for api in APIS if api.key == key), set())
+    lowest, highest = releases()[RELEASE].versions.get(key, (0, -1))
+    numbers = {reason: number for number, reason in enumerate(reasons(), 1)}
+    compared = data["apis"].get(name_of(key), {})
+    for version in sorted(answered | set(range(lowest, highest + 1))):
+        of_version = compared.get(str(version), {"requests": 0, "known": []})
+        if version not in answered:
+            verdict = f"not answered: {why_not}"
+        elif not of_version["requests"]:
+            verdict = "not compared"
+        else:
+            known = sorted({numbers[KNOWN[pattern]] for pattern in of_version["known"]})
+            verdict = ", ".join(f"[{number}](#difference-{number})" for number in known) or "same"
+        yield Version(version, of_version["requests"], verdict)
+
+
+def api_table(data: dict[str, Any]) -> str:
+    """Return the table of APIs: a line for each range of versions with the same verdict."""
+    apis_left_out, versions_left_out = skipped("APIs that are not answered"), skipped("Versions that are not answered")
+    lines = ["| API | versions | requests | answers |", "|---|---|---|---|"]
+    for key in ApiKey:
+        name = name_of(key)
+        why_not = apis_left_out.get(name) or versions_left_out.get(name, "")
+        for verdict, group in groupby(versions_of(key, data, why_not), key=lambda each: each.verdict):
+            same = list(group)
+            span = str(same[0].version) if len(same) == 1 else f"{same[0].version}–{same[-1].version}"
+            requests = sum(each.requests for each in same)
+            lines.append(f"| {name} ({key.value}) | {span} | {requests or '–'} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def differences() -> str:
+    """Return the list of known differences, with an anchor each."""
+    return "\n".join(
+        f'<a id="difference-{number}"></a>\n{number}. {reason}\n' for number, reason in enumerate(reasons(), 1)
+    )
+
+
+def suites() -> str:
+    """Return the figures of the outside suites, as docs/outside-suites.md has them."""
+    rows = re.findall(
+        r"^\| ([^|]*) \| [^|]* \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", SUITES.read_text("utf-8"), re.MULTILINE
+    )
+    lines = ["| suite | passed | failed | skipped |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows if row[0] != "suite"]
+    return "\n".join(lines) + "\n"
+
+
+def frameworks() -> str:
+    """Return the table of frameworks, as tests/compat/frameworks has them."""
+    data = tomllib.loads(FRAMEWORKS.read_text(encoding="utf-8"))
+    lines = ["| framework | version | outcome | date |", "|---|---|---|---|"]
+    for each in data["framework"]:
+        outcome = each["outcome"].replace("-", " ")
+        lines.append(f"| {each['name']} | {each['version'] or '–'} | {outcome} | {each['date']} |")
+    return "\n".join(lines) + "\n"
+
+
+def clients() -> str:
+    """Return the clients that the tests of this repository run, with the versions that they install."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    asked = [each for extra in project.values() for each in extra]
+    found: dict[str, str] = {}
+    for name in ("confluent-kafka", "aiokafka", "kafka-python"):
+        found[name] = next(each.partition(name)[2] for each in asked if re.match(rf"{name}[><=]", each))
+    compat = ROOT / "tests" / "compat"
+    members = json.loads((compat / "groups" / "members" / "package.json").read_text(encoding="utf-8"))
+    found["kafkajs"] = members["dependencies"]["kafkajs"]
+    module = (compat / "go" / "go.mod").read_text(encoding="utf-8")
+    found["franz-go"] = re.findall(r"twmb/franz-go v(\S+)", module)[0]
+    found["Sarama"] = re.findall(r"IBM/sarama v(\S+)", module)[0]
+    for name, folder in (("Java's client", "java"), ("Java's client: share groups and tools", "share")):
+        pom = (compat / folder / "pom.xml").read_text(encoding="utf-8")
+        found[name] = re.findall(r"<artifactId>kafka-clients</artifactId>\s*<version>([^<]+)<", pom)[0]
+    lines = ["| client | version |", "|---|---|", *(f"| {name} | {version} |" for name, version in found.items())]
+    return "\n".join(lines) + "\n"
+
+
+def page(data: dict[str, Any]) -> str:
+    """Return the page."""
+    requests = sum(each["requests"] for versions in data["apis"].values() for each in versions.values())
+    return (
+        INTRODUCTION.format(kafka=data["kafka"], date=data["date"], requests=requests)
+        + api_table(data)
+        + "\n[Skipped features](skipped-features.md) has what is left out, with the features that have no API. "
+        + "[Kafka by version](as-version.md) tells how a broker\nanswers as an older release does.\n"
+        + f"\n## Known differences\n\n{differences()}"
+        + f"\n## Outside suites\n\n[Outside suites](outside-suites.md) tells how they ran.\n\n{suites()}"
+        + f"\n## Clients\n\nThese run in the tests of this repository.\n\n{clients()}"
+        + f"\n## Frameworks\n\n[Frameworks](frameworks.md) shows how each is used.\n\n{frameworks()}"
+    )
+
+
+def read_data() -> dict[str, Any]:
+    """Return the data of the last run."""
+    data: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    return data
+
+
+def run() -> int:
+    """Compare; write the data. Return how many differences are not known, which are printed."""
+    from tests.compat.same_answers.compare import KAFKA_VERSION, RUNS, Compared, clusters
+
+    started = time.monotonic()
+    compared, unknown = Compared(), 0
+    for guarded in (False, True):
+        with clusters(guarded=guarded) as sides:
+            for each in (run for run in RUNS if run.guarded == guarded):
+                found = compared.add(each, sides)
+                unknown += len(found)
+                for line in found:
+                    print(f"{each.name}: {line}")
+    took_seconds = time.monotonic() - started
+    print(f"{compared.runs} histories in {took_seconds:.0f} s; {unknown} differences are not in the list")
+    DATA.write_text(
+        told(compared, KAFKA_VERSION, datetime.datetime.now(tz=datetime.UTC).date().isoformat()), encoding="utf-8"
+    )
+    return unknown
+
+
+def told(compared: Any, kafka: str, date: str) -> str:
+    """Return the data of a run: what was compared, and the patterns of `KNOWN` that were seen, as JSON."""
+    from tests.compat.same_answers.compare import known
+
+    apis: dict[str, dict[str, Any]] = {}
+    for (key, version), requests in sorted(compared.answers.items()):
+        seen = {pattern for line in compared.found.get((key, version), ()) for pattern in known(line)}
+        row = {"requests": requests, "known": [pattern for pattern in KNOWN if pattern in seen]}
+        apis.setdefault(name_of(key), {})[str(version)] = row
+    return json.dumps({"kafka": kafka, "date": date, "apis": apis}, indent=1, ensure_ascii=False) + "\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Compare, write or print the page; return 1 if a difference is not known, and 2 if the arguments are wrong."""
+    unknown = 0
+    if argv not in ([], ["--run"], ["--write"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    if argv == ["--run"]:
+        unknown = run()
+    text = page(read_data())
+    if argv:
+        PAGE.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
