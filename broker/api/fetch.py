@@ -4,7 +4,8 @@ Versions 4–18; from v13 on topics are named by id. From v7 on a client may hav
 name what is new or altered, and its responses list what has something to tell. A request without one, and the first of
 a session, is answered with every requested partition, empty ones too, since a Java client drops a full response that
 lacks one. Below v10 no zstd batch is sent (KIP-110): a read ends before the first one, and one that begins with it is
-answered with UNSUPPORTED_COMPRESSION_TYPE.
+answered with UNSUPPORTED_COMPRESSION_TYPE. What v17 and v18 add is of followers (the directory of a log, the high
+watermark that they know), and is not looked at: followers here send v16.
 """
 
 # compiled: docs/compiled.md

@@ -110,6 +110,7 @@ COMMITTED = topic_of(
 )
 TXN_COMMITTED = topic_of(
     txn_offset_commit.TxnOffsetCommitRequestTopic,
+    topic_id=id_of("orders"),
     partitions=[txn_offset_commit.TxnOffsetCommitRequestPartition(partition_index=0)],
 )
 GROUP_OFFSETS = offset_fetch.OffsetFetchRequestGroup(
