@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.group.config import OFFSETS_TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
@@ -21,11 +19,11 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS
-from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.simulation.checks.checkers import Anomaly, check
 from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.checks.internal_errors import collected
 from purgatorio.simulation.checks.invariants import FencedWatch, Invariants, record_leaders
+from purgatorio.simulation.checks.recovery import unrecovered
 from purgatorio.simulation.checks.share_checkers import check_shares
 from purgatorio.simulation.checks.share_watch import recorded_shares
 from purgatorio.simulation.checks.sometimes import counted
@@ -470,37 +468,8 @@ class _Simulation:
         try:
             async with asyncio.timeout(self._scenario.heal_seconds):
                 await asyncio.gather(*self._producing_tasks())
-                while self._missing() is not None:  # noqa: ASYNC110 - seen from outside
+                while unrecovered(self._cluster) is not None:  # noqa: ASYNC110 - seen from outside
                     await asyncio.sleep(0.05)
         except TimeoutError:
-            missing = self._missing() or "clients did not come to an end"
+            missing = unrecovered(self._cluster) or "clients did not come to an end"
             self._anomaly("not-converged", f"{self._scenario.heal_seconds:g} s after the faults had healed: {missing}")
-
-    def _missing(self) -> str | None:
-        """Return the first condition that keeps the cluster from having recovered, or None."""
-        return self._missing_of_partitions() or self._missing_of_brokers()
-
-    def _missing_of_partitions(self) -> str | None:
-        if self._cluster.replaced:
-            host = self._cluster.replaced[0].host.name
-            return f"the process on {host} still runs, though another has registered under its broker id"
-        for (topic, index), state in self._cluster.partitions.items():
-            if len(state.isr) < len(state.replicas):
-                return f"{topic}-{index} has in-sync replicas {state.isr_ids} of {state.replicas}"
-            if state.adding or state.removing:
-                return f"{topic}-{index} is still being reassigned"
-            if state.leader != state.replicas[0]:
-                return f"{topic}-{index} is led by broker {state.leader}, not {state.replicas[0]}"
-        return None
-
-    def _missing_of_brokers(self) -> str | None:
-        for broker_id, broker in self._cluster.brokers.items():
-            for each in broker.purgatories:  # fetches of followers are always parked; no other operation should be now
-                for op in each.operations(1_000):
-                    if kind_of(each.name, op.keys) != "follower fetch" or op.deadline_ms < each.now_ms() - 100:
-                        return f"broker {broker_id} has parked in {each.name}: {in_words(op.causes)}"
-        for broker_id, transaction in self._cluster.transactions():
-            state = transaction.value.state
-            if transaction.is_busy or state is TransactionState.ONGOING:
-                return f"broker {broker_id} has {transaction.transactional_id} in state {state.state_name}"
-        return None

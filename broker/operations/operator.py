@@ -11,12 +11,12 @@ from purgatorio.broker.operations.control.clock_control import ClockControl
 from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.control.group_control import GroupControl
 from purgatorio.broker.operations.control.hanging_transactions import HangingTransactions
+from purgatorio.broker.operations.control.lessons import Lessons
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.share_group_control import ShareGroupControl
 from purgatorio.broker.operations.control.snapshots import KeptSnapshots
 from purgatorio.broker.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.operations.errors import NotThere, OperationRefused
-from purgatorio.broker.operations.scenes import Lessons
 from purgatorio.broker.purgatory import Purgatory
 
 

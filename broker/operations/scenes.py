@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from purgatorio.broker.operations.control.lessons import Lessons
 from purgatorio.broker.operations.declare import Answer, Int32, Operation, arg
 
 if TYPE_CHECKING:
@@ -12,28 +13,6 @@ if TYPE_CHECKING:
 SCENE_SECONDS: Final = 90.0
 """The longest wait of a client for a step, which is done when its consequences are to be seen."""
 _THE_SCENE: Final = "the scene's name"
-
-
-class Lessons(Protocol):
-    """The scenes of a cluster, and the one that is played; `purgatorio.broker.learn` has them.
-
-    Every method but the first two raises OperationRefused with a sentence, if it cannot be done now.
-    """
-
-    def listed(self) -> Answer:
-        """Return all scenes in their order, and the state of the one that is played."""
-
-    def described(self, name: str) -> Answer:
-        """Return a scene with its steps, as a pytest, and as a shell script; NotThere if there is none."""
-
-    async def start(self, name: str) -> Answer:
-        """Empty the cluster, and begin a scene."""
-
-    async def step(self, name: str, number: int | None) -> Answer:
-        """Do a step of the scene that is played; None: the next one."""
-
-    async def stop(self, name: str) -> Answer:
-        """End the scene, and empty the cluster."""
 
 
 class ListScenes(Operation, http="GET /scenes"):
