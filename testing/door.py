@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from purgatorio.broker.web import attach
-
 MAX_SECRET_BYTES: Final = 100
 KNOCK_SECONDS: Final = 2.0
 """How long a program has to send the secret."""
@@ -34,6 +32,8 @@ class Door:
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
         self._secret = secrets.token_urlsafe(24)
+        from purgatorio.broker.web import attach
+
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.file: Path | None = attach.write(self._listening.getsockname()[1], self._secret)
         self._thread = threading.Thread(target=self._listen, name="purgatorio door", daemon=True)

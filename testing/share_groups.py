@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from purgatorio.late import dataclass
-from purgatorio.protocol.dead_letter import DeadLetterHeaders
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.values import IsolationLevel, Record
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
@@ -224,6 +223,8 @@ def _in_flight(row: Mapping[str, Any], batch: Mapping[str, Any]) -> InFlight:
 
 def _dead_letter(record: Record) -> DeadLetter | None:
     """Return a record of a dead-letter topic with what its headers tell; None if it is no dead letter."""
+    from purgatorio.protocol.dead_letter import DeadLetterHeaders
+
     told = DeadLetterHeaders.decode(record.headers)
     if told is None:
         return None

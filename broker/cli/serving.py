@@ -88,7 +88,8 @@ async def serve(
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
     try:
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
-        cluster.admin.learns = learns
+        if learns:
+            cluster.admin.learns = True
         beginning.check(cluster)
     except (TlsError, ValueError, OperationRefused) as error:
         print(f"purgatorio: {error}", file=sys.stderr)

@@ -29,7 +29,7 @@ three replicas causes forty short ones and no full one, so that nothing is gaine
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let the collector rest while modules are imported, whose objects all stay: it takes a tenth of their time."""
+    """Let the collector rest, as while modules are imported, whose objects all stay: it takes a tenth of their time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

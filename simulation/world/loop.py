@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import itertools
 import math
 import random
 import threading
@@ -126,6 +127,18 @@ class Node:
         self._loop.dying.append(self)
 
 
+class SimulatedTask(asyncio.Task[Any]):
+    """A task whose place in a set follows its number, not its address: `asyncio.TaskGroup` cancels its tasks in the
+    order of a set, and what a pass of the garbage collector has freed decides the addresses."""
+
+    def __init__(self, coroutine: Any, *, number: int, **options: Any) -> None:
+        self._number = number
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimulatedLoop(asyncio.BaseEventLoop):
     """The event loop of a simulation; `rng` interleaves the callbacks of different nodes."""
 
@@ -144,6 +157,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.dying: list[Node] = []
         self.resuming: list[Node] = []
         self._base = cast("Any", self)  # BaseEventLoop's queues, which its type stubs do not name
+        self._numbers = itertools.count()
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
@@ -162,7 +176,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         self._now += TURN_SECONDS
         ready: deque[asyncio.Handle] = self._base._ready
-        timers: list[asyncio.TimerHandle] = self._base._scheduled
+        timers: list[Any] = self._base._scheduled  # TimerHandles, of which the type stubs do not name what is used
         turning = self._release() if self.resuming else []
         self._drop_cancelled(timers)
         if not ready and not self._base._stopping:
@@ -171,9 +185,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._now = max(self._now, timers[0].when())
         while timers and timers[0].when() <= self._now:
             handle = heapq.heappop(timers)
-            cast("Any", handle)._scheduled = False
+            handle._scheduled = False
             ready.append(handle)
-        turn = list(ready)
+        turn: list[Any] = list(ready)
         ready.clear()
         self._run_interleaved(turn)
         for node in turning:
@@ -211,13 +225,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             base._timer_cancelled_count -= 1
             cast("Any", heapq.heappop(timers))._scheduled = False
 
-    def _run_interleaved(self, turn: list[asyncio.Handle]) -> None:
+    def _run_interleaved(self, turn: list[Any]) -> None:
         if len(turn) == 1:  # most turns
-            self._run_handle(cast("Any", turn[0])._context.get(_node), turn[0])
+            self._run_handle(turn[0]._context.get(_node), turn[0])
             return
         queues: dict[Node | None, deque[asyncio.Handle]] = {}
         for handle in turn:
-            node = cast("Any", handle)._context.get(_node)
+            node = handle._context.get(_node)
             queue = queues.get(node)
             if queue is None:
                 queue = queues[node] = deque()
@@ -238,13 +252,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise
 
     @staticmethod
-    def _run_handle(node: Node | None, handle: asyncio.Handle) -> None:
+    def _run_handle(node: Node | None, handle: Any) -> None:
         if handle.cancelled():
             return
         if node is not None and (node.paused or not node.alive or node.held):  # held: it resumes with the next turn
             node.held.append(handle)
             return
-        cast("Any", handle)._run()
+        handle._run()
 
     # --- the end of a node ---
 
@@ -295,7 +309,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def make_task(self, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
         """Return a new task of this loop; the task factory calls it."""
-        return asyncio.Task(coroutine, loop=self, **options)
+        return SimulatedTask(coroutine, loop=self, number=next(self._numbers), **options)
 
     def task_made(self, task: asyncio.Task[Any], node: Node | None) -> None:
         """Add a task to its node's tasks until it is done."""

@@ -10,6 +10,7 @@ from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.group_control import GroupControl, expire_member
+from purgatorio.broker.operations.control.offset_resets import Target
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -109,5 +110,6 @@ async def test_offsets_of_a_share_group_are_not_reset_as_those_of_others() -> No
         await create(cluster)
         await find(cluster)
         await heartbeat(cluster, "a", 0, "orders")
+        control = GroupControl(cluster, lambda: cluster.store.image)
         with pytest.raises(OperationRefused, match="jobs is a share group, which commits no offsets"):
-            await GroupControl(cluster, lambda: cluster.store.image).reset_offsets("jobs", "orders", None, to="latest")
+            await control.reset_offsets("jobs", "orders", None, Target(to="latest"))

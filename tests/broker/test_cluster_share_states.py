@@ -52,7 +52,7 @@ async def asked(ask: Callable[..., None], *arguments: Any, **named: Any) -> tupl
 
 
 async def read(broker: Broker, key: SharePartitionKey) -> ShareState:
-    error_code, state = await asked(broker.coordinators.persister.read, key, leader_epoch=-1)
+    error_code, state = await asked(broker.coordinators.persister.read, key, leader_epoch=0)
     assert error_code == ErrorCode.NONE
     assert state is not None
     return state
@@ -99,7 +99,7 @@ async def test_each_broker_reaches_all_states_the_first_call_creates_their_topic
             states = await asyncio.gather(*(read(broker, key) for key in keys))
             assert [state.batches for state in states] == [(acked(0), acked(2), acked(4))] * PARTITIONS
         summary = cluster.brokers[0].coordinators.persister.summary
-        assert await asked(summary, keys[0]) == (ErrorCode.NONE, ShareState(1, -1, 0, 1))
+        assert await asked(summary, keys[0]) == (ErrorCode.NONE, ShareState(1, 0, 0, 1))
         assert await asked(cluster.brokers[1].coordinators.persister.delete, keys[0]) == (ErrorCode.NONE, None)
         assert await asked(summary, keys[0]) == (ErrorCode.NONE, ShareState(0, 0, -1, -1))
         assert all(broker.coordinators.persister.under_way == 0 for broker in cluster.brokers)

@@ -20,7 +20,7 @@ FIRST, *OTHERS = SOMETIMES
 def fake(monkeypatch: pytest.MonkeyPatch, *reached: str, anomalies: tuple[Anomaly, ...] = ()) -> None:
     """Let every seed reach these paths, and find these anomalies."""
 
-    def simulate(seed: int, scenario: Scenario) -> Report:
+    def simulate(seed: int, scenario: Scenario, *, watch: object = None) -> Report:
         swarm = plain(brokers=3, partitions=1, min_insync_replicas=2)
         return Report(seed, scenario, History(), swarm, list(anomalies), reached=Counter(reached))
 

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import socket
+from collections.abc import Iterator
 
 import pytest
 
 from purgatorio.broker.cli import main as cli
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """The command sends the process's log lines to the standard error of this test, which ends before the others."""
+    root = logging.getLogger()
+    handlers, level, of_uvicorn = root.handlers[:], root.level, logging.getLogger("uvicorn").level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.getLogger("uvicorn").setLevel(of_uvicorn)
 
 
 @pytest.mark.parametrize(
