@@ -40,6 +40,8 @@ class Playing:
         self._tasks: list[asyncio.Task[None]] = []
         self._was: dict[str, Fact | None] = {}
         self._is_busy = False
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
         self._has_ended = False
         self._failed = ""
 
@@ -68,6 +70,7 @@ class Playing:
         if self._is_busy:
             raise OperationRefused("the last step is not done yet")
         self._is_busy = True
+        self._is_idle.clear()
         self.at = number
         step = self.scene.steps[number]
         try:
@@ -77,16 +80,18 @@ class Playing:
             await self._settle(step)
         finally:
             self._is_busy = False
+            self._is_idle.set()
         self._trace(step)
 
     async def end(self) -> None:
-        """End the clients; none of their tasks and connections is left."""
+        """End the clients, and wait for the step that is being done; no task, connection or operation is left."""
         self._has_ended = True
         for client in self._clients.values():
             await client.leave()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._is_idle.wait()
 
     async def _act(self, act: Act) -> None:
         if act.op:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,24 @@ async def test_a_scene_that_is_ended_in_the_middle_of_a_step_ends(taught: Taught
     with pytest.raises(OperationRefused, match="the scene was ended"):
         await step
     assert taught.lessons.listed()["playing"] is None
+
+
+@pytest.mark.slow
+async def test_a_scene_that_is_ended_while_its_step_starts_a_broker_ends(taught: Taught) -> None:
+    """The broker's start goes to its end first, since a cluster of which a broker starts cannot be reset."""
+    await taught.lessons.start("leader-dies")
+    await taught.lessons.step("leader-dies", None)
+    async with asyncio.TaskGroup() as tasks:
+        step = tasks.create_task(_refused(taught.lessons.step("leader-dies", None)))
+        await asyncio.sleep(0)  # the step has begun
+        assert await taught.lessons.stop("leader-dies") == {"name": "leader-dies", "state": "ended"}
+        assert await step == "the scene was ended"
+
+
+async def _refused(asked: Awaitable[object]) -> str:
+    with pytest.raises(OperationRefused) as refused:
+        await asked
+    return str(refused.value)
 
 
 @pytest.mark.slow
