@@ -88,7 +88,7 @@ class ShareSessionReader:
     def is_due(self, session: ShareSession, min_bytes: int) -> bool:
         """Return whether a fetch of a session is to be answered, by a look at every partition that changes nothing.
 
-        Partitions whose state nobody has asked for yet do not count: a look asks.
+        Partitions whose state was not asked for yet do not count: a look asks.
         """
         total_bytes = 0
         for partition in session.partitions.values():

@@ -102,7 +102,7 @@ async def opened_store(config: ClusterConfig, secret: bytes) -> AsyncIterator[Et
 
 
 def _secret(config: ClusterConfig) -> bytes:
-    """Return the cluster's secret; where certificates alone tell who a broker is, one of this process.
+    """Return the cluster's secret; where certificates alone identify brokers, one of this process.
 
     Raises:
         SecretUnusable: see `read_secret`.
