@@ -123,10 +123,8 @@ def api_table(data: dict[str, Any]) -> str:
 
 
 def differences() -> str:
-    """Return the list of known differences, with an anchor each."""
-    return "\n".join(
-        f'<a id="difference-{number}"></a>\n{number}. {reason}\n' for number, reason in enumerate(reasons(), 1)
-    )
+    """Return the known differences, each under a heading that the table links to."""
+    return "\n".join(f"### Difference {number}\n\n{reason}\n" for number, reason in enumerate(reasons(), 1))
 
 
 def suites() -> str:
