@@ -75,9 +75,12 @@ def _fresh(running: Brokers, count: int) -> float:
     return statistics.median(waits)
 
 
-def _consume(member: ShareMember, count: int, max_records: int) -> None:
-    """Acquire and accept until `count` records are accepted; each fetch accepts what the one before has acquired."""
-    taken: list[Acquired] = []
+def _consume(member: ShareMember, taken: list[Acquired], count: int, max_records: int) -> None:
+    """Acquire and accept until `count` records are accepted; each fetch accepts what the one before has acquired.
+
+    Args:
+        taken: what the member has acquired before: left alone, it would end the window of records in flight.
+    """
     accepted, deadline = 0, time.perf_counter() + MAX_ROUND_SECONDS
     while accepted < count:
         accepted += sum(each.count for each in taken)
@@ -93,12 +96,13 @@ def _rate(members: int, max_records: int, running: Brokers, count: int) -> float
     configure_group(running.addresses[0], group_id)
     with ExitStack() as stack:
         joined = [_member(stack, running, leader, group_id, nth) for nth in range(members)]
+        taken = []
         for member in joined:
             member.join(topic)
-            member.fetch()  # the session is open, and the share partition loaded
+            taken.append(member.fetch())  # the session is open, and the share partition loaded
         started = time.perf_counter()
         with ThreadPoolExecutor(members) as threads:
-            list(threads.map(lambda member: _consume(member, share, max_records), joined))
+            list(threads.map(lambda member, first: _consume(member, first, share, max_records), joined, taken))
         return share * members / (time.perf_counter() - started)
 
 
