@@ -130,6 +130,15 @@ class InFlight:
         """The first offset that may be acquired; None if none may."""
         return self._available[0] if self._available else None
 
+    def reach(self, count: int) -> int:
+        """Return the last of so many offsets that may be acquired: the available ones, then those after the end."""
+        for first_offset in self._available:
+            batch_count = self._at(first_offset).count
+            if batch_count >= count:
+                return first_offset + count - 1
+            count -= batch_count
+        return self.end_offset + count
+
     def overlapping(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """Return the batches with an offset in this range, in order."""
         firsts = self._firsts

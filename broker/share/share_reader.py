@@ -207,26 +207,41 @@ class ShareSessionReader:
         reads_committed = self._reads_committed(session.group_id)
         offset, end_offset = share.next_fetch_offset(), self._end_offset(session.group_id, replica)
         read = replica.log.read(offset, max_bytes=max_bytes, end_offset=end_offset, min_one=is_first)
-        batches = [found for part in read.parts for found in iter_batches(part)]
-        if not batches:
-            return NOTHING
-        headers = [header for header, _ in batches]
-        acquired = share.acquire(
-            session.member_id,
-            ReadRecords(
+        unread = (found for part in read.parts for found in iter_batches(part))
+        while batches := _up_to(share.in_flight.reach(max_records), unread):
+            headers = [header for header, _ in batches]
+            found = ReadRecords(
                 offset,
                 [OffsetRange(header.base_offset, header.last_offset) for header in headers],
                 _of_aborted_transactions(replica.log, headers) if reads_committed else (),
-            ),
-            max_records=max_records,
-            batch_size=limits.batch_size,
-            mode=limits.mode,
-        )
-        if not acquired:
-            return NOTHING
-        first, last = acquired[0].first_offset, acquired[-1].last_offset
-        parts = [batch for header, batch in batches if header.last_offset >= first and header.base_offset <= last]
-        return Acquired(parts, acquired)
+            )
+            acquired = share.acquire(
+                session.member_id, found, max_records=max_records, batch_size=limits.batch_size, mode=limits.mode
+            )
+            if acquired:
+                return Acquired(_with_records_of(acquired, batches), acquired)
+            offset = share.next_fetch_offset()
+            if offset <= headers[-1].last_offset:
+                break  # these records have to wait; of others, no member gets any, and the next ones are read
+        return NOTHING
+
+
+def _with_records_of(
+    acquired: Sequence[AcquiredRecords], batches: Sequence[tuple[BatchHeader, memoryview]]
+) -> list[memoryview]:
+    """Return the batches from the first record that was acquired to the last one."""
+    first, last = acquired[0].first_offset, acquired[-1].last_offset
+    return [batch for header, batch in batches if header.last_offset >= first and header.base_offset <= last]
+
+
+def _up_to(last_offset: int, unread: Iterator[tuple[BatchHeader, memoryview]]) -> list[tuple[BatchHeader, memoryview]]:
+    """Take batches up to the one that has an offset, or a higher one."""
+    taken = []
+    for header, batch in unread:
+        taken.append((header, batch))
+        if header.last_offset >= last_offset:
+            break
+    return taken
 
 
 def _of_aborted_transactions(log: Log, headers: Sequence[BatchHeader]) -> list[OffsetRange]:

@@ -1,0 +1,69 @@
+"""How far a share fetch reads a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, ShareSettings
+from purgatorio.broker.share.acquiring import AcquireMode
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.primitives import Buffer
+from purgatorio.protocol.records import BatchHeader, iter_batches
+from tests.broker.replica.harness import ORDERS, batch
+from tests.broker.replica.transactions import coordinator_of, end, send
+from tests.broker.share.fetching import ShareHarness
+
+LATER = 100
+
+
+@pytest.fixture
+def house() -> ShareHarness:
+    """A leader with a record of one member in flight, two that were given back, and many later ones; a batch each."""
+    house = ShareHarness()
+    for _ in range(3 + LATER):
+        house.produce(ORDERS, records=batch(b"a"), acks=1)
+    ada, bob = house.member("ada"), house.member("bob")
+    assert bob.fetch(house.key(), max_records=1, mode=AcquireMode.RECORD_LIMIT).acquired == [(0, 0, 1)]
+    assert ada.fetch(house.key(), max_records=2, mode=AcquireMode.RECORD_LIMIT).acquired == [(1, 2, 1)]
+    ada.acknowledge(house.key(), 1, 2, kind=2)
+    return house
+
+
+def headers_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The base offsets of the batches whose headers a fetch has looked at."""
+    found: list[int] = []
+
+    def noted(part: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+        for header, each in iter_batches(part):
+            found.append(header.base_offset)
+            yield header, each
+
+    monkeypatch.setattr("purgatorio.broker.share.share_reader.iter_batches", noted)
+    return found
+
+
+@pytest.mark.parametrize("mode", AcquireMode)
+def test_a_fetch_reads_no_further_than_to_the_records_that_it_may_acquire(
+    house: ShareHarness, monkeypatch: pytest.MonkeyPatch, mode: AcquireMode
+) -> None:
+    found = headers_read(monkeypatch)
+    assert house.member("carl").fetch(house.key(), max_records=5, mode=mode).acquired == [(1, 2, 2), (3, 5, 1)]
+    assert found == [1, 2, 3, 4, 5]
+
+
+def test_a_fetch_reads_on_past_records_that_no_member_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the members of a group would get empty answers while there are records."""
+    reset = OffsetReset(ResetTo.EARLIEST)
+    house = ShareHarness(settings=ShareSettings(auto_offset_reset=reset, reads_committed=True))
+    coordinator_of(house, ErrorCode.NONE)
+    for sequence in range(10):
+        send(house, sequence)
+    end(house, committed=False)
+    for _ in range(LATER):
+        house.produce(ORDERS, records=batch(b"a"), acks=1)
+    found = headers_read(monkeypatch)
+    asked = house.member("carl").fetch(house.key(), max_records=3, mode=AcquireMode.RECORD_LIMIT)
+    assert asked.acquired == [(10, 11, 1)]  # the end marker, which clients pass over, and a record
+    assert found == list(range(12))
