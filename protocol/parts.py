@@ -49,7 +49,6 @@ _OF_FAILED_REQUEST: Final = _OF_FAILED | {"producer_epoch": -1}
 _OF_FAILED_PART: Final = _OF_FAILED | {
     "base_offset": -1,
     "committed_offset": -1,
-    "configs": None,
     "high_watermark": -1,
     "low_watermark": -1,
     "records": b"",

@@ -52,6 +52,8 @@ _EPOCH_END: Final = 16
 _CRC_START: Final = 17
 _CRC_END: Final = 21
 _MIN_LENGTH: Final = HEADER_SIZE - _LENGTH_END
+_MIN_MESSAGE_LENGTH: Final = 14
+"""The length of a message of magic 0 without key and value, as its length field says it."""
 RECORDS_AFTER_CRC: Final = HEADER_SIZE - _CRC_END
 """Bytes of the header that the CRC covers; the records follow them."""
 
@@ -158,7 +160,8 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
     Raises:
         InvalidRecordError: the data ends before the batch does, or its magic is 0 or 1.
-        CorruptRecordError: the magic is unknown, or the length is less than a header.
+        CorruptRecordError: the magic is unknown, or the length is less than a header; or, before the magic is looked
+            at, less than that of the shortest message of an old format, as in Kafka.
     """
     available = len(data) - position
     if available < HEADER_SIZE:
@@ -171,13 +174,15 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
 
 def _unreadable(data: Buffer, position: int, available: int) -> CorruptRecordError:
     """Return the error for an unreadable header; check the magic first, as an old message may be shorter than it."""
+    length = _LENGTH.unpack_from(data, position + 8)[0] if available >= _LENGTH_END else _MIN_LENGTH
+    if length < _MIN_MESSAGE_LENGTH:
+        return CorruptRecordError(f"neither a batch nor an old message can be {length} bytes long")
     if available > _EPOCH_END:
         magic = data[position + _EPOCH_END]
         if magic < MAGIC:
             return InvalidRecordError(f"records of magic {magic} are not supported, only of magic {MAGIC}")
         if magic > MAGIC:
             return CorruptRecordError(f"there is no magic {magic}")
-        (length,) = _LENGTH.unpack_from(data, position + 8)
         if length < _MIN_LENGTH:
             return CorruptRecordError(f"a batch cannot be {length} bytes long")
     return InvalidRecordError(f"the data ends {available} bytes into a batch")

@@ -118,9 +118,7 @@ def _result(result: TopicResult, listed: _ListedConfigs, validate_only: bool) ->
     assert result.name is not None
     topic = result.topic
     if topic is None:
-        return CreatableTopicResult(
-            name=result.name, error_code=result.error, error_message=result.message, configs=None
-        )
+        return CreatableTopicResult(name=result.name, error_code=result.error, error_message=result.message)
     return CreatableTopicResult(
         name=topic.name,
         error_message=None,

@@ -71,6 +71,7 @@ def _response(request: DeleteRecordsRequest, results: Iterable[DeleteRecordsResu
                 ],
             )
             for topic in request.topics
+            if topic.partitions  # a topic without partitions is left out, as in Kafka
         ]
     )
 

@@ -31,9 +31,8 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterReq
     if request.endpoint_type != BROKER_ENDPOINT:
         known = request.endpoint_type == CONTROLLER_ENDPOINT
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        response = error_response(request, code)
-        response.error_message = f"This is a broker: it cannot describe endpoints of type {request.endpoint_type}."
-        reply(response)
+        message = f"This is a broker: it cannot describe endpoints of type {request.endpoint_type}."
+        reply(DescribeClusterResponse(error_code=code, error_message=message))
         return
     image = admin.store.image
     response = DescribeClusterResponse(
@@ -49,16 +48,10 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClusterReq
     reply(response)
 
 
-def error_response(request: DescribeClusterRequest, error_code: ErrorCode) -> DescribeClusterResponse:
-    """Return the response to a request that failed with `error_code`."""
-    return DescribeClusterResponse(error_code=error_code, endpoint_type=request.endpoint_type)
-
-
 API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_CLUSTER,
     min_version=0,
     max_version=2,
     needs=guard,
     bind=lambda services: partial(handle, services.admin),
-    error_response=error_response,
 )

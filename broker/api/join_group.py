@@ -10,6 +10,7 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.classic.rebalances import join_error
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.guards.whole import named
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
@@ -33,11 +34,11 @@ def handle(groups: Groups, ctx: RequestContext, request: JoinGroupRequest, reply
     try:
         groups.classic.join(ctx, request, answer)
     except CoordinatorError as error:
-        answer(error_response(request, error.error_code))
+        answer(join_error(request.member_id, error.error_code))
 
 
 def error_response(request: JoinGroupRequest, error_code: ErrorCode) -> JoinGroupResponse:
-    """Return the response with `error_code`; older versions than 7 have an empty protocol."""
+    """Return the response with `error_code` and an empty protocol, which all versions may have."""
     return JoinGroupResponse(error_code=error_code, protocol_name="", member_id=request.member_id)
 
 

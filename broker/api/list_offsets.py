@@ -58,6 +58,8 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRe
     response = ListOffsetsResponse()
     repeated = _repeated(request)
     for topic in request.topics:
+        if not topic.partitions:
+            continue  # it is left out, as in Kafka
         answers = []
         for wanted in topic.partitions:
             tp = TopicPartition(topic.name, wanted.partition_index)

@@ -26,7 +26,7 @@ from purgatorio.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
 )
 from purgatorio.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestTopic
-from purgatorio.protocol.parts import failed
+from purgatorio.protocol.parts import changed, failed
 
 TOPIC_ID_VERSION: Final = 10
 """The first version with topic ids instead of names."""
@@ -35,6 +35,8 @@ _LATEST_MS: Final = (1 << 63) - 1
 
 def handle(groups: Groups, ctx: RequestContext, request: OffsetCommitRequest, reply: Reply) -> None:
     """Commit the offsets of the partitions that exist."""
+    if not all(topic.partitions for topic in request.topics):  # such a topic is left out, as in Kafka
+        request = changed(request, topics=[topic for topic in request.topics if topic.partitions])
     response: OffsetCommitResponse = failed(ApiKey.OFFSET_COMMIT, request, ErrorCode.NONE)
     accepted, offsets = _accepted(groups, ctx, request, response)
 

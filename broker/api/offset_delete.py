@@ -30,6 +30,8 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetDeleteRequest, re
     partitions: list[tuple[str, int]] = []
     topics = []
     for topic in request.topics:
+        if not topic.partitions:
+            continue  # it is left out, as in Kafka
         answered = OffsetDeleteResponseTopic(name=topic.name)
         topics.append(answered)
         for each in topic.partitions:

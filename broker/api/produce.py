@@ -1,8 +1,10 @@
 """Produce (key 0): append records, and acknowledge them according to `acks`.
 
-Versions 3–12 are answered. Lower versions carry message formats that this broker does not read; ApiVersions advertises
-them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the minimum is above 0). Clients may not produce
-to internal topics (INVALID_TOPIC_EXCEPTION): their records are the state of coordinators.
+Versions 3–13 are answered; from v13 on topics are named by id (KIP-516), and a batch for a topic that was deleted is
+refused with UNKNOWN_TOPIC_ID, though another topic may have its name. Lower versions carry message formats that this
+broker does not read; ApiVersions advertises them all the same (KAFKA-18659: librdkafka 2.0 disables compression if the
+minimum is above 0). Clients may not produce to internal topics (INVALID_TOPIC_EXCEPTION): their records are the state
+of coordinators.
 
 Batches of transactions are appended once the transaction's coordinator has confirmed that the transaction includes the
 partition; from version 12 on, the request itself adds it (KIP-890).
@@ -12,13 +14,14 @@ partition; from version 12 on, the request itself adds it (KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.api.listing import leader_endpoints
+from purgatorio.broker.api.produced_topics import name_topics, of_gone_topics
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
-from purgatorio.broker.api.registry import ApiHandler
+from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.layers.access.guards.topics import produce as guard
 from purgatorio.broker.log.memory import UncommittedShare
@@ -29,7 +32,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendDone, AppendResult
-from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
@@ -50,6 +53,7 @@ from purgatorio.protocol.records import read_header
 
 ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10
+TOPIC_ID_VERSION = 13
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110)."""
 STEP_BATCHES = 500
@@ -63,16 +67,25 @@ ADMIN_CLIENT_ID = "__admin_client"
 
 
 def handle(
-    replicas: ReplicaManager, listings: Listings, ctx: RequestContext, request: ProduceRequest, reply: Reply
+    replicas: ReplicaManager,
+    image: Callable[[], ClusterImage],
+    listings: Listings,
+    ctx: RequestContext,
+    request: ProduceRequest,
+    reply: Reply,
 ) -> None:
     """Append; answer at once (acks=1), when all in-sync replicas have the records (acks=-1), or never (acks=0)."""
     if request.acks not in ACKS:
         reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
+    topic_ids = name_topics(image(), request) if ctx.api_version >= TOPIC_ID_VERSION else None
     batches = _batches(request)
     answer = _Answer(replicas, ctx, request, reply)
+    if topic_ids is not None:
+        answer.refused = of_gone_topics(replicas.lookup, topic_ids, batches)
     if ctx.api_version < ZSTD_VERSION or _names_internal_topic(request):
-        answer.refused = _refused(ctx, batches)
+        answer.refused = {**_refused(ctx, batches), **answer.refused}
+    if answer.refused:
         batches = [batch for nth, batch in enumerate(batches) if nth not in answer.refused]
     transaction: ProducerTransaction | None = None
     # A single batch without a transactional id is left to the partition, which refuses it if it is of a transaction.
@@ -83,7 +96,7 @@ def handle(
             return
         transaction = known
     if len(batches) > STEP_BATCHES or ctx.request_bytes > STEP_BYTES:
-        steps = _in_steps(replicas, ctx, request, batches, transaction, answer)
+        steps = _in_steps(replicas, topic_ids, ctx, request, batches, transaction, answer)
         listings.begin(steps, ctx.session, finishes=request.acks == 0)
     elif transaction is None:
         replicas.append(
@@ -138,6 +151,7 @@ def _append_in_transaction(
 
 def _in_steps(
     replicas: ReplicaManager,
+    topic_ids: Mapping[str, bytes] | None,
     ctx: RequestContext,
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, Buffer | None]],
@@ -149,25 +163,28 @@ def _in_steps(
     results: list[Sequence[AppendResult]] = [()] * len(cuts)
     missing = len(cuts)
 
-    def done(nth: int, appended: Sequence[AppendResult]) -> None:
+    def done(nth: int, refused: Mapping[int, AppendResult], appended: Sequence[AppendResult]) -> None:
         nonlocal missing
-        results[nth] = appended
+        results[nth] = _with_refused(appended, refused)
         missing -= 1
         if not missing:
             answer.done([result for each in results for result in each])
 
     for nth, cut in enumerate(cuts):
         yield
+        # a topic may be deleted, and created again, between steps
+        refused = {} if topic_ids is None else of_gone_topics(replicas.lookup, topic_ids, cut)
+        kept = [batch for position, batch in enumerate(cut) if position not in refused] if refused else cut
         if transaction is None:
             replicas.append(
-                cut,
+                kept,
                 acks=request.acks,
                 timeout_ms=request.timeout_ms,
-                done=partial(done, nth),
+                done=partial(done, nth, refused),
                 client=ctx.client_id or "",
             )
         else:
-            _append_in_transaction(replicas, ctx, request, cut, transaction, partial(done, nth))
+            _append_in_transaction(replicas, ctx, request, kept, transaction, partial(done, nth, refused))
     if replicas.memory.led.is_filling:
         _slow_down(replicas, ctx, batches)
 
@@ -235,7 +252,13 @@ def _one_appended(version: int, request: ProduceRequest, result: AppendResult) -
     topic = request.topic_data[0]
     index = topic.partition_data[0].index
     return encode_one_appended(
-        version, topic.name, index, result.base_offset, result.log_append_time_ms, result.log_start_offset
+        version,
+        topic.name,
+        topic.topic_id,
+        index,
+        result.base_offset,
+        result.log_append_time_ms,
+        result.log_start_offset,
     )
 
 
@@ -312,12 +335,14 @@ def _response(request: ProduceRequest, results: Iterable[AppendResult]) -> Produ
         responses=[
             TopicProduceResponse(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partition_responses=[
                     _partition_response(data.index, result)
                     for data, result in zip(topic.partition_data, remaining, strict=False)
                 ],
             )
             for topic in request.topic_data
+            if topic.partition_data  # a topic without partitions is left out, as in Kafka
         ]
     )
 
@@ -348,12 +373,17 @@ def error_response(request: ProduceRequest, error_code: ErrorCode) -> Any:
     return failed(ApiKey.PRODUCE, request, error_code)
 
 
+def _bind(services: Services) -> Handler:
+    admin = services.admin
+    return partial(handle, services.replicas, lambda: admin.store.image, admin.listings)
+
+
 API: Final = ApiHandler(
     key=ApiKey.PRODUCE,
     min_version=0,
-    max_version=12,
+    max_version=13,
     min_answered_version=3,
     needs=guard,
-    bind=lambda services: partial(handle, services.replicas, services.admin.listings),
+    bind=_bind,
     error_response=error_response,
 )

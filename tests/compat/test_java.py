@@ -49,6 +49,12 @@ def test_records_of_an_idempotent_producer_are_read_back_in_order_with_every_cod
 
 
 @pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
+def test_kip_516_a_producer_goes_on_when_its_topic_is_deleted_and_created_again(run_check: Check, topic: str) -> None:
+    """It names topics by id, so that it learns of the new one."""
+    assert run_check("created-again", topic) == ["old: [0, 1, 2]", "new: [0, 1, 2]"]
+
+
+@pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + CHECK_TIMEOUT_SECONDS)
 def test_kip_467_the_producer_tells_a_record_at_fault_from_its_neighbours(run_check: Check, topic: str) -> None:
     good, bad = run_check("record-errors", topic)
     assert good.startswith("KafkaException: Failed to append record because it was part of a batch")

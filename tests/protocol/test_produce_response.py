@@ -29,13 +29,16 @@ def test_the_short_way_makes_the_same_bytes_or_none(
         log_append_time_ms=log_append_time_ms,
         log_start_offset=log_start_offset,
     )
-    response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[partition])])
-    short = encode_one_appended(version, topic, *numbers)
-    assert (short is None) == (version not in range(9, 13))
+    topic_id = bytes(range(16))
+    topics = [TopicProduceResponse(name=topic, topic_id=topic_id, partition_responses=[partition])]
+    response = ProduceResponse(responses=topics)
+    short = encode_one_appended(version, topic, topic_id, *numbers)
+    assert (short is None) == (version < 9)
     if short is not None:
         answers = [encode_response(ApiKey.PRODUCE, version, 7, each) for each in (EncodedResponse(short), response)]
         assert answers[0] == answers[1]
 
 
 def test_a_long_name_takes_the_encoder() -> None:
-    assert encode_one_appended(9, "t" * 127, 0, 0, -1, 0) is None
+    assert encode_one_appended(12, "t" * 127, bytes(16), 0, 0, -1, 0) is None
+    assert encode_one_appended(13, "t" * 127, bytes(16), 0, 0, -1, 0) is not None

@@ -250,6 +250,19 @@ def test_a_length_less_than_a_header_is_corrupt(length: int) -> None:
     assert caught.value.error_code is ErrorCode.CORRUPT_MESSAGE
 
 
+@pytest.mark.parametrize("length", [-1, 0, 13])
+@pytest.mark.parametrize("available", [12, 16, 17])
+def test_a_length_less_than_that_of_an_old_message_is_corrupt_before_the_magic_is_looked_at(
+    available: int, length: int
+) -> None:
+    """As in Kafka; a length that ends before its last byte is none."""
+    batch = patched(build_batch(some_records(2)), batch_length=length, magic=0)
+    for end, code in ((available, ErrorCode.CORRUPT_MESSAGE), (11, ErrorCode.INVALID_RECORD)):
+        with pytest.raises(CorruptRecordError) as caught:
+            read_header(batch[:end])
+        assert caught.value.error_code is code
+
+
 @pytest.mark.parametrize("length", [2**31 - 1, 10_000])
 def test_a_length_beyond_the_data_is_invalid(length: int) -> None:
     with pytest.raises(InvalidRecordError):

@@ -36,7 +36,7 @@ def test_the_table_is_written_between_the_markers(
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n<!-- apis: begin -->\n| API | versions |")
     assert text.endswith("|\n<!-- apis: end -->\nafter\n")
-    assert "| Produce | 3–12 |" in text
+    assert "| Produce | 3–13 |" in text
 
 
 def test_anything_else_is_answered_with_how_it_is_used(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

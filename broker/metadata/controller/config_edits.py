@@ -54,8 +54,18 @@ ConfigEdit = Callable[[ResourceConfigs], Mapping[str, str | None]]
 
 
 def replacing(configs: Mapping[str, str | None]) -> ConfigEdit:
-    """Return the edit that sets exactly these configs; all others return to their defaults."""
-    return lambda before: configs
+    """Return the edit that sets exactly these configs; all others return to their defaults.
+
+    Each must have a value: one without is INVALID_REQUEST.
+    """
+
+    def edit(before: ResourceConfigs) -> Mapping[str, str | None]:
+        for name, value in configs.items():
+            if value is None:
+                raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
+        return configs
+
+    return edit
 
 
 def changing(changes: Sequence[ConfigChange]) -> ConfigEdit:

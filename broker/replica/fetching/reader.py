@@ -31,6 +31,9 @@ ANSWER_NOW: Final = -1
 """The partition can be read, and must be answered at once."""
 NO_LEADER_HINT: Final = LeaderIdAndEpoch()
 """The leader in a response that names none; no response changes it."""
+_NOT_READ: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""The errors of partitions that Kafka does not try to read: their aborted transactions are an empty list there, and
+null after other errors."""
 MANY_ABORTED: Final = 16
 """From so many aborted transactions on, columns take less time than objects."""
 
@@ -237,7 +240,7 @@ class ReplicaReader:
             last_stable_offset=-1,
             log_start_offset=-1,
             current_leader=leader,
-            aborted_transactions=None,
+            aborted_transactions=() if error_code in _NOT_READ else None,
             records=[],
         )
 

@@ -10,7 +10,7 @@ from purgatorio.broker.api import alter_configs
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 def alter(kind: int, name: str, **configs: str) -> AlterConfigsResource:
@@ -46,6 +46,18 @@ def test_all_dynamic_configs_of_brokers_are_replaced(cluster: Any) -> None:
     results = ask(cluster, alter(BROKER, "1"), alter(BROKER, "", message_max_bytes="5"))
     assert [result.error_code for result in results] == [ErrorCode.NONE, ErrorCode.NONE]
     assert cluster.image.broker_configs == {"": {"message.max.bytes": "5"}}
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "a"), (BROKER, "1"), (BROKER, ""), (GROUP, "app")])
+def test_a_config_without_a_value_is_an_invalid_request(cluster: Any, kind: int, name: str) -> None:
+    """As in Kafka, whatever has the config, and whether there is such a config or not."""
+    cluster.create("a")
+    for config in ("retention.ms", "no.such.config"):
+        asked = alter(kind, name)
+        asked.configs = [AlterableConfig(name=config, value=None)]
+        (result,) = ask(cluster, asked)
+        assert result.error_code == ErrorCode.INVALID_REQUEST
+        assert config in result.error_message
 
 
 def test_validating_only_changes_nothing(cluster: Any) -> None:

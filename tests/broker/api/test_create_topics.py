@@ -43,7 +43,7 @@ def test_every_version_creates_topics_and_answers_each(cluster: Any, version: in
     assert created.configs == {"retention.ms": "9"}
     if version >= 5:
         assert (good.num_partitions, good.replication_factor) == (4, 2)
-        assert (bad.num_partitions, bad.replication_factor, bad.configs) == (-1, -1, None)
+        assert (bad.num_partitions, bad.replication_factor, bad.configs) == (-1, -1, [])
     if version >= 7:
         assert good.topic_id == created.topic_id
         assert bad.topic_id == ZERO_UUID

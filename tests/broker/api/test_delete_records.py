@@ -44,6 +44,12 @@ def codes(response: Any) -> list[tuple[int, int]]:
     return [(p.error_code, p.low_watermark) for p in answered.partitions]
 
 
+def test_a_topic_without_partitions_is_left_out_as_in_kafka() -> None:
+    broker = Harness()
+    broker.set_topics(topic(isr=(1,)))
+    assert ask(broker, "orders").topics == []
+
+
 def test_records_of_internal_topics_are_not_deleted() -> None:
     broker = Harness()
     broker.set_topics(topic(isr=(1,)), topic("__consumer_offsets", isr=(1,)))

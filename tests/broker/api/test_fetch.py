@@ -11,6 +11,7 @@ from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.context_reader import PARTITIONS_PER_STEP
+from purgatorio.protocol.api import decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
@@ -59,6 +60,17 @@ def test_an_unknown_topic_id_is_answered_with_an_error(filled: Harness) -> None:
     (answered,) = fetch(filled, version=13, topics=topics).responses
     assert answered.topic_id == b"?" * 16
     assert answered.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_partition_that_does_not_exist_has_an_empty_list_of_aborted_transactions_as_in_kafka(filled: Harness) -> None:
+    """Others have null under read_uncommitted, also those whose read fails."""
+    beyond = FetchPartition(partition=0, fetch_offset=9)
+    topics = [FetchTopic(topic="orders", partitions=[FetchPartition(partition=0), beyond, FetchPartition(partition=9)])]
+    topics += [FetchTopic(topic="nowhere", partitions=[FetchPartition()])]
+    frame = b"".join(encode_response(ApiKey.FETCH, 12, 7, fetch(filled, topics=topics)))
+    answer: Any = decode_response(ApiKey.FETCH, 12, frame[4:])[1]
+    told = [each.aborted_transactions for topic in answer.responses for each in topic.partitions]
+    assert told == [None, None, [], []]
 
 
 def test_a_consumer_may_name_so_many_partitions_and_no_more(filled: Harness) -> None:

@@ -55,6 +55,7 @@ def test_a_refused_join_has_the_error_and_the_members_own_id(version: int) -> No
     answer = Coordinator().ask(join_group, version, request(member_id="stranger", rebalance_timeout_ms=-1))
     assert (answer.error_code, answer.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
     assert (answer.generation_id, answer.leader) == (-1, "")
+    assert answer.protocol_name == (None if version >= 7 else "")
 
 
 def test_a_broker_that_is_not_the_coordinator_says_so() -> None:

@@ -39,6 +39,15 @@ def ask(broker: Harness, timestamp: int, *, version: int = 7, partition: int = 0
     return replies.only.topics[0].partitions[0]
 
 
+def test_a_topic_without_partitions_is_left_out_as_in_kafka(filled: Harness) -> None:
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topics = [ListOffsetsTopic(name="none"), ListOffsetsTopic(name="orders", partitions=[wanted])]
+    replies = Replies()
+    request = ListOffsetsRequest(topics=topics)
+    list_offsets.handle(filled.replicas, context(ApiKey.LIST_OFFSETS, 7), request, replies)
+    assert [each.name for each in replies.only.topics] == ["orders"]
+
+
 def test_latest_is_the_high_watermark_for_consumers_and_the_log_end_for_followers(filled: Harness) -> None:
     assert ask(filled, list_offsets.LATEST).offset == 8
     assert ask(filled, list_offsets.LATEST, replica_id=2).offset == 10

@@ -53,6 +53,15 @@ def test_an_offset_is_stored_in_every_version(version: int) -> None:
     assert (offset(broker), offset(broker, partition=1)) == (7, 8)
 
 
+@pytest.mark.parametrize("offsets", [(), (7,)])
+def test_a_topic_without_partitions_is_left_out_as_in_kafka(offsets: tuple[int, ...]) -> None:
+    broker = Coordinator()
+    commit = request(*offsets)
+    commit.topics.insert(0, OffsetCommitRequestTopic(name="none"))
+    assert [each.name for each in broker.ask(offset_commit, 9, commit).topics] == ["orders"] * len(offsets)
+    assert offset(broker) == (7 if offsets else -1)
+
+
 def test_what_is_stored_with_an_offset() -> None:
     broker = Coordinator()
     commit = request(7, metadata="note")

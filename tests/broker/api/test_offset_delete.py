@@ -34,6 +34,14 @@ def test_offsets_are_deleted_and_unknown_partitions_refused() -> None:
     assert (offset(broker), offset(broker, partition=1)) == (-1, 8)
 
 
+def test_a_topic_without_partitions_is_left_out_as_in_kafka() -> None:
+    broker = Coordinator()
+    broker.ask(offset_commit, 9, commit(7))
+    request = delete(0)
+    request.topics.insert(0, OffsetDeleteRequestTopic(name="none"))
+    assert [each.name for each in broker.ask(offset_delete, 0, request).topics] == ["orders"]
+
+
 def test_the_answer_waits_for_the_replicas() -> None:
     broker = Coordinator(replicas=(1, 2))
     broker.post(offset_commit, 9, commit(7))

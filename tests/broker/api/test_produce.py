@@ -32,7 +32,14 @@ def handle(broker: Harness, *, acks: int, name: str = "orders", records: bytes |
     data = PartitionProduceData(index=0, records=batch(b"value") if records is None else records)
     request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name=name, partition_data=[data])])
     replies = Replies()
-    produce.handle(broker.replicas, Listings(lambda: None), context(ApiKey.PRODUCE, version), request, replies)
+    produce.handle(
+        broker.replicas,
+        lambda: broker.image,
+        Listings(lambda: None),
+        context(ApiKey.PRODUCE, version),
+        request,
+        replies,
+    )
     said = replies.only
     if isinstance(said, EncodedResponse):
         _, said = decode_response(ApiKey.PRODUCE, version, b"".join(encode_response(0, version, 7, said))[4:])
@@ -52,6 +59,16 @@ def test_acks_0_that_fails_closes_the_connection(alone: Harness) -> None:
     assert handle(alone, acks=0, name="nowhere").startswith(
         "produce with acks=0 failed: UNKNOWN_TOPIC_OR_PARTITION: nowhere-0"
     )
+
+
+def test_a_topic_without_partitions_is_left_out_as_in_kafka(alone: Harness) -> None:
+    data = [PartitionProduceData(index=0, records=batch(b"value"))]
+    for topics, told in (([("none", [])], []), ([("none", []), ("orders", data)], ["orders"])):
+        asked = [TopicProduceData(name=name, partition_data=given) for name, given in topics]
+        request, replies = ProduceRequest(acks=1, topic_data=asked), Replies()
+        ctx = context(ApiKey.PRODUCE, 9)
+        produce.handle(alone.replicas, lambda: alone.image, Listings(lambda: None), ctx, request, replies)
+        assert [each.name for each in replies.only.responses] == told
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 127])
@@ -96,7 +113,14 @@ def test_kip_951_a_waiting_request_is_answered_with_the_new_leader_when_leadersh
         acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
     )
     replies = Replies()
-    produce.handle(broker.replicas, Listings(lambda: None), context(ApiKey.PRODUCE, version), request, replies)
+    produce.handle(
+        broker.replicas,
+        lambda: broker.image,
+        Listings(lambda: None),
+        context(ApiKey.PRODUCE, version),
+        request,
+        replies,
+    )
     assert replies.said == []
     broker.set_topics(topic(leader=3, leader_epoch=5, partition_epoch=1))
     frame = b"".join(encode_response(ApiKey.PRODUCE, version, 7, replies.only))
@@ -124,7 +148,7 @@ def produce_to(broker: Harness, *names: str, client_id: str = "test") -> list[in
     replies = Replies()
     ctx = context(ApiKey.PRODUCE, 9)
     ctx.client_id = client_id
-    produce.handle(broker.replicas, Listings(lambda: None), ctx, request, replies)
+    produce.handle(broker.replicas, lambda: broker.image, Listings(lambda: None), ctx, request, replies)
     return [each.partition_responses[0].error_code for each in replies.only.responses]
 
 
@@ -202,7 +226,7 @@ class Long:
         ctx = context(ApiKey.PRODUCE, 9)
         self.session = ctx.session
         ctx.request_bytes = request_bytes
-        produce.handle(broker.replicas, self.listings, ctx, request, self.replies)
+        produce.handle(broker.replicas, lambda: broker.image, self.listings, ctx, request, self.replies)
 
 
 def test_very_many_batches_are_appended_in_steps_and_answered_together(alone: Harness) -> None:
@@ -266,7 +290,7 @@ def flood(broker: Harness, *, acks: int) -> tuple[Muted, int]:
     request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=[data])])
     for count in range(1, 65):
         replies = Replies()
-        produce.handle(broker.replicas, Listings(lambda: None), ctx, request, replies)
+        produce.handle(broker.replicas, lambda: broker.image, Listings(lambda: None), ctx, request, replies)
         if channel.times:
             return channel, count
     raise AssertionError("the client was never muted")

@@ -37,7 +37,14 @@ def say(
         topic_data=[TopicProduceData(name="orders", partition_data=data)],
     )
     replies = Replies()
-    produce.handle(broker.replicas, Listings(lambda: None), context(ApiKey.PRODUCE, version), request, replies)
+    produce.handle(
+        broker.replicas,
+        lambda: broker.image,
+        Listings(lambda: None),
+        context(ApiKey.PRODUCE, version),
+        request,
+        replies,
+    )
     return replies.only
 
 

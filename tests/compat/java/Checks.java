@@ -34,6 +34,7 @@ public class Checks {
         switch (arguments[0]) {
             case "describe" -> describe();
             case "round-trip" -> roundTrip();
+            case "created-again" -> createdAgain();
             case "record-errors" -> recordErrors();
             case "admin" -> admin();
             case "broker-configs" -> brokerConfigs();
@@ -99,6 +100,26 @@ public class Checks {
             inOrder &= records.get(number).offset() == number && records.get(number).value().equals("value " + number);
         }
         System.out.println(records.size() + " in order: " + inOrder);
+    }
+
+    /** A topic is deleted and created again while a producer goes on: KIP-516. */
+    static void createdAgain() throws Exception {
+        var strings = new StringSerializer();
+        Properties settings = settings("acks", "all", "delivery.timeout.ms", "40000", "request.timeout.ms", "10000");
+        try (Admin admin = client(); var producer = new KafkaProducer<>(settings, strings, strings)) {
+            create(admin, Map.of());
+            for (String age : List.of("old", "new")) {
+                List<Long> offsets = new ArrayList<>();
+                for (int number = 0; number < 3; number++) {
+                    offsets.add(producer.send(new ProducerRecord<>(topic, 0, null, age)).get().offset());
+                }
+                System.out.println(age + ": " + offsets);
+                if (age.equals("old")) {
+                    admin.deleteTopics(List.of(topic)).all().get();
+                    create(admin, Map.of());
+                }
+            }
+        }
     }
 
     static void recordErrors() throws Exception {

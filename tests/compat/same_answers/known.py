@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 KNOWN: dict[str, str] = {
-    r"^Offset(Commit|Delete), no partitions: ": (
-        "Kafka leaves a topic without partitions out of the answer; here it is repeated as it was asked."
-    ),
-    r"^JoinGroup, .*: protocol_name: Kafka None, Purgatorio ''$": (
-        "Since version 7 Kafka's refusals have no protocol, but its MEMBER_ID_REQUIRED an empty one; here all do."
-    ),
     r"^DescribeGroups, (both joined|second alone): .*\.member_assignment: ": (
         "Kafka shows the last generation's assignment until the leader has synced; here it ends with its generation."
     ),
@@ -89,17 +83,8 @@ KNOWN: dict[str, str] = {
     r"^ShareFetch, me, mode 1, .*acquired_records(\[[01]\]|\.length)": (
         "After a record batch that was acquired in part, Kafka tells its rest apart from the batches that follow."
     ),
-    r"^(Produce|ListOffsets|DeleteRecords), no partitions: ": (
-        "Kafka leaves a topic without partitions out of the answer; here it is repeated as it was asked."
-    ),
-    r"^Produce, some bytes: .*error_code: Kafka 2, Purgatorio 87$": (
-        "Bytes that are too short for a batch are CORRUPT_MESSAGE in Kafka, and INVALID_RECORD here."
-    ),
     r"^Produce, repeated: .*log_append_time_ms: Kafka '<time>', Purgatorio -1$": (
         "Kafka's answer to a duplicate has the time of the batch that it knows, also where records keep theirs."
-    ),
-    r"^Fetch, .*aborted_transactions(\.length)?: Kafka (0|nothing), Purgatorio (nothing|None)$": (
-        "A partition that is refused has an empty list of aborted transactions in Kafka, and null here."
     ),
     r"^Fetch, one batch: bytes of 0: ": (
         "Behind the first batch Kafka fills a partition's limit with a part of the next one, which clients drop."
@@ -118,9 +103,6 @@ KNOWN: dict[str, str] = {
     ),
     r"^CreateTopics, .*\.configs\.segment\.bytes\.value: Kafka '1073741824', Purgatorio '16777216'$": (
         "Segments are smaller by default, as they are in memory."
-    ),
-    r"^CreateTopics, .*\.configs: Kafka nothing, Purgatorio None$": (
-        "A topic that is not created has an empty list of configs in Kafka, and null here."
     ),
     r"^CreateTopics, validated: .*topic_id: ": "With validate_only nothing is created, so that there is no id to show.",
     r"^Metadata, zero id: ": "Kafka fails on a topic with neither name nor id; here it is UNKNOWN_TOPIC_ID.",
@@ -142,15 +124,9 @@ KNOWN: dict[str, str] = {
     r"^IncrementalAlterConfigs, of no topic: .*Kafka 42, Purgatorio 17$": (
         "An empty name is INVALID_TOPIC_EXCEPTION here, as in other requests."
     ),
-    r"^AlterConfigs, replaced by None: .*Kafka 42, Purgatorio 40$": (
-        "A null value is INVALID_CONFIG here, as in IncrementalAlterConfigs; in Kafka's AlterConfigs INVALID_REQUEST."
-    ),
     r"^ElectLeaders, \d, here, \[0, 0\]: ": "A partition that is named twice is answered once.",
     r"^AlterClientQuotas, twice: ": "Here an entity that is named twice is refused; Kafka takes the last change.",
     r"^DescribeClientQuotas, user( alone)?: ": "So the rate of that user stays as it was.",
-    r"^DescribeCluster, [029], operations (True|False): endpoint_type: Kafka 1, ": (
-        "A refusal names the type of endpoint that was asked for; Kafka's always says brokers."
-    ),
     r"^CreateAcls, {'\w+': [12]}.*: Kafka -1, Purgatorio 42$": (
         "Kafka fails on a rule for what only filters may name (ANY, MATCH); here it is INVALID_REQUEST."
     ),

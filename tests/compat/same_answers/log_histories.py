@@ -12,6 +12,7 @@ from purgatorio.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from purgatorio.protocol.messages.delete_topics import DeleteTopicsRequest
 from purgatorio.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -23,10 +24,9 @@ from purgatorio.protocol.messages.offset_for_leader_epoch import (
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from tests.compat.same_answers.talk import Answer, Talk
+from tests.compat.same_answers.talk import UNKNOWN_ID, Answer, Talk
 
 START_MS = 1_700_000_000_000
-UNKNOWN_ID = bytes(15) + b"\7"
 LARGER_THAN_ALLOWED = 1_100_000
 
 
@@ -93,6 +93,31 @@ def produced(talk: Talk) -> None:
     talk.ask("negative timeout", produce(topic, (0, batch()), timeout_ms=-1))
     talk.ask("internal topic", produce("__consumer_offsets", (0, batch())))
     _ends(talk, topic)
+
+
+def produced_again(talk: Talk) -> None:
+    """To a topic that is deleted and created again, and with the ids of topics that are not there."""
+    topic = talk.new_topic("again", 2)
+    old_id = talk.topic_ids[topic]
+    talk.ask("before", produce(topic, (0, batch(2)), (1, batch())))
+    talk.ask("deleted", DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), version=5)
+    talk.until("gone", lambda: produce(topic, (0, batch())), lambda answer: _codes(answer) != {0})
+    talk.new_topic("again", 2)
+    new_id = talk.topic_ids[topic]
+    talk.ask("new", produce(topic, (0, batch(3))))
+    talk.topic_ids[topic] = old_id
+    talk.ask("with the old id", produce(topic, (0, batch()), (1, batch())))
+    talk.topic_ids[topic] = bytes(16)
+    talk.ask("with no id", produce(topic, (0, batch())))
+    talk.topic_ids[topic] = new_id
+    both = produce(topic, (0, batch()), (9, batch()))
+    both.topic_data += produce("nowhere", (0, batch())).topic_data
+    talk.ask("with others", both)
+    _ends(talk, topic)
+
+
+def _codes(answer: Answer) -> set[int]:
+    return {each.error_code for topic in answer.responses for each in topic.partition_responses}
 
 
 def produced_by_idempotent_producers(talk: Talk) -> None:
@@ -254,9 +279,10 @@ def deleted(talk: Talk) -> None:
 
 
 HISTORIES = {
-    produced: range(3, 13),
-    produced_by_idempotent_producers: (3, 9, 12),
-    produced_to_compacted_topics: (3, 8, 12),
+    produced: range(3, 14),
+    produced_again: (12, 13),
+    produced_by_idempotent_producers: (3, 9, 12, 13),
+    produced_to_compacted_topics: (3, 8, 12, 13),
     fetched: range(4, 19),
     fetch_sessions: range(7, 19),
     looked_up: range(1, 12),

@@ -24,6 +24,7 @@ from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupR
 from purgatorio.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from purgatorio.protocol.messages.list_groups import ListGroupsRequest
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from purgatorio.protocol.messages.produce import ProduceRequest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts" / "bench"))
 
@@ -33,6 +34,8 @@ PATIENCE_SECONDS = 10
 NOT_READY = (14, 15, 16)
 MEMBER_ID_REQUIRED = 79
 BROKER_RESOURCE = 4
+PRODUCE_BY_ID_VERSION = 13
+UNKNOWN_ID = bytes(15) + b"\7"
 LEFT_OUT = {
     "throttle_time_ms",
     "error_message",
@@ -235,6 +238,9 @@ class Talk:
     ) -> Callable[[], Answer]:
         api_key = api_key_of(request)
         asked = self._asked[api_key] = self.version(api_key) if version is None else version
+        if isinstance(request, ProduceRequest) and asked >= PRODUCE_BY_ID_VERSION:
+            for topic in request.topic_data:
+                topic.topic_id = self.topic_ids.get(topic.name, UNKNOWN_ID)
         wire.socket.sendall(frame(api_key, asked, request))
 
         def answer() -> Answer:

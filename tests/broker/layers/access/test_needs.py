@@ -95,7 +95,11 @@ def topic_of(kind: Any, **fields: Any) -> list[Any]:
     return [kind(**{"name": "orders", **fields})]
 
 
-PRODUCED = [produce.TopicProduceData(name="orders", partition_data=[produce.PartitionProduceData(index=0)])]
+PRODUCED = topic_of(
+    produce.TopicProduceData,
+    topic_id=id_of("orders"),
+    partition_data=[produce.PartitionProduceData(index=0)],
+)
 FETCHED = [fetch.FetchTopic(topic="orders", topic_id=id_of("orders"), partitions=[fetch.FetchPartition(partition=0)])]
 SHARED = [share_fetch.FetchTopic(topic_id=id_of("orders"), partitions=[share_fetch.FetchPartition(partition_index=0)])]
 SHARE_ACKNOWLEDGED = [
@@ -130,6 +134,7 @@ def configs(key: ApiKey, operation: AclOperation, resource: Any) -> list[Case]:
 
 CASES = [
     case(ApiKey.PRODUCE, [(WRITE, TOPIC)], acks=-1, topic_data=PRODUCED),
+    case(ApiKey.PRODUCE, [(WRITE, TOPIC)], 12, acks=-1, topic_data=PRODUCED),
     case(ApiKey.FETCH, [(READ, TOPIC)], topics=FETCHED),
     case(ApiKey.FETCH, [(READ, TOPIC)], 12, topics=FETCHED),
     Case(
