@@ -157,6 +157,8 @@ def clients() -> str:
     compat = ROOT / "tests" / "compat"
     members = json.loads((compat / "groups" / "members" / "package.json").read_text(encoding="utf-8"))
     found["kafkajs"] = members["dependencies"]["kafkajs"]
+    javascript = json.loads((ROOT / "clients" / "javascript" / "test" / "package.json").read_text(encoding="utf-8"))
+    found["@kafkats/client: share groups"] = javascript["devDependencies"]["@kafkats/client"]
     module = (compat / "go" / "go.mod").read_text(encoding="utf-8")
     found["franz-go"] = re.findall(r"twmb/franz-go v(\S+)", module)[0]
     found["Sarama"] = re.findall(r"IBM/sarama v(\S+)", module)[0]

@@ -143,8 +143,13 @@ class ShareGroup:
         return list(self._described()["members"])
 
     def start_offsets(self) -> Mapping[tuple[str, int], int]:
-        """Return the start offset (SPSO) of each partition: all records below it are acknowledged or archived."""
-        return {(row["topic"], row["partition"]): row["start_offset"] for row in self._described()["partitions"]}
+        """Return the start offset (SPSO) of each partition: all records below it are acknowledged or archived.
+
+        A partition is listed as soon as its leader knows where the group begins: the records that come then are the
+        group's.
+        """
+        partitions = self._described()["partitions"]
+        return {(row["topic"], row["partition"]): row["start_offset"] for row in partitions if row["state"] == "active"}
 
     def until_acquired(
         self, count: int = 1, *, member: str | None = None, timeout_seconds: float = WAIT_SECONDS

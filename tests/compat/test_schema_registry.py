@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from purgatorio.registry import KINDS
 from purgatorio.registry.installing import APICURIO
 from purgatorio.registry.kinds import HOME_VARIABLE
+from purgatorio.testing import cluster
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, run_install
 from tests.java import newest_java
 
@@ -72,3 +76,35 @@ def test_the_tests_of_the_page_pass(environ: dict[str, str], serializers: Path, 
     )
     assert len(PROGRAMS) == 3
     assert "3 passed" in ran.stdout, ran.stdout
+
+
+def ask(url: str, body: object = None, method: str | None = None) -> Any:
+    """Ask a registry; with a body by POST, or the method that is given."""
+    headers = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+    request = Request(url, None if body is None else json.dumps(body).encode(), headers, method=method)
+    with urlopen(request, timeout=RUN_TIMEOUT_SECONDS) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.skipif(not KINDS["karapace"].is_installed, reason="Karapace is not installed: purgatorio registry install")
+def test_karapace_finds_all_schemas_when_its_topic_was_compacted() -> None:
+    """The topic keeps every version of a subject, and the last of its many settings; Karapace begins anew with these."""
+    fields: list[object] = []
+    with cluster() as kafka:
+        subject = f"{kafka.schema_registry.url}/subjects/orders-value/versions"
+        config = f"{kafka.schema_registry.url}/config/orders-value"
+        written = []
+        for name in ("item", "price", "currency"):
+            fields.append({"name": name, "type": "string", "default": ""})
+            written.append(json.dumps({"type": "record", "name": "Order", "fields": fields}))
+            ask(subject, {"schema": written[-1]})
+            for level in ("FULL", "NONE", "BACKWARD"):
+                ask(config, {"compatibility": level}, "PUT")
+        before = kafka.records("_schemas")
+        kafka.compact("_schemas")
+        after = kafka.records("_schemas")
+        assert (len(before), len(after)) == (12, 4)
+        kafka.schema_registry.restart()
+        assert ask(subject) == [1, 2, 3]
+        assert [json.loads(ask(f"{subject}/{version}")["schema"]) for version in (1, 2, 3)] == [*map(json.loads, written)]
+        assert ask(config)["compatibilityLevel"] == "BACKWARD"

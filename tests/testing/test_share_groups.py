@@ -73,6 +73,20 @@ def test_a_record_of_a_dead_worker_comes_back_when_its_lock_runs_out(
     assert (group.in_flight(), group.start_offsets()) == ([], {("orders", 0): 1})
 
 
+def test_a_partition_has_no_start_offset_before_its_leader_knows_it(
+    kafka: Kafka, join: Callable[[str], ShareMember]
+) -> None:
+    """The leader asks the share coordinator at the first fetch; records that come before the answer may be missed."""
+    asks = kafka.fault(api="ReadShareGroupState", hold=True)
+    group, ada = kafka.share_group("jobs"), join("ada")
+    ada.send_fetch(max_wait_ms=60_000)
+    asks.until_fired().wait()
+    assert group.start_offsets() == {}
+    asks.release()
+    kafka.until_parked(api="ShareFetch").wait()
+    assert group.start_offsets() == {("orders", 0): 0}
+
+
 def test_a_record_that_no_member_can_process_is_given_up_after_five_deliveries(
     kafka: Kafka, join: Callable[[str], ShareMember]
 ) -> None:

@@ -39,7 +39,11 @@ LANGUAGES = {
         ("test_a_lost_commit", "test_a_zombie_producer", "test_a_lock_that_ran_out"),
         r"^FAILED \S+::(\w+)",
     ),
-    "javascript": Language("three_bugs.vitest.mjs", ("a lost commit", "a zombie producer"), r"^ FAIL  \S+ > (.+)$"),
+    "javascript": Language(
+        "three_bugs.vitest.mjs",
+        ("a lost commit", "a zombie producer", "a lock that ran out"),
+        r"^ FAIL  \S+ > (.+)$",
+    ),
     "go": Language(
         "three_bugs_test.go", ("TestALostCommit", "TestAZombieProducer", "TestALockThatRanOut"), r"^--- FAIL: (\w+)"
     ),
