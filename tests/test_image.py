@@ -54,7 +54,9 @@ def test_what_the_image_has_serves_clients(tmp_path: Path) -> None:
     wheels, environment = str(tmp_path / "wheels"), tmp_path / "env"
     # Clones of the suite compile by a flag of the environment: this is about what the script says by itself.
     hooks = {"HATCH_BUILD_HOOKS_ENABLE": "1" if COMPILER else "0"}
-    run_install([script, "wheels", wheels], tmp_path, {**os.environ, "PYTHON": sys.executable, **hooks})
+    run_install(
+        [script, "wheels", wheels], tmp_path, {**os.environ, "PYTHON": sys.executable, **hooks}, BUILD_TIMEOUT_SECONDS
+    )
     run_install([sys.executable, "-m", "venv", str(environment)], tmp_path)
     python = str(environment / "bin" / "python")
     run_install([script, "install", wheels], tmp_path, {**os.environ, "PYTHON": python})

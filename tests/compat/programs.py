@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -77,11 +78,31 @@ def found(program: str, name: str) -> str:
     return path
 
 
-def run_install(command: list[str], folder: Path, environ: Mapping[str, str] | None = None) -> None:
-    """Run a command that needs a package registry; the test is skipped if it fails, but fails itself in CI."""
-    ran = subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_SECONDS, check=False
-    )
-    if ran.returncode and not os.environ.get("CI"):
-        pytest.skip(f"{Path(command[0]).name} cannot bring what the client needs: {ran.stdout}{ran.stderr}"[:500])
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+def run_install(
+    command: list[str],
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    timeout_seconds: float = INSTALL_TIMEOUT_SECONDS,
+) -> None:
+    """Run a command that needs a package registry; the test is skipped if it fails, but fails itself in CI.
+
+    After its time it is killed with all that it has started, such as compilers.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            told, _ = process.communicate(timeout=timeout_seconds)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode and not os.environ.get("CI"):
+        pytest.skip(f"{Path(command[0]).name} cannot bring what the client needs: {told}"[:500])
+    assert process.returncode == 0, told

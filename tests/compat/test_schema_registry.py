@@ -88,7 +88,7 @@ def ask(url: str, body: object = None, method: str | None = None) -> Any:
 
 @pytest.mark.skipif(not KINDS["karapace"].is_installed, reason="Karapace is not installed: purgatorio registry install")
 def test_karapace_finds_all_schemas_when_its_topic_was_compacted() -> None:
-    """The topic keeps every version of a subject, and the last of its many settings; Karapace begins anew with these."""
+    """The topic keeps every version of a subject, and the last of its many settings; Karapace reads these anew."""
     fields: list[object] = []
     with cluster() as kafka:
         subject = f"{kafka.schema_registry.url}/subjects/orders-value/versions"
@@ -106,5 +106,7 @@ def test_karapace_finds_all_schemas_when_its_topic_was_compacted() -> None:
         assert (len(before), len(after)) == (12, 4)
         kafka.schema_registry.restart()
         assert ask(subject) == [1, 2, 3]
-        assert [json.loads(ask(f"{subject}/{version}")["schema"]) for version in (1, 2, 3)] == [*map(json.loads, written)]
+        assert [json.loads(ask(f"{subject}/{version}")["schema"]) for version in (1, 2, 3)] == [
+            *map(json.loads, written)
+        ]
         assert ask(config)["compatibilityLevel"] == "BACKWARD"

@@ -48,7 +48,9 @@ LANGUAGES = {
         "three_bugs_test.go", ("TestALostCommit", "TestAZombieProducer", "TestALockThatRanOut"), r"^--- FAIL: (\w+)"
     ),
     "java": Language(
-        "ThreeBugsTest.java", ("aLostCommit", "aZombieProducer", "aLockThatRanOut"), r"(\w+)\(Kafka\) \[X\]"
+        "ThreeBugsTest.java",
+        ("aLostCommit", "aZombieProducer", "aLockThatRanOut"),
+        r"JUnit Jupiter:ThreeBugsTest:(\w+)\(Kafka\)",
     ),
 }
 
@@ -80,8 +82,8 @@ def runner(language: str, folder: Path, cache: pytest.Cache) -> Callable[[], tup
         run_install([go, "mod", "tidy"], folder)
         return lambda: run([go, "test", "-count=1", "."], folder)
     path = class_path(CLIENTS / "java" / "pom.xml", cache)
-    hand = map(str, sorted((CLIENTS / "java" / "src" / "main").rglob("*.java")))
-    compile_all = ["javac", "-cp", path, "-d", str(folder), *hand, str(folder / "ThreeBugsTest.java")]
+    sources = map(str, sorted((CLIENTS / "java" / "src" / "main").rglob("*.java")))
+    compile_all = ["javac", "-cp", path, "-d", str(folder), *sources, str(folder / "ThreeBugsTest.java")]
     launch = ["java", "-cp", f"{path}{os.pathsep}{folder}", "org.junit.platform.console.ConsoleLauncher", "execute"]
     shown = ["--select-class", "ThreeBugsTest", "--details=tree", "--disable-banner", "--disable-ansi-colors"]
 
