@@ -26,7 +26,7 @@ from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.node.machine import fitted
+from purgatorio.broker.node.machine import fitted, usable_memory_bytes
 from purgatorio.broker.node.member import Member
 from purgatorio.broker.operations.control import snapshots
 from purgatorio.broker.operations.control.leadership import Leadership
@@ -99,7 +99,8 @@ class Cluster:
         self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
         self.store: AnyStore = member.store if member else self._new_store(version=0)
         own_configs = [member.config(config)] if member else config.broker_configs()
-        self._configs = {each.broker_id: fitted(each, config.brokers) for each in own_configs}
+        memory_bytes = usable_memory_bytes()
+        self._configs = {each.broker_id: fitted(each, config.brokers, memory_bytes) for each in own_configs}
         self._first_ids = list(self._configs)
         self._links: dict[int, DirectLink] = {}
         self._changing: set[int] = set()
@@ -440,7 +441,7 @@ class Cluster:
         index = len(self._configs)
         if index >= MAX_BROKERS:
             raise BrokerStateError(f"there are {MAX_BROKERS} brokers already")
-        config = fitted(self.config.broker_config(index), index + 1)
+        config = fitted(self.config.broker_config(index), index + 1, usable_memory_bytes())
         broker_id = config.broker_id
         self._configs[broker_id] = config if rack is None else config.model_copy(update={"rack": rack})
         try:

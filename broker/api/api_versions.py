@@ -1,7 +1,7 @@
 """ApiVersions (key 18): list the APIs that this broker answers, with their versions (KIP-35, KIP-511).
 
 Versions 0–5. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
-so that a newer client can fall back. The list is derived from the routes: it has exactly the answered APIs.
+so that a newer client can fall back. The list is that of the routes: it has exactly the answered APIs.
 
 From version 3 on the answer tells the features of the cluster (KIP-584). From version 5 on a client may say which
 broker of which cluster it means to ask; another one answers REBOOTSTRAP_REQUIRED (KIP-1242). One without the other is
@@ -11,7 +11,7 @@ INVALID_REQUEST.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from purgatorio.broker.api.features import FeatureLevels, features
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import anyone
-from purgatorio.broker.routing.request import Reply, RequestContext, Routes, api_versions_response
+from purgatorio.broker.routing.request import Reply, RequestContext, Versions, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import (
@@ -51,7 +51,7 @@ class Identity(NamedTuple):
 
 
 def handle(
-    routes: Routes,
+    versions: Mapping[int, Versions],
     levels: FeatureLevels,
     ctx: RequestContext,
     request: ApiVersionsRequest,
@@ -66,6 +66,7 @@ def handle(
     what it has, which every broker answers.
 
     Args:
+        versions: the APIs that this broker answers, by key.
         identity: returns which broker this is; None: it is any that a client means to ask.
         release: the release of Kafka as which the broker answers; None: all features that there are.
     """
@@ -76,7 +77,7 @@ def handle(
     if ctx.api_version >= IDENTITY_VERSION and identity is not None and not identity().is_meant(request):
         reply(ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
         return
-    response = api_versions_response(routes)
+    response = api_versions_response(versions)
     known = features(levels, release)
     if ctx.api_version >= CLIENT_SOFTWARE_VERSION:
         response.finalized_features_epoch = levels.epoch
@@ -107,7 +108,7 @@ API: Final = ApiHandler(
     needs=anyone,
     bind=lambda services: partial(
         handle,
-        services.routes,
+        services.versions,
         services.levels,
         identity=partial(_identity, services.admin),
         release=services.release,

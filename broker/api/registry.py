@@ -6,8 +6,7 @@ table of APIs in the docs are derived from these registrations.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
@@ -17,7 +16,7 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.access import Guard
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route, Versions
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.txn.marker_writer import MarkerWriter
@@ -45,7 +44,7 @@ class Services:
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         release: the release of Kafka as which this broker answers; None: it answers all that it knows.
-        routes: the routes of all registrations, which `build_routes` fills; ApiVersions answers with them.
+        versions: the APIs that this broker answers, by key, as `versions_as` tells them; ApiVersions answers with them.
     """
 
     admin: AdminContext
@@ -58,8 +57,8 @@ class Services:
     led_shares: LedShares
     share_version: int
     fetch_max_bytes: int
+    versions: Mapping[int, Versions]
     release: Release | None = None
-    routes: dict[int, Route] = field(default_factory=dict)
 
     @property
     def levels(self) -> FeatureLevels:
@@ -76,7 +75,7 @@ class ApiHandler:
         min_version: the lowest version that ApiVersions advertises.
         max_version: the highest version that is advertised and answered.
         needs: what stands before the handler if there is an authorizer: the check of what a client may do.
-        bind: returns the handler for the services of one broker; called once per broker.
+        bind: returns the handler for the services of one broker; called once per broker, for the first request.
         error_response: returns the response for a request that failed as a whole; None closes the connection. Not
             given: what the declarations of its messages say; see `purgatorio.protocol.parts.failed`.
         min_answered_version: the lowest version that is answered, if it is above `min_version`.
@@ -90,11 +89,17 @@ class ApiHandler:
     error_response: Callable[[Any, ErrorCode], Any | None] | None = None
     min_answered_version: int = 0
 
+    @property
+    def versions(self) -> Versions:
+        """The versions that are advertised and answered, unless brokers answer as an earlier release."""
+        return Versions(self.min_version, self.max_version, self.min_answered_version)
+
     def route(self, services: Services) -> Route:
         """Return the route of this API for one broker."""
         is_off = self.key in SHARE_APIS and not services.share_version
         handler = self._refuse if is_off else self.bind(services)
-        return Route(handler, self.min_version, self.max_version, self.failed, self.min_answered_version)
+        answered = services.versions[self.key]
+        return Route(handler, answered.lowest, answered.highest, self.failed, answered.lowest_answered)
 
     def _refuse(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
         """Answer as a broker on which share groups are switched off."""

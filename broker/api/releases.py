@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from purgatorio.broker.routing.request import Route
+from purgatorio.broker.routing.request import Versions
 from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import BROKERS_ONLY
 
@@ -48,20 +48,20 @@ class Release:
     versions: Mapping[int, tuple[int, int]]
     features: Mapping[str, Levels]
 
-    def route(self, key: int, route: Route) -> Route | None:
-        """Return the route of an API as this release has it; None if it has none that is answered here."""
+    def narrowed(self, key: int, answered: Versions) -> Versions | None:
+        """Return those of the versions answered here of an API that this release has; None if it has none of them."""
         for feature, keys in NEEDS.items():
             if key in keys and (feature not in self.features or self.features[feature].level == 0):
                 return None
         if key not in self.versions:
             return None
         lowest, highest = self.versions[key]
-        lowest, highest = max(lowest, route.min_version), min(highest, route.max_version)
+        lowest, highest = max(lowest, answered.lowest), min(highest, answered.highest)
         if lowest > highest:
             return None
         if key in BROKERS_ONLY:  # all versions are answered, and only those of the release are told
-            return replace(route, max_advertised_version=highest)
-        return replace(route, min_version=lowest, max_version=highest)
+            return answered._replace(highest_advertised=highest)
+        return answered._replace(lowest=lowest, highest=highest)
 
 
 def release(name: str) -> Release | None:

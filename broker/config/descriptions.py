@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
-from functools import cache, cached_property
+from collections.abc import Mapping
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
+from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.config.setting import Setting
 from purgatorio.broker.log.config_keys import ConfigType, config_text
 
@@ -37,29 +38,15 @@ def settings_of_process() -> dict[str, Setting]:
     return {**own, **{name: field for name, field in BrokerConfig.model_fields.items() if name not in own}}
 
 
-class BrokerDescription(Mapping[str, SettingValue]):
+class BrokerDescription(MadeLate[SettingValue]):
     """All settings of a broker under Kafka's dotted names, sorted, as DescribeConfigs answers them.
 
     Host and port appear as Kafka's ``listeners`` and ``advertised.listeners``, the id as ``broker.id`` and ``node.id``.
-    Passwords have no value, and settings of one listener are left out. It is made when it is first asked: few brokers
-    of tests ever are.
+    Passwords have no value, and settings of one listener are left out.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._config = config
-
-    def __getitem__(self, name: str) -> SettingValue:
-        return self._settings[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._settings)
-
-    def __len__(self) -> int:
-        return len(self._settings)
-
-    @cached_property
-    def _settings(self) -> Mapping[str, SettingValue]:
-        return _describe(self._config)
+        super().__init__(partial(_describe, config))
 
 
 def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:

@@ -76,7 +76,7 @@ class DynamicBrokerConfig:
 
     def image_changed(self, image: ClusterImage) -> dict[str, Any]:
         """Adopt the dynamic configs of a new image; returns the settings in effect that have changed, by name."""
-        if image.broker_configs is self._applied:
+        if image.broker_configs is self._applied or not (image.broker_configs or self._applied):
             return {}
         self._applied = image.broker_configs
         texts = {**self._applied.get(ALL_BROKERS, {}), **self._applied.get(str(self._static.broker_id), {})}

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
+from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.coordinator import share_settings as share
 from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT
 from purgatorio.broker.log.config_keys import MAX_INT, ConfigKey, ConfigType, number_key
@@ -115,8 +116,12 @@ def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
 
     The broker's own value is always allowed: Kafka refuses to start if its bounds exclude it, here they give way.
     """
+    return MadeLate(partial(_group_keys, config))
+
+
+def _group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     own = [_of_broker(config, name) for name in _OF_BROKER]
-    return MappingProxyType({key.name: key for key in sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)})
+    return {key.name: key for key in sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)}
 
 
 def _of_broker(config: BrokerConfig, name: str) -> ConfigKey:

@@ -66,30 +66,26 @@ def listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
     """
     protocols = _protocols(config.listener_security_protocol_map)
     advertised = _advertised(config)
-    found = []
-    for entry in own_listeners(config):
-        protocol = protocols.get(entry.name)
-        if protocol is None:
-            wanted = f"{entry.name}:PLAINTEXT"
-            raise ValueError(f"listener {entry.name} has no protocol: add {wanted} to listener.security.protocol.map")
-        found.append(
-            ListenerConfig(
-                name=entry.name,
-                protocol=protocol,
-                host=entry.host or config.host,
-                port=entry.port,
-                advertised=advertised.get(entry.name),
-                settings=_own_settings(config, entry.name),
-            )
+    found = tuple(
+        ListenerConfig(
+            name=entry.name,
+            protocol=_protocol(entry.name, protocols),
+            host=entry.host or config.host,
+            port=entry.port,
+            advertised=advertised.get(entry.name),
+            settings=_own_settings(config, entry.name),
         )
+        for entry in own_listeners(config)
+    )
     _check_names(config, [each.name for each in found])
-    return tuple(found)
+    return found
 
 
 def has_security(config: BrokerConfig) -> bool:
     """Return whether clients of any listener must show who they are, hide what they say, or need permissions."""
+    protocols = _protocols(config.listener_security_protocol_map)
     return bool(config.authorizer_class_name) or any(
-        each.protocol is not SecurityProtocol.PLAINTEXT for each in listener_configs(config)
+        _protocol(each.name, protocols) is not SecurityProtocol.PLAINTEXT for each in own_listeners(config)
     )
 
 
@@ -190,6 +186,15 @@ def _protocols(text: str | None) -> Mapping[str, SecurityProtocol]:
                 raise ValueError(f"listener.security.protocol.map has {part.strip()!r}; the protocols are {known}")
             found[name] = SecurityProtocol[protocol]
     return MappingProxyType(found)
+
+
+def _protocol(name: str, protocols: Mapping[str, SecurityProtocol]) -> SecurityProtocol:
+    """Return the protocol of a listener; raises ValueError if it has none."""
+    protocol = protocols.get(name)
+    if protocol is None:
+        wanted = f"{name}:PLAINTEXT"
+        raise ValueError(f"listener {name} has no protocol: add {wanted} to listener.security.protocol.map")
+    return protocol
 
 
 def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:

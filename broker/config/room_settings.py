@@ -161,9 +161,12 @@ def share_version(config: BrokerConfig) -> int:
     return 0 if levels is None else min(config.share_version, levels.level)
 
 
-def dead_letter_rules(config: BrokerConfig, image: Callable[[], ClusterImage]) -> DeadLetterRules:
-    """Return what brokers allow of dead-letter topics from the broker's configs, and the defaults of topics now."""
-    defaults = topic_settings(config).log
+def dead_letter_rules(config: BrokerConfig, defaults: LogConfig, image: Callable[[], ClusterImage]) -> DeadLetterRules:
+    """Return what brokers allow of dead-letter topics from the broker's configs, and the defaults of topics now.
+
+    Args:
+        defaults: those of topics, without dynamic configs.
+    """
 
     def log_config(topic: Topic) -> LogConfig:
         return LogConfig.from_strings(

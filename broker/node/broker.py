@@ -17,7 +17,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.releases import release
-from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.api.routes import own_routes, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
 from purgatorio.broker.config.descriptions import BrokerDescription
@@ -209,6 +209,7 @@ class Broker:
             self.replicas,
             clock=self.clock,
             store=self.store,
+            topics=self._topics,
             parked=self._parked,
             rng=self._rng,
             ask=self.peers.send,
@@ -269,9 +270,7 @@ class Broker:
             has_authorizer=bool(config.authorizer_class_name),
             listings=self.groups.listings,
         )
-        services = self._services(admin)
-        routes = build_routes(services)
-        self.layers = RouteLayers(services.routes)
+        self.layers = RouteLayers(own_routes(self._services(admin)))
         self.layers.put(Layer.PARTS, in_parts(self.groups.listings))
         self.quotas = broker_quotas(
             self.layers,
@@ -300,7 +299,7 @@ class Broker:
         )
         return BrokerListeners(
             config,
-            routes,
+            self.layers.routes,
             clock=self.clock,
             session_clock=self._session_clock,
             observer=self.metrics,
@@ -328,6 +327,7 @@ class Broker:
             share_version=share_version(config),
             led_shares=self.led_shares,
             fetch_max_bytes=config.fetch_max_bytes,
+            versions=versions_as(config.as_version),
             release=release(config.as_version),
         )
 

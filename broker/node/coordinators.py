@@ -17,7 +17,6 @@ from purgatorio.broker.config.room_settings import (
     retry_settings,
     share_settings,
     share_state_config,
-    topic_settings,
     transaction_config,
 )
 from purgatorio.broker.coordinator.ask_broker import AskBroker
@@ -27,7 +26,7 @@ from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.share.persister import StatePersister
-from purgatorio.broker.metadata.controller import NewTopic, create_topics
+from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.node.purgatories import BrokerPurgatories
@@ -54,6 +53,7 @@ class Coordinators:
 
     Args:
         store: has the image, and grants producer ids.
+        topics: the defaults of topics.
         parked: the purgatories.
         observer: counts the requests of share groups.
 
@@ -73,6 +73,7 @@ class Coordinators:
         *,
         clock: Clock,
         store: MetadataStore,
+        topics: TopicSettings,
         parked: BrokerPurgatories,
         rng: random.Random,
         ask: AskBroker,
@@ -80,7 +81,7 @@ class Coordinators:
     ) -> None:
         self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
         self.shares, self.persister = _shares(
-            config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask
+            config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, ask=ask
         )
         self.groups = Groups(
             _group_services(
@@ -127,7 +128,15 @@ class Coordinators:
         )
 
         self.dead_letters = _dead_letters(
-            config, replicas, clock=clock, store=store, parked=parked, rng=rng, ask=ask, settings=self.share_settings
+            config,
+            replicas,
+            clock=clock,
+            store=store,
+            topics=topics,
+            parked=parked,
+            rng=rng,
+            ask=ask,
+            settings=self.share_settings,
         )
         self.led_shares = self._build_led_shares(config, replicas, clock, store, parked, observer)
 
@@ -220,6 +229,7 @@ def _shares(
     *,
     clock: Clock,
     store: MetadataStore,
+    topics: TopicSettings,
     parked: BrokerPurgatories,
     rng: random.Random,
     ask: AskBroker,
@@ -229,7 +239,7 @@ def _shares(
     log = CoordinatorLog(replicas, clock, parked.timer, settings.write_timeout_ms)
     services = ShareStateServices(config=settings, log=log, clock=clock, image=lambda: store.image)
     shares = ShareStates(services, replicas)
-    topic, topics = share_state_topic(settings), topic_settings(config)
+    topic = share_state_topic(settings)
 
     def create_topic(done: Callable[[], None]) -> None:
         store.submit(
@@ -255,13 +265,13 @@ def _dead_letters(
     *,
     clock: Clock,
     store: MetadataStore,
+    topics: TopicSettings,
     parked: BrokerPurgatories,
     rng: random.Random,
     ask: AskBroker,
     settings: ShareGroupSettings,
 ) -> DeadLetterQueue:
     """Return what copies dead letters."""
-    topics = topic_settings(config)
 
     def create_topic(name: str, done: Callable[[str | None], None]) -> None:
         new = NewTopic(name, configs=AUTO_CREATED_CONFIGS)
@@ -275,7 +285,7 @@ def _dead_letters(
         replicas,
         image=lambda: store.image,
         settings=settings.of,
-        rules=dead_letter_rules(config, lambda: store.image),
+        rules=dead_letter_rules(config, topics.log, lambda: store.image),
         ask=ask,
         create_topic=create_topic,
         purgatory=parked.dead_letter,

@@ -22,11 +22,14 @@ CGROUP_LIMITS: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/
 """Where a container finds the limit of its memory: cgroups of version 2, and 1."""
 
 
-def fitted(config: BrokerConfig, brokers: int) -> BrokerConfig:
+def fitted(config: BrokerConfig, brokers: int, memory_bytes: int | None) -> BrokerConfig:
     """Return the settings of one of `brokers` brokers as this machine allows them.
 
     max.connections is lowered to the connections for which the process has files, and one address gets three quarters
     of them unless max.connections.per.ip is set. log.memory.bytes follows the memory unless it is set.
+
+    Args:
+        memory_bytes: `usable_memory_bytes`.
     """
     changes: dict[str, int] = {}
     most = open_files.connections_per_broker(brokers)
@@ -43,7 +46,6 @@ def fitted(config: BrokerConfig, brokers: int) -> BrokerConfig:
             )
         if "max_connections_per_ip" not in config.model_fields_set:
             changes["max_connections_per_ip"] = max(1, int(most * ADDRESS_SHARE))
-    memory_bytes = usable_memory_bytes()
     if memory_bytes is not None and "log_memory_bytes" not in config.model_fields_set:
         share_bytes = int(memory_bytes * LOGS_SHARE) // brokers
         changes["log_memory_bytes"] = max(MIN_LOGS_BYTES, min(share_bytes, MAX_LOGS_BYTES))

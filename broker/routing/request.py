@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -198,17 +198,32 @@ class Reply(Protocol):
 Handler = Callable[[RequestContext, Any, Reply], None]
 
 
+class Versions(NamedTuple):
+    """The versions of one API.
+
+    Attributes:
+        lowest: the lowest that ApiVersions advertises.
+        highest: the highest that is answered.
+        lowest_answered: the lowest that is answered, if it is above `lowest`.
+        highest_advertised: the highest that ApiVersions advertises, if it is below `highest`.
+    """
+
+    lowest: int
+    highest: int
+    lowest_answered: int = 0
+    highest_advertised: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The handler of one API, with its versions.
+    """The handler of one API, with the versions that it answers.
 
     Attributes:
         min_version: the lowest version that ApiVersions advertises.
-        max_version: the highest version that is advertised and answered.
+        max_version: the highest version that is answered.
         error_response: returns the response for a request that failed as a whole; None closes the connection, for
             APIs whose response has no place for an error code.
         min_answered_version: the lowest version that is answered, if it is above `min_version`.
-        max_advertised_version: the highest version that is advertised, if it is below `max_version`.
     """
 
     handler: Handler
@@ -216,24 +231,45 @@ class Route:
     max_version: int
     error_response: Callable[[Any, ErrorCode], Any | None]
     min_answered_version: int = 0
-    max_advertised_version: int | None = None
-
-    @property
-    def advertised_versions(self) -> tuple[int, int]:
-        """The lowest and the highest version that ApiVersions advertises."""
-        highest = self.max_version if self.max_advertised_version is None else self.max_advertised_version
-        return self.min_version, highest
 
 
-Routes = Mapping[int, Route]
+class Routes:
+    """The routes of one broker. Each is made when it is first asked for: a cluster of a test uses few of them.
+
+    Args:
+        versions: those of the APIs that the broker answers, by API key.
+        make: returns the route of one of these.
+    """
+
+    def __init__(self, versions: Mapping[int, Versions], make: Callable[[int], Route]) -> None:
+        self.versions = versions
+        self._make = make
+        self._made: dict[int, Route] = {}
+
+    def find(self, api_key: int) -> Route | None:
+        """Return the route of an API; None if the broker does not answer it."""
+        route = self._made.get(api_key)
+        if route is None and api_key in self.versions:
+            route = self._made[api_key] = self._make(api_key)
+        return route
+
+    def make_anew(self) -> None:
+        """Have each route made again when it is next asked for."""
+        self._made = {}
 
 
-def api_versions_response(routes: Routes, error_code: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse:
-    """Return the ApiVersions response for `routes`."""
+def api_versions_response(
+    versions: Mapping[int, Versions], error_code: ErrorCode = ErrorCode.NONE
+) -> ApiVersionsResponse:
+    """Return the ApiVersions response that advertises these versions, which are given by API key."""
     return ApiVersionsResponse(
         error_code=error_code,
         api_keys=[
-            ApiVersion(api_key=int(api_key), min_version=lowest, max_version=highest)
-            for api_key, (lowest, highest) in sorted((key, each.advertised_versions) for key, each in routes.items())
+            ApiVersion(
+                api_key=int(api_key),
+                min_version=each.lowest,
+                max_version=each.highest if each.highest_advertised is None else each.highest_advertised,
+            )
+            for api_key, each in sorted(versions.items())
         ],
     )

@@ -43,7 +43,7 @@ class Dispatcher:
             exchange.api_version = header.api_version
             exchange.correlation_id = header.correlation_id
             session.client_id = header.client_id
-            route = self._routes.get(header.api_key)
+            route = self._routes.find(header.api_key)
             if (
                 route is None
                 or not route.min_version <= header.api_version <= route.max_version
@@ -72,7 +72,7 @@ class Dispatcher:
 
     def error_response(self, header: RequestHeader, request: Any, error_code: ErrorCode) -> Any | None:
         """Return the response of an API to a request that failed as a whole; None closes the connection."""
-        route = self._routes.get(header.api_key)
+        route = self._routes.find(header.api_key)
         return None if route is None else route.error_response(request, error_code)
 
     def _unsupported(self, route: Route | None, header: RequestHeader, exchange: Exchange) -> None:
@@ -85,7 +85,7 @@ class Dispatcher:
             exchange.refuse(Refusal.UNSUPPORTED_API, f"API {api_name(header.api_key)} is not answered")
         elif header.api_key == ApiKey.API_VERSIONS:
             exchange.api_version = 0
-            exchange(api_versions_response(self._routes, ErrorCode.UNSUPPORTED_VERSION))
+            exchange(api_versions_response(self._routes.versions, ErrorCode.UNSUPPORTED_VERSION))
         else:
             answered = f"{max(route.min_version, route.min_answered_version)} to {route.max_version}"
             asked = f"{api_name(header.api_key)} version {header.api_version}"

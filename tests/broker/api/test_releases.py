@@ -11,28 +11,17 @@ import pytest
 from purgatorio.broker.api import api_versions, update_features
 from purgatorio.broker.api.features import Feature, FeatureLevels, features
 from purgatorio.broker.api.releases import LATEST, NEEDS, Levels, Release, release, releases
-from purgatorio.broker.api.routes import APIS
+from purgatorio.broker.api.routes import APIS, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.address_settings import AddressSettings
 from purgatorio.broker.config.room_settings import share_version, transaction_config
-from purgatorio.broker.routing.request import Route, api_versions_response
+from purgatorio.broker.routing.request import Versions, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 LEVELS = FeatureLevels(1, 2)
 NAMES = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
-
-
-def route(lowest: int, highest: int) -> Route:
-    return Route(lambda *_: None, lowest, highest, lambda *_: None)
-
-
-def routes_as(name: str) -> dict[int, Route]:
-    """The routes of all registrations as a release has them."""
-    as_of = releases()[name]
-    found = {int(each.key): as_of.route(each.key, route(each.min_version, each.max_version)) for each in APIS}
-    return {key: each for key, each in found.items() if each is not None}
 
 
 def test_the_setting_has_the_releases_of_the_table() -> None:
@@ -43,7 +32,7 @@ def test_the_setting_has_the_releases_of_the_table() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_told_is_what_the_release_and_this_broker_have(name: str) -> None:
-    told = {each.api_key: each for each in api_versions_response(routes_as(name)).api_keys}
+    told = {each.api_key: each for each in api_versions_response(versions_as(name)).api_keys}
     versions = releases()[name].versions
     for each in APIS:
         lowest, highest = versions.get(each.key, (0, -1))
@@ -63,27 +52,25 @@ def test_what_is_told_is_what_the_release_and_this_broker_have(name: str) -> Non
 def test_groups_of_later_protocols_are_not_in_earlier_releases(name: str, consumer: bool, share: bool) -> None:
     """KIP-848 is there from 4.0 on, KIP-932 from 4.2 on; the jars of 3.9 and 4.1 have the messages already."""
     as_of = releases()[name]
-    assert (as_of.route(ApiKey.CONSUMER_GROUP_HEARTBEAT, route(0, 1)) is not None) is consumer
-    assert (as_of.route(78, route(1, 1)) is not None) is share
+    assert (as_of.narrowed(ApiKey.CONSUMER_GROUP_HEARTBEAT, Versions(0, 1)) is not None) is consumer
+    assert (as_of.narrowed(78, Versions(1, 1)) is not None) is share
 
 
 def test_versions_beyond_the_release_are_not_answered() -> None:
     as_of = releases()["3.9"]
-    produce = as_of.route(ApiKey.PRODUCE, route(0, 12))
+    produce = as_of.narrowed(ApiKey.PRODUCE, Versions(0, 12))
     assert produce is not None
-    assert (produce.min_version, produce.max_version) == (0, 11)
-    assert as_of.route(ApiKey.PRODUCE, route(12, 13)) is None
-    assert as_of.route(999, route(0, 1)) is None
+    assert (produce.lowest, produce.highest) == (0, 11)
+    assert as_of.narrowed(ApiKey.PRODUCE, Versions(12, 13)) is None
+    assert as_of.narrowed(999, Versions(0, 1)) is None
 
 
 def test_brokers_ask_each_other_in_their_own_versions() -> None:
     """WriteTxnMarkers, which clients never send, has a version in 4.0 that the brokers use."""
-    found = releases()["3.9"].route(ApiKey.WRITE_TXN_MARKERS, route(1, 2))
-    assert found is not None
-    assert (found.max_version, found.advertised_versions) == (2, (1, 1))
-    found = releases()["4.1"].route(ApiKey.WRITE_SHARE_GROUP_STATE, route(0, 1))
-    assert found is not None
-    assert (found.max_version, found.advertised_versions) == (1, (0, 0))
+    found = releases()["3.9"].narrowed(ApiKey.WRITE_TXN_MARKERS, Versions(1, 2))
+    assert found == Versions(1, 2, highest_advertised=1)
+    found = releases()["4.1"].narrowed(ApiKey.WRITE_SHARE_GROUP_STATE, Versions(0, 1))
+    assert found == Versions(0, 1, highest_advertised=0)
 
 
 def test_features_are_those_of_the_release() -> None:

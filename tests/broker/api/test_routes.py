@@ -18,8 +18,9 @@ from purgatorio.broker.api import api_versions, init_producer_id
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.features import FeatureLevels
 from purgatorio.broker.api.registry import ApiHandler, Services
+from purgatorio.broker.api.releases import LATEST
 from purgatorio.broker.api.routes import APIS as REGISTERED
-from purgatorio.broker.api.routes import build_routes
+from purgatorio.broker.api.routes import own_routes, versions_as
 from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
@@ -33,6 +34,7 @@ from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.harness import Replies, context
 from tests.broker.group.harness import GroupHarness
+from tests.broker.routing.harness import route as made
 from tests.broker.share import fetching
 from tests.broker.share.state.harness import ShareHarness
 from tests.broker.txn.harness import TransactionHarness
@@ -61,7 +63,7 @@ def routes() -> Routes:
     purgatories = MetadataPurgatories(purgatory, purgatory, store.image)
     admin = AdminContext(1, store, random.Random(0), purgatories)  # type: ignore[arg-type]
     broker = fetching.ShareHarness()
-    return build_routes(
+    return own_routes(
         Services(
             admin=admin,
             replicas=broker.replicas,
@@ -73,6 +75,7 @@ def routes() -> Routes:
             share_version=2,
             led_shares=broker.shares,
             fetch_max_bytes=1_000_000,
+            versions=versions_as(LATEST),
         )
     )
 
@@ -115,13 +118,15 @@ def test_a_handlers_docstring_begins_with_its_api_and_names_the_answered_version
 
 
 def test_every_advertised_version_has_a_codec(routes: Routes) -> None:
-    for api_key, route in routes.items():
+    for api_key in routes.versions:
+        route = made(routes, api_key)
         lowest = max(route.min_version, route.min_answered_version)
         assert set(range(lowest, route.max_version + 1)) <= set(APIS[api_key].versions)
 
 
 def test_every_route_has_an_error_response(routes: Routes) -> None:
-    for api_key, route in routes.items():
+    for api_key in routes.versions:
+        route = made(routes, api_key)
         assert (
             isinstance(
                 route.error_response(APIS[api_key].request(), ErrorCode.UNKNOWN_SERVER_ERROR), APIS[api_key].response
@@ -131,22 +136,23 @@ def test_every_route_has_an_error_response(routes: Routes) -> None:
 
 
 def test_kafka_18659_produce_is_advertised_from_version_0_and_answered_from_3(routes: Routes) -> None:
-    assert (routes[ApiKey.PRODUCE].min_version, routes[ApiKey.PRODUCE].min_answered_version) == (0, 3)
+    assert made(routes, ApiKey.PRODUCE).min_answered_version == 3
+    assert routes.versions[ApiKey.PRODUCE].lowest == 0
 
 
 def test_api_versions_lists_exactly_the_routes(routes: Routes) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
-    api_versions.handle(routes, FeatureLevels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
+    api_versions.handle(routes.versions, FeatureLevels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
     told = {row.api_key: (row.min_version, row.max_version) for row in replies.only.api_keys}
-    assert told == {key: (route.min_version, route.max_version) for key, route in routes.items()}
+    assert told == {key: (made(routes, key).min_version, made(routes, key).max_version) for key in routes.versions}
 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "x" * 10 + "\n"])
 def test_kip_511_an_invalid_client_software_name_is_refused(routes: Routes, name: str) -> None:
     replies = Replies()
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1.0")
-    api_versions.handle(routes, FeatureLevels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
+    api_versions.handle(routes.versions, FeatureLevels(1, 2), context(ApiKey.API_VERSIONS, 3), request, replies)
     assert replies.only.error_code == ErrorCode.INVALID_REQUEST
 
 

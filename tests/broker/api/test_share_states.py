@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -225,6 +225,7 @@ def test_share_groups_that_are_switched_off_refuse_each_share_partition(key: Api
 
     class Off:
         share_version = 0
+        versions: ClassVar = {registered.key: registered.versions}
 
     route: Route = registered.route(Off())  # type: ignore[arg-type]
     replies = Replies()

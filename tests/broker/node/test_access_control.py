@@ -9,29 +9,31 @@ import pytest
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 from purgatorio.broker.node.access_control import control_access, super_users
-from purgatorio.broker.routing.request import Route
+from purgatorio.broker.routing.request import Route, Routes
 from purgatorio.broker.routing.route_layers import RouteLayers
 from purgatorio.broker.time.clock import ManualClock
+from tests.broker.routing.harness import handlers, routes_of
 
 
-def routes_with(**settings: Any) -> tuple[dict[int, Route], Any]:
-    routes = {key: Route(lambda *_: None, 0, 18, lambda *_: None) for key in range(76)}
+def routes_with(**settings: Any) -> tuple[Routes, Any]:
+    table = {key: Route(lambda *_: None, 0, 18, lambda *_: None) for key in range(76)}
+    layers = RouteLayers(routes_of(table))
     nothing: Any = None  # is asked
     access = control_access(
-        RouteLayers(routes),
+        layers,
         BrokerConfig(**settings),
         clock=ManualClock(),
         store=nothing,
         sessions=nothing,
         share_sessions=nothing,
     )
-    return routes, access
+    return layers.routes, access
 
 
 def test_a_broker_without_authorizer_and_security_has_nothing_before_its_handlers() -> None:
     routes, access = routes_with()
     assert access is None
-    assert len({route.handler for route in routes.values()}) == len(routes), "each is its own"
+    assert len(set(handlers(routes).values())) == len(routes.versions), "each is its own"
 
 
 def test_super_users_are_separated_by_semicolons_since_names_have_commas() -> None:

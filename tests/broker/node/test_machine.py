@@ -37,12 +37,12 @@ def test_the_logs_of_all_brokers_take_a_quarter_of_the_memory(
     container: Path, limit: str, brokers: int, expected: int
 ) -> None:
     container.write_text(limit)
-    assert fitted(BrokerConfig(), brokers).log_memory_bytes == expected
+    assert fitted(BrokerConfig(), brokers, usable_memory_bytes()).log_memory_bytes == expected
 
 
 def test_a_memory_cap_that_is_set_stays(container: Path) -> None:
     container.write_text(f"{GIB}\n")
-    assert fitted(BrokerConfig(log_memory_bytes=7 * GIB), 3).log_memory_bytes == 7 * GIB
+    assert fitted(BrokerConfig(log_memory_bytes=7 * GIB), 3, usable_memory_bytes()).log_memory_bytes == 7 * GIB
 
 
 def test_a_machine_that_does_not_tell_its_memory_gets_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,4 +51,4 @@ def test_a_machine_that_does_not_tell_its_memory_gets_the_default(monkeypatch: p
 
     monkeypatch.setattr(os, "sysconf", unknown)
     assert usable_memory_bytes() is None
-    assert "log_memory_bytes" not in fitted(BrokerConfig(), 3).model_fields_set
+    assert "log_memory_bytes" not in fitted(BrokerConfig(), 3, None).model_fields_set

@@ -26,6 +26,7 @@ from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.broker.routing.harness import routes_of
 
 
 class Handler:
@@ -191,14 +192,14 @@ class Bench:
         self.logged_in_count = 0
         self.throttled_count = 0
         self._callbacks: deque[Callable[[], None]] = deque()
-        routes = {key: Route(self.handler, api.versions[0], api.versions[-1], _failed) for key, api in APIS.items()}
+        table = {key: Route(self.handler, api.versions[0], api.versions[-1], _failed) for key, api in APIS.items()}
         self._services = SharedServices(
             listener="PLAINTEXT",
             limits=limits,
             clock=self.clock,
             session_clock=self.clock,
             turns=Turns(self._callbacks.append, self.clock.now_seconds),
-            dispatcher=Dispatcher(routes),
+            dispatcher=Dispatcher(routes_of(table)),
             answers=listings_soon(self._callbacks.append),
             memory=self.memory,
             observer=self.probe,
@@ -301,10 +302,12 @@ def routes(handler: Handler) -> Routes:
     def failed(request: Any, code: ErrorCode) -> ApiVersionsResponse:
         return ApiVersionsResponse(error_code=code)
 
-    return {
-        ApiKey.API_VERSIONS: Route(handler, 0, 3, failed),
-        ApiKey.PRODUCE: Route(handler, 0, 11, lambda request, code: None, min_answered_version=3),
-    }
+    return routes_of(
+        {
+            ApiKey.API_VERSIONS: Route(handler, 0, 3, failed),
+            ApiKey.PRODUCE: Route(handler, 0, 11, lambda request, code: None, min_answered_version=3),
+        }
+    )
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from purgatorio.broker.server.limits import Refusal
 from purgatorio.protocol.api import ApiKey, decode_response
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsResponse
+from tests.broker.routing.harness import routes_of
 from tests.compiled import replaces_functions
 from tests.logs import capture_logs
 
@@ -85,9 +86,9 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
 
 def test_the_table_is_that_of_the_routes(routes: Routes) -> None:
     """It cannot drift from the handlers."""
-    response = api_versions_response(routes)
+    response = api_versions_response(routes.versions)
     assert response.error_code == ErrorCode.NONE
-    assert [key.api_key for key in response.api_keys] == sorted(routes)
+    assert [key.api_key for key in response.api_keys] == sorted(routes.versions)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_failure_that_cannot_be_answered_closes(
 
     handler.decide = fail
     with capture_logs():
-        owner = _dispatch({ApiKey.API_VERSIONS: Route(handler, 0, 3, error_response)}, request_of(1))
+        owner = _dispatch(routes_of({ApiKey.API_VERSIONS: Route(handler, 0, 3, error_response)}), request_of(1))
     assert owner.refusals == [(Refusal.INTERNAL_ERROR, "the handler failed")]
 
 

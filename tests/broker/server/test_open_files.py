@@ -69,17 +69,17 @@ def test_connections_of_clients_leave_files_for_those_between_many_brokers(set_s
 
 def test_one_address_does_not_get_all_connections_that_the_files_allow(set_soft_limit: SetLimit) -> None:
     set_soft_limit(1_024)
-    config = fitted(BrokerConfig(), brokers=3)
+    config = fitted(BrokerConfig(), brokers=3, memory_bytes=None)
     assert (config.max_connections, config.max_connections_per_ip) == (256, 192)
-    assert fitted(BrokerConfig(max_connections_per_ip=250), brokers=3).max_connections_per_ip == 250
+    assert fitted(BrokerConfig(max_connections_per_ip=250), brokers=3, memory_bytes=None).max_connections_per_ip == 250
 
 
 def test_a_cap_of_the_user_that_the_files_do_not_allow_is_lowered_with_a_warning(set_soft_limit: SetLimit) -> None:
     set_soft_limit(1_024)
     with capture_logs() as logs:
-        assert fitted(BrokerConfig(), brokers=1).max_connections == 768
+        assert fitted(BrokerConfig(), brokers=1, memory_bytes=None).max_connections == 768
         assert logs == []
-        assert fitted(BrokerConfig(max_connections=5_000), brokers=1).max_connections == 768
+        assert fitted(BrokerConfig(max_connections=5_000), brokers=1, memory_bytes=None).max_connections == 768
     (line,) = logs
     assert (line["wanted"], line["allowed"], line["open_files"]) == (5_000, 768, 1_024)
 

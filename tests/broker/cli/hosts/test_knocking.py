@@ -23,6 +23,7 @@ from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.broker.routing.harness import routes_of
 from tests.certificates import LAST_YEAR, BrokerAuthority
 from tests.logs import capture_logs
 
@@ -52,7 +53,7 @@ async def start() -> AsyncIterator[Start]:
 
     async def start(settings: TlsSettings | None) -> Endpoint:
         listener = Listener(
-            {ApiKey.API_VERSIONS: Route(answered, 0, 4, lambda *_: None)},
+            routes_of({ApiKey.API_VERSIONS: Route(answered, 0, 4, lambda *_: None)}),
             ConnectionLimits(),
             SystemClock(),
             name=BROKERS,

@@ -32,6 +32,7 @@ from purgatorio.protocol.api import (
 )
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages import fetch
+from tests.broker.routing.harness import route, routes_of
 
 TOPICS = ("orders", "secret")
 REGISTERED = {int(each.key): each for each in HANDLERS}
@@ -103,11 +104,12 @@ class GuardedBroker:
             find_share_session=lambda group_id, member_id: self.share_sessions.get((group_id, member_id)),
             auto_create=auto_create,
         )
-        self.routes = {
+        table = {
             key: Route(self._handler(key), api.min_version, api.max_version, api.failed)
             for key, api in REGISTERED.items()
         }
-        RouteLayers(self.routes).put(Layer.ACCESS, lambda key, route: before(self.access, REGISTERED[key].needs, route))
+        self._layers = RouteLayers(routes_of(table))
+        self._layers.put(Layer.ACCESS, lambda key, own: before(self.access, REGISTERED[key].needs, own))
 
     def _handler(self, key: int) -> Callable[..., None]:
         def handle(ctx: RequestContext, request: Any, reply: Any) -> None:
@@ -131,7 +133,7 @@ class GuardedBroker:
         )
         reply = Reply(key, version)
         ctx = RequestContext(session, "till", key, version, 0)
-        self.routes[key].handler(ctx, decode_request(header, frame, position), reply)
+        route(self._layers.routes, key).handler(ctx, decode_request(header, frame, position), reply)
         return reply
 
 

@@ -8,11 +8,12 @@ from typing import Any
 from purgatorio.broker.layers.faults import BrokerAccess, FaultRule, Faults, Toxics, parse_rule
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
-from purgatorio.broker.routing.request import RequestContext, Route, Session
+from purgatorio.broker.routing.request import Handler, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import APIS, encode_response
 from purgatorio.protocol.errors import ErrorCode
+from tests.broker.routing.harness import handlers, routes_of
 
 IDS = {b"orders".ljust(16): "orders"}
 
@@ -69,17 +70,23 @@ class FakeBroker:
         self.channel = FakeChannel()
         self.poisoned: list[Toxics] = []
         self.sessions: dict[tuple[str, str], list[tuple[bytes, TopicPartition]]] = {}
-        self.routes = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
-        self.handlers = {key: route.handler for key, route in self.routes.items()}
+        table = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
+        self.own_handlers = {key: each.handler for key, each in table.items()}
+        self._layers = RouteLayers(routes_of(table))
         self.faults.attach(
             BrokerAccess(
                 broker_id=1,
-                layers=RouteLayers(self.routes),
+                layers=self._layers,
                 topics=self,
                 purgatory=lambda: self.purgatory,
                 toxics=self.poisoned.append,
             )
         )
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """What a request of each API meets now."""
+        return handlers(self._layers.routes)
 
     def _handler(self, answer: Callable[[Any], Any]) -> Callable[..., None]:
         def handle(ctx: RequestContext, request: Any, reply: Any) -> None:
@@ -106,7 +113,7 @@ class FakeBroker:
         reply = FakeReply(key, version)
         session = Session(connection_id="1", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
         session.channel = self.channel
-        self.routes[key].handler(RequestContext(session, client, key, version, self.clock.now_ms()), request, reply)
+        self.handlers[key](RequestContext(session, client, key, version, self.clock.now_ms()), request, reply)
         return reply
 
     def passes(self, ms: int) -> None:

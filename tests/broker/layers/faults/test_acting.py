@@ -252,7 +252,7 @@ def test_a_rule_for_a_group_is_about_the_apis_that_name_groups(broker: FakeBroke
     broker.fault(group="billing", error="REBALANCE_IN_PROGRESS")
     assert heartbeat(broker).answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert heartbeat(broker, "other").answer.error_code == OK
-    assert broker.routes[ApiKey.PRODUCE].handler is broker.handlers[ApiKey.PRODUCE]
+    assert broker.handlers[ApiKey.PRODUCE] is broker.own_handlers[ApiKey.PRODUCE]
 
 
 def test_requests_between_brokers_are_matched_only_if_a_rule_asks_for_them(broker: FakeBroker) -> None:
@@ -374,15 +374,15 @@ def test_a_function_answers_or_leaves_it_to_the_broker(broker: FakeBroker) -> No
 
 def test_without_rules_the_handlers_are_the_brokers_own(broker: FakeBroker) -> None:
     rule = broker.fault(error=NOT_LEADER.name)
-    assert all(broker.routes[key].handler is not broker.handlers[key] for key in broker.routes)
+    assert all(handler is not broker.own_handlers[key] for key, handler in broker.handlers.items())
     broker.faults.remove(rule.id)
-    assert all(broker.routes[key].handler is broker.handlers[key] for key in broker.routes)
+    assert broker.handlers == broker.own_handlers
 
 
 def test_a_spent_rule_stands_before_no_handler(broker: FakeBroker) -> None:
     rule = broker.fault(api="Produce", error=NOT_LEADER.name, count=1)
     produce(broker)
-    assert broker.routes[ApiKey.PRODUCE].handler is broker.handlers[ApiKey.PRODUCE]
+    assert broker.handlers[ApiKey.PRODUCE] is broker.own_handlers[ApiKey.PRODUCE]
     assert broker.faults.rules == [rule]
 
 
@@ -425,4 +425,4 @@ def test_hidden_brokers_are_not_listed_and_older_rules_act_too(broker: FakeBroke
     assert [each.broker_id for each in described.brokers] == [1, 3]
     assert [each.fired for each in rules] == [2, 1]
     assert broker.faults.fired[-1].action == "broker 2 hidden"
-    assert broker.routes[ApiKey.PRODUCE].handler is broker.handlers[ApiKey.PRODUCE]
+    assert broker.handlers[ApiKey.PRODUCE] is broker.own_handlers[ApiKey.PRODUCE]

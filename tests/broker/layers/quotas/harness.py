@@ -12,10 +12,11 @@ from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
-from purgatorio.broker.routing.request import NO_CHANNEL, Principal, RequestContext, Route, Session
+from purgatorio.broker.routing.request import NO_CHANNEL, Handler, Principal, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import encode_response
+from tests.broker.routing.harness import handlers, routes_of
 
 
 class FakeChannel:
@@ -66,7 +67,7 @@ class Client:
         """Send a request; return its answer, None if there is none yet."""
         ctx = RequestContext(self.session, self.client_id, key, version, 0, request_bytes)
         count = len(self.answers)
-        self._broker.routes[key].handler(ctx, request, ClientReply(self, key, version))
+        self._broker.handlers[key](ctx, request, ClientReply(self, key, version))
         return self.answers[-1] if len(self.answers) > count else None
 
 
@@ -112,12 +113,13 @@ class FakeBroker:
         self.withheld: list[tuple[Any, bool]] = []
         self.counts: dict[str, int] = {}
         self.image = ClusterImage(0, "test")
-        self.routes: dict[int, Route] = {
+        table = {
             int(api.key): Route(self._handler(api.key), api.min_version, api.max_version, api.failed) for api in APIS
         }
-        self.handlers = {key: route.handler for key, route in self.routes.items()}
+        self.own_handlers = {key: each.handler for key, each in table.items()}
+        self._layers = RouteLayers(routes_of(table))
         self.quotas = BrokerQuotas(
-            RouteLayers(self.routes),
+            self._layers,
             lambda: self.purgatory,
             now_ms=self.clock.now_ms,
             now_seconds=lambda: self._seconds,
@@ -127,6 +129,11 @@ class FakeBroker:
             withheld=lambda response, was_full: self.withheld.append((response, was_full)),
         )
         self._clients = 0
+
+    @property
+    def handlers(self) -> dict[int, Handler]:
+        """What a request of each API meets now."""
+        return handlers(self._layers.routes)
 
     def _handler(self, key: int) -> Callable[..., None]:
         def handler(ctx: RequestContext, request: Any, reply: Any) -> None:

@@ -153,12 +153,12 @@ def test_a_changed_limit_applies_at_once_and_the_mute_stays(broker: FakeBroker) 
 
 def test_without_quotas_the_handlers_stand_alone(broker: FakeBroker) -> None:
     """Also after the last quota was removed, and those that no quota is about meanwhile."""
-    assert broker.handlers == {key: route.handler for key, route in broker.routes.items()}
+    assert broker.handlers == broker.own_handlers
     broker.limit(client_id="", producer_byte_rate=MB)
-    changed = [key for key, route in broker.routes.items() if route.handler is not broker.handlers[key]]
+    changed = [key for key, handler in broker.handlers.items() if handler is not broker.own_handlers[key]]
     assert changed == [ApiKey.PRODUCE]
     broker.limit(client_id="")
-    assert broker.handlers == {key: route.handler for key, route in broker.routes.items()}
+    assert broker.handlers == broker.own_handlers
     assert list(broker.quotas.charges.produce.accounts()) == []
 
 
