@@ -38,6 +38,7 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.messages.produce import (
+    TOPIC_IDS_VERSION,
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -53,7 +54,6 @@ from purgatorio.protocol.records import read_header
 
 ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10
-TOPIC_ID_VERSION = 13
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110)."""
 STEP_BATCHES = 500
@@ -78,7 +78,7 @@ def handle(
     if request.acks not in ACKS:
         reply(error_response(request, ErrorCode.INVALID_REQUIRED_ACKS))
         return
-    topic_ids = name_topics(image(), request) if ctx.api_version >= TOPIC_ID_VERSION else None
+    topic_ids = name_topics(image(), request) if ctx.api_version >= TOPIC_IDS_VERSION else None
     batches = _batches(request)
     answer = _Answer(replicas, ctx, request, reply)
     if topic_ids is not None:

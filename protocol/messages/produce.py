@@ -123,8 +123,9 @@ class ProduceResponse(Message):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, since=10, tag=0)
 
 
+TOPIC_IDS_VERSION: Final = 13
+"""The first version that names topics by id (KIP-516)."""
 _FLEXIBLE_VERSION: Final = 9
-_TOPIC_IDS_VERSION: Final = 13
 _ONE_TOPIC: Final = b"\x02"
 _LONGEST_SHORT_NAME: Final = 126
 _ONE_PARTITION: Final = Struct(">Bihqqq")
@@ -151,7 +152,7 @@ def encode_one_appended(
         long.
     """
     partition = _ONE_PARTITION.pack(2, index, 0, base_offset, log_append_time_ms, log_start_offset)
-    if version >= _TOPIC_IDS_VERSION:
+    if version >= TOPIC_IDS_VERSION:
         return b"".join((_ONE_TOPIC, topic_id, partition, _NOTHING_ELSE))
     name = topic.encode()
     if version < _FLEXIBLE_VERSION or len(name) > _LONGEST_SHORT_NAME:

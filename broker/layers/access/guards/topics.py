@@ -30,7 +30,7 @@ from purgatorio.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from purgatorio.protocol.messages.produce import ProduceRequest
+from purgatorio.protocol.messages.produce import TOPIC_IDS_VERSION, ProduceRequest
 from purgatorio.protocol.parts import changed, failed
 from purgatorio.protocol.records import is_transactional
 
@@ -39,7 +39,6 @@ DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 # --- Produce ---
 
-TOPIC_IDS_VERSION: Final = 13
 _WRITE: Final = 1 << AclOperation.WRITE
 _PRODUCE: Final = EachOne(ApiKey.PRODUCE, AclOperation.WRITE, TOPIC)
 
