@@ -94,9 +94,18 @@ def box_of(shown: Any) -> dict[str, float]:
     return next(box for box in boxes if box is not None)
 
 
+def width_of(page: Any) -> int:
+    """Return how wide the page is, what lies beside the screen included."""
+    return int(page.evaluate("document.documentElement.scrollWidth"))
+
+
+def test_the_choice_of_scenes_is_not_wider_than_a_phone(opened: Open) -> None:
+    assert width_of(opened("phone")) <= SCREENS["phone"][0]
+
+
 @pytest.mark.parametrize("name", scenes())
 def test_the_answer_stands_above_the_fold_in_each_scene(opened: Open, name: str) -> None:
-    """On each screen its whole box lies within 720 px, and the lesson is not wider than the screen."""
+    """On each screen its whole box lies within 720 px, and the page is not wider than the screen."""
     page = opened()
     for step in scenes()[name].steps:
         if step is scenes()[name].steps[0]:
@@ -109,8 +118,7 @@ def test_the_answer_stands_above_the_fold_in_each_scene(opened: Open, name: str)
             page.set_viewport_size({"width": width, "height": height})
             box = box_of(answer_of(page, step).first)
             assert box["y"] + box["height"] <= FOLD
-            lesson = page.locator(".lesson").bounding_box()
-            assert lesson["x"] + lesson["width"] <= width
+            assert width_of(page) <= width
         page.set_viewport_size({"width": 1280, "height": 720})
     assert page.locator(".lesson-keep").inner_text() == scenes()[name].keep
 
