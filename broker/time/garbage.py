@@ -27,16 +27,33 @@ acks=all cause no pass (650 of the youngest and five full ones with the defaults
 three replicas causes forty short ones and no full one, so that nothing is gained by freezing those partitions too."""
 
 
+MANY_OBJECTS: Final = 10_000
+"""More than this come from modules; a cluster makes a few thousand."""
+
+
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let the collector rest, as while modules are imported, whose objects all stay: it takes a tenth of their time."""
+    """Let the collector rest, as while modules are imported, whose objects all stay: it takes a tenth of their time.
+
+    When many objects were made meanwhile, all that there are count as old afterwards: the next pass over the youngest
+    would visit each of them, which takes as long again. Without modules they are few, and may become garbage soon.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
+            if gc.get_count()[0] > MANY_OBJECTS:
+                _make_all_old()
             gc.enable()
+
+
+def _make_all_old() -> None:
+    """Put all objects into the oldest generation, without a look at them; nothing if the program has frozen some."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
 
 
 class GarbageTuning:

@@ -10,7 +10,7 @@ import pytest
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.time.clock import ManualClock
-from purgatorio.broker.time.garbage import RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
+from purgatorio.broker.time.garbage import MANY_OBJECTS, RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
 from tests.broker.test_cluster import config, create
 
 
@@ -33,6 +33,41 @@ def test_the_collector_rests_for_a_while_and_is_left_as_it_was() -> None:
             pass
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+def is_old(each: object) -> bool:
+    """Whether only a full pass visits an object."""
+    return any(other is each for other in gc.get_objects(generation=2))
+
+
+def test_many_objects_that_were_made_meanwhile_are_old_afterwards() -> None:
+    """The modules of a first cluster: a pass over the youngest, which is due at once, would take 10 ms."""
+    gc.collect()
+    with paused():
+        made: list[list[int]] = [[] for _ in range(MANY_OBJECTS + 1)]
+    assert is_old(made[0])
+    assert gc.get_freeze_count() == 0
+
+
+def test_few_objects_that_were_made_meanwhile_stay_young() -> None:
+    """What a later cluster leaves behind is found without a full pass."""
+    gc.collect()
+    with paused():
+        made: list[list[int]] = [[] for _ in range(MANY_OBJECTS // 2)]
+    assert not is_old(made[0])
+
+
+def test_what_a_program_has_frozen_stays_frozen() -> None:
+    gc.collect()
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    try:
+        with paused():
+            made: list[list[int]] = [[] for _ in range(MANY_OBJECTS + 1)]
+        assert gc.get_freeze_count() == frozen
+        assert not is_old(made[0])
+    finally:
+        gc.unfreeze()
 
 
 def test_begin_freezes_all_objects_and_makes_passes_rare_and_end_undoes_both() -> None:
