@@ -20,7 +20,8 @@ from purgatorio.simulation.checks.invariants import INVARIANTS
 from purgatorio.simulation.checks.share_checkers import SHARE_CHECKS
 from purgatorio.simulation.checks.sometimes import SOMETIMES
 from purgatorio.simulation.checks.transaction_checkers import TRANSACTION_CHECKS
-from purgatorio.simulation.history.history import Acked, Event, Failed, Fault, Polled, Sent, Unknown
+from purgatorio.simulation.history.event import Event
+from purgatorio.simulation.history.history import Acked, Failed, Fault, Polled, Sent, Unknown
 from purgatorio.simulation.rules import CompiledFunction
 from purgatorio.simulation.run import Report, Scenario, has_share_group, has_transactions, simulate
 from purgatorio.simulation.watch.failure import failures

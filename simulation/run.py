@@ -36,15 +36,8 @@ from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, Pipeline
 from purgatorio.simulation.clients.plans import ShareSurroundings, Surroundings, TransactionSurroundings
 from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
-from purgatorio.simulation.history.history import (
-    Acked,
-    Cleaned,
-    DeadLetterPromise,
-    GroupTransforms,
-    History,
-    Sent,
-    SharePromise,
-)
+from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
+from purgatorio.simulation.history.share_events import DeadLetterPromise, SharePromise
 from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
 from purgatorio.simulation.watched import Watched
 from purgatorio.simulation.world.cluster import SimulatedCluster

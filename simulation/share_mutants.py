@@ -15,6 +15,7 @@ from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
 from purgatorio.broker.share.dead_letters.destination import Destination
 from purgatorio.broker.share.dead_letters.line import Line, Round
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause, LetterOwner
 from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable
 from purgatorio.broker.share.persister import Done
@@ -120,3 +121,34 @@ def _written_dead_letters() -> Patches:
         queue._written(key, line, made, ErrorCode.NONE, "")
 
     yield replaced(DeadLetterQueue, "_write", count_as_written)
+
+
+@_rule("resumed-dead-letters", {"lost-dead-letter", "owed-dead-letter"})
+def _resumed_dead_letters() -> Patches:
+    """37. A leader writes the dead letters that one before it has left. Without: it takes them for written."""
+    give_up = DeadLetterQueue.give_up
+
+    def give_up_alone(
+        queue: DeadLetterQueue,
+        owner: LetterOwner,
+        first_offset: int,
+        last_offset: int,
+        delivery_count: int,
+        cause: GiveUpCause,
+    ) -> None:
+        if cause is GiveUpCause.RESUMED:
+            owner.archived([Archived(first_offset, last_offset, delivery_count, True)])
+        else:
+            give_up(queue, owner, first_offset, last_offset, delivery_count, cause)
+
+    yield replaced(DeadLetterQueue, "give_up", give_up_alone)
+
+
+@_rule("repeated-dead-letters", {"lost-dead-letter", "owed-dead-letter"})
+def _repeated_dead_letters() -> Patches:
+    """38. Dead letters are written again after an error that passes. Without: their records are archived at once."""
+    yield replaced(
+        DeadLetterQueue,
+        "_failed",
+        lambda queue, key, line, why: queue._give_all_up(key, line, len(line.waiting), why),
+    )

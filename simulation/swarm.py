@@ -283,7 +283,7 @@ def _with_share_group(rng: random.Random, swarm: Swarm, min_insync_replicas: int
         "share_coordinator_cold_partition_snapshot_interval_ms": 3_000,
     }
     if rng.random() < 0.5:  # drawn last: share groups without dead letters are as they were before there were any
-        plan = replace(plan, dead_letter_partitions=rng.choice((1, 3)))
+        plan = replace(plan, dead_letter_partitions=rng.choice((1, 3)), letters_want_all=rng.random() < 0.5)
     return replace(swarm, share=plan, settings=swarm.settings | settings)
 
 

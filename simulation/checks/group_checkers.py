@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from purgatorio.simulation.checks.checkers import Anomaly
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
-    Event,
     GroupAssigned,
     GroupBeat,
     GroupTransforms,

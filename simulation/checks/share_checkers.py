@@ -20,21 +20,25 @@ from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
-    DeadLetter,
-    DeadLetterPromise,
-    DeadLettersLost,
     History,
     LeaderElected,
-    ShareAcknowledged,
-    ShareAcquired,
-    ShareEnded,
-    SharePromise,
-    ShareWriteFailed,
+    Polled,
     TopicRecreated,
     TxnWrote,
     UncleanElection,
 )
 from purgatorio.simulation.history.partition_history import ALL_REPLICAS
+from purgatorio.simulation.history.share_events import (
+    DeadLetter,
+    DeadLetterPromise,
+    DeadLettersLost,
+    ShareAcknowledged,
+    ShareAcquired,
+    ShareEnded,
+    ShareGivenUp,
+    SharePromise,
+    ShareWriteFailed,
+)
 
 Found = Iterator[tuple[str, str]]
 """Where an anomaly is, and its description."""
@@ -265,22 +269,53 @@ def undelivered(history: History) -> Found:
 
 def lost_dead_letter(history: History) -> Found:
     """A record that no member may have accepted has ended without a dead letter, and no leader had to give that up."""
-    lossy = _lossy(history, deletes=True)
     promised = {event.group for event in history.of(DeadLetterPromise)}
+    kept, there = _kept(history), _letters(history)
+    for share in _shares(history) if promised else ():
+        if share.promise.group not in promised:
+            continue
+        for offset, events in share.acquired.items():
+            told = share.told.get(offset, ())
+            is_done = any(each.type in DONE and each.event.outcome != "refused" for each in told)
+            is_there = (share.promise.group, share.partition, offset) in there
+            if not is_done and not is_there and (share.partition, offset) in kept:
+                yield share.where, f"offset {offset} was accepted by no member: {_had(events[-1])}"
+
+
+def owed_dead_letter(history: History) -> Found:
+    """It was written that a record is given up, the log has the record, and it has no dead letter in the end."""
+    given_up = list(history.of(ShareGivenUp))
+    if not given_up:
+        return
+    kept, there = _kept(history), _letters(history)
+    for event in given_up:
+        where = event.group, event.partition
+        for offset in range(event.first_offset, event.last_offset + 1):
+            if (event.partition, offset) in kept and (*where, offset) not in there:
+                there.add((*where, offset))
+                written = f"written as given up at {event.time_ms} ms, after {event.delivery_count} deliveries"
+                yield f"{event.group} {event.partition}", f"offset {offset} was {written}"
+
+
+def _kept(history: History) -> set[tuple[str, int]]:
+    """Return the records that are in their logs when all is quiet, with their first values, by partition and offset."""
+    lossy = _lossy(history, deletes=False)
+    return {
+        (event.partition, offset)
+        for event in history.of(Polled)
+        if event.final and event.partition not in lossy
+        for offset, _ in event.records
+    }
+
+
+def _letters(history: History) -> set[tuple[str, str, int]]:
+    """Return the records that have dead letters, or of which a leader said that it has tried that often enough."""
     there = {(event.group, event.partition, event.offset) for event in history.of(DeadLetter)}
     for event in history.of(DeadLettersLost):
         if event.why.startswith(f"{MAX_TRIES} tries"):
             offsets = range(event.first_offset, event.last_offset + 1)
             there.update((event.group, event.partition, offset) for offset in offsets)
-    for share in _shares(history) if promised else ():
-        if share.promise.group not in promised or share.partition in lossy:
-            continue
-        for offset, events in share.acquired.items():
-            told = share.told.get(offset, ())
-            is_done = any(each.type in DONE and each.event.outcome != "refused" for each in told)
-            exists = any(offset == each for event in events for each, _ in event.values)
-            if exists and not is_done and (share.promise.group, share.partition, offset) not in there:
-                yield share.where, f"offset {offset} was accepted by no member: {_had(events[-1])}"
+    return there
 
 
 def letter_of_accepted(history: History) -> Found:
@@ -314,6 +349,7 @@ _ALL: Final[Mapping[str, Callable[[History], Found]]] = {
     "unlike-records": unlike_records,
     "undelivered": undelivered,
     "lost-dead-letter": lost_dead_letter,
+    "owed-dead-letter": owed_dead_letter,
     "letter-of-accepted": letter_of_accepted,
 }
 

@@ -13,6 +13,7 @@ from unittest import mock
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import PURGATORY, AcquisitionLock
 from purgatorio.broker.share.dead_letters import queue
 from purgatorio.broker.share.dead_letters.line import Line
@@ -21,10 +22,13 @@ from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InF
 from purgatorio.broker.share.share_fetches import ShareFetches
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_session import ShareSession
+from purgatorio.broker.share.state.coordinator import ShareCoordinator
+from purgatorio.broker.share.state.outcome import Answer, Outcome
 from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.simulation.history.history import DeadLettersLost, History, ShareEnded, ShareWriteFailed
+from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
+from purgatorio.simulation.history.history import History
+from purgatorio.simulation.history.share_events import DeadLettersLost, ShareEnded, ShareGivenUp, ShareWriteFailed
 from purgatorio.simulation.world.cluster import Process
 
 START_BACK: Final = "share-start-back"
@@ -74,6 +78,7 @@ def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(_recorded_losses(history, clock))
+        stack.enter_context(_recorded_states(history, clock))
         stack.enter_context(mock.patch.object(ShareFetches, "ended", end_session))
         stack.enter_context(mock.patch.object(SharePartition, "fence", end_partition))
         stack.enter_context(mock.patch.object(SharePartition, "_noted", note))
@@ -91,6 +96,37 @@ def _recorded_losses(history: History, clock: Clock) -> contextlib.AbstractConte
         log_lost(line, ranges, why)
 
     return mock.patch.object(queue, "_log_lost", lose)
+
+
+def _recorded_states(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:
+    """Record which records are to have dead letters, when that is committed: whatever leader comes then, it owes them.
+
+    What `SharePartition` does with these records is not asked, so that it can be wrong.
+    """
+    write = ShareCoordinator.write
+
+    def write_state(
+        coordinator: ShareCoordinator,
+        key: SharePartitionKey,
+        *,
+        batches: Sequence[StateBatch],
+        done: Answer,
+        **others: Any,
+    ) -> None:
+        topic = coordinator._services.image().topic_by_id(key.topic_id)
+
+        def written(outcome: Outcome) -> None:
+            if not outcome.error_code and topic is not None:
+                where = key.group_id, str(TopicPartition(topic.name, key.partition))
+                for each in batches:
+                    if each.delivery_state == RecordState.ARCHIVING:
+                        offsets = each.first_offset, each.last_offset
+                        history.record(ShareGivenUp(clock.now_ms(), *where, *offsets, each.delivery_count))
+            done(outcome)
+
+        write(coordinator, key, batches=batches, done=written, **others)
+
+    return mock.patch.object(ShareCoordinator, "write", write_state)
 
 
 class ShareLook:

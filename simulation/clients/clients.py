@@ -24,7 +24,8 @@ from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataReque
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from purgatorio.simulation.history.history import Acked, Event, Failed, History, Sent, Unknown
+from purgatorio.simulation.history.event import Event
+from purgatorio.simulation.history.history import Acked, Failed, History, Sent, Unknown
 from purgatorio.simulation.world.loop import SimulatedLoop
 
 METADATA_VERSION: Final = 12

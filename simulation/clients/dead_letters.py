@@ -19,7 +19,8 @@ from purgatorio.broker.share.dead_letters.destination import GROUP_ENABLE
 from purgatorio.protocol.dead_letter import DeadLetterHeaders
 from purgatorio.protocol.records import iter_batches, iter_records
 from purgatorio.simulation.clients.plans import SharePlan
-from purgatorio.simulation.history.history import DeadLetter, History
+from purgatorio.simulation.history.history import History
+from purgatorio.simulation.history.share_events import DeadLetter
 from purgatorio.simulation.world.cluster import SimulatedCluster
 
 TOPIC: Final = "dlq.orders"
@@ -29,7 +30,8 @@ def dead_letter_topics(plan: SharePlan | None, factor: int, min_insync_replicas:
     """Return the dead-letter topic of a share group, if it has one."""
     if plan is None or not plan.dead_letter_partitions:
         return []
-    configs = {GROUP_ENABLE: "true", "min.insync.replicas": str(min_insync_replicas)}
+    in_sync = factor if plan.letters_want_all else min_insync_replicas
+    configs = {GROUP_ENABLE: "true", "min.insync.replicas": str(in_sync)}
     return [NewTopic(TOPIC, plan.dead_letter_partitions, factor, configs=configs)]
 
 

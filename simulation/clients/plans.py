@@ -95,6 +95,7 @@ class SharePlan:
         delivery_limit: share.delivery.count.limit.
         committed: whether share.isolation.level is read_committed.
         dead_letter_partitions: those of its dead-letter topic; 0: it has none.
+        letters_want_all: whether a dead letter needs all replicas in sync: while one is away, dead letters wait.
     """
 
     group_id: str
@@ -104,11 +105,13 @@ class SharePlan:
     delivery_limit: int = 5
     committed: bool = False
     dead_letter_partitions: int = 0
+    letters_want_all: bool = False
 
     def __str__(self) -> str:
         """Describe the group."""
         isolation = ", read_committed" if self.committed else ""
         letters = ", with dead letters" if self.dead_letter_partitions else ""
+        letters += " on all replicas" if self.letters_want_all else ""
         limits = f"locks of {self.lock_ms} ms, at most {self.delivery_limit} deliveries{isolation}{letters}"
         return f"{self.group_id} of {self.members} members by ShareFetch {self.version}, {limits}"
 

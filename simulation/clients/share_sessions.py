@@ -35,7 +35,7 @@ from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import iter_batches, iter_records
 from purgatorio.simulation.clients.clients import NETWORK_ERRORS, Client, Unavailable
 from purgatorio.simulation.clients.plans import ShareSurroundings
-from purgatorio.simulation.history.history import ShareAcknowledged, ShareAcquired
+from purgatorio.simulation.history.share_events import ShareAcknowledged, ShareAcquired
 
 MAX_WAIT_MS: Final = (20, 400)
 MAX_RECORDS: Final = (1, 40)

@@ -9,57 +9,16 @@ any others: `Sent`, `Acked`, `Failed` and `Unknown` tell of them, and readers wi
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import ClassVar, Final, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter
+from purgatorio.simulation.history import share_events
+from purgatorio.simulation.history.event import Event
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
-
-
-@dataclass_transform(frozen_default=True)
-class _Declared:
-    """Makes each kind of event a frozen dataclass."""
-
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True)(cls)
-
-
-class Event(_Declared):
-    """One event at `time_ms`, by the clock of the process that records the history."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
-
-    time_ms: int
-
-    def to_json(self) -> str:
-        """Return the event as one line of JSON; equal events give equal lines."""
-        return _encode({"type": type(self).__name__} | vars(self))
-
-    @staticmethod
-    def from_json(line: str) -> Event:
-        """Read an event from a line of JSON.
-
-        Raises:
-            ValueError: the line is no event.
-        """
-        row = json.loads(line)
-        try:
-            read = _readers()[row.pop("type")]
-        except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
-        event: Event = read.validate_json(json.dumps(row))
-        return event
-
-
-@functools.cache
-def _readers() -> dict[str, TypeAdapter[Any]]:
-    return {kind.__name__: TypeAdapter(kind) for kind in Event.__subclasses__()}
+FURTHER_EVENTS: Final = (share_events,)
+"""Modules with further kinds of events: `Event.from_json` knows those that are imported."""
 
 
 class Sent(Event):
@@ -343,91 +302,6 @@ class GroupTransforms(Event):
 
     group: str
     output: str
-
-
-class ShareAcquired(Event):
-    """A member of a share group, which asked at `asked_ms`, was told that it has records now, each delivered so often.
-
-    Those from `first_offset` to `last_offset`; `values` are pairs of offset and value of those that the log has.
-    """
-
-    group: str
-    member: str
-    partition: str
-    first_offset: int
-    last_offset: int
-    delivery_count: int
-    asked_ms: int
-    broker: int
-    values: tuple[tuple[int, int], ...] = ()
-
-
-class ShareAcknowledged(Event):
-    """A member of a share group told at `asked_ms` what became of records, and that has ended.
-
-    The types are Kafka's, one for all or one for each offset. The outcome is "acked"; "refused": certainly not written;
-    "unknown": it may be written, or become so.
-    """
-
-    group: str
-    member: str
-    partition: str
-    first_offset: int
-    last_offset: int
-    types: tuple[int, ...]
-    asked_ms: int
-    outcome: str
-
-
-class ShareEnded(Event):
-    """A broker ended locks of a share group on a partition before their time: those of a member, or all.
-
-    The member's share session is over; or `member` is empty, and the broker gives the share partition up.
-    """
-
-    group: str
-    member: str
-    partition: str
-
-
-class ShareWriteFailed(Event):
-    """A leader could not write the state of records of a share group: how often they were delivered may be lost."""
-
-    group: str
-    partition: str
-
-
-class SharePromise(Event):
-    """What a share group is promised: how long a lock lasts, and how often a record is delivered at most."""
-
-    group: str
-    lock_ms: int
-    delivery_limit: int
-
-
-class DeadLetterPromise(Event):
-    """What a share group gives up goes to its dead-letter topic."""
-
-    group: str
-
-
-class DeadLetter(Event):
-    """A dead letter was in the topic when all was quiet: of a record that a share group has given up, and why."""
-
-    group: str
-    partition: str
-    offset: int
-    message: str
-
-
-class DeadLettersLost(Event):
-    """A leader archived records of a share group, and said why they have no dead letters."""
-
-    group: str
-    partition: str
-    first_offset: int
-    last_offset: int
-    why: str
 
 
 E = TypeVar("E", bound=Event)

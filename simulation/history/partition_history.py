@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Assigned,
     Cleaned,
     Drained,
-    Event,
     Failed,
     FencedAnswer,
     History,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Assigned,
     Cleaned,
-    Event,
     GroupTransforms,
     History,
     Polled,

@@ -10,7 +10,8 @@ from purgatorio.broker.operations.declare import Answer, Int64, Limits, Operatio
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.time.clock import Clock
-from purgatorio.simulation.history.history import Event, Fault, History, LeaderElected, UncleanElection
+from purgatorio.simulation.history.event import Event
+from purgatorio.simulation.history.history import Fault, History, LeaderElected, UncleanElection
 from purgatorio.simulation.watch.failure import Failure
 from purgatorio.simulation.watch.recorder import Frame
 

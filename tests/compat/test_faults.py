@@ -26,7 +26,8 @@ from kafka.errors import KafkaError as KafkaPythonError
 
 from purgatorio.broker.cli.admin_client import AdminClient as Operator
 from purgatorio.simulation.checks.checkers import check
-from purgatorio.simulation.history.history import Acked, Assigned, Drained, Event, Fault, History, Polled, Sent, Unknown
+from purgatorio.simulation.history.event import Event
+from purgatorio.simulation.history.history import Acked, Assigned, Drained, Fault, History, Polled, Sent, Unknown
 from tests.conftest import PurgatorioProcess, StartPurgatorio
 from tests.logs import silenced
 

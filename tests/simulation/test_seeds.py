@@ -143,6 +143,8 @@ FOUND_AT = {
     "needed-states": (9, 36, 41),
     "all-assigned": (9, 45),
     "written-dead-letters": (123,),
+    "resumed-dead-letters": (123, 241, 182),
+    "repeated-dead-letters": (123, 220, 241),
 }
 
 SCENARIOS = {

@@ -8,7 +8,7 @@ exceeded, and if there was something to acquire, something is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,65 +18,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.share.acquiring import AcquireMode, isolated_from
-from purgatorio.broker.share.persister import ShareState
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState
-from tests.broker.share.harness import Shared, Written, stored
+from tests.broker.share.harness import Shared, Written
+from tests.broker.share.record_list import NONE, A, Coordinator, K, Q, Record, RecordList, X, kinds, offsets_of
 from tests.broker.share.test_in_flight import check as check_counts
 
-A, Q, K, X = RecordState.AVAILABLE, RecordState.ACQUIRED, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
-NONE, BAD_REQUEST, BAD_STATE = ErrorCode.NONE, ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD_STATE
 LOST = ErrorCode.NETWORK_EXCEPTION
 LOCK_MS = 30_000
 MEMBERS = st.sampled_from(["ada", "bob", "carl"])
 RENEW = 4
-
-
-@dataclass
-class Record:
-    """What is known of one record; those of a hole are archived and were never delivered."""
-
-    state: RecordState
-    deliveries: int
-    owner: str = ""
-    deadline_ms: int = 0
-    target: RecordState | None = None
-    ran_out: bool = False
-
-    @property
-    def is_hole(self) -> bool:
-        return self.state is X and self.deliveries == 0
-
-    @property
-    def is_free(self) -> bool:
-        return self.state is A
-
-    def settle(self, state: RecordState) -> None:
-        self.state, self.target, self.owner, self.ran_out = state, None, "", False
-
-    def shown(self) -> tuple[Any, ...]:
-        return self.state, self.deliveries, self.owner, self.target
-
-
-@dataclass
-class Coordinator:
-    """The share coordinator: what is stored, by offset."""
-
-    start_offset: int = 0
-    records: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def write(self, write: Written) -> None:
-        self.start_offset = max(self.start_offset, write.start_offset)
-        for first, last, state, deliveries in write.batches:
-            for offset in range(first, last + 1):
-                known = self.records.get(offset, (-1, -1))
-                self.records[offset] = max(known, (deliveries, state))
-        for offset in [each for each in self.records if each < self.start_offset]:
-            del self.records[offset]
-
-    def state(self) -> ShareState:
-        batches = [stored(offset, offset, state, count) for offset, (count, state) in sorted(self.records.items())]
-        return ShareState(7, 2, self.start_offset, batches=tuple(batches))
 
 
 @dataclass
@@ -98,16 +49,10 @@ class ShareMachine(RuleBasedStateMachine):
         self.log: list[tuple[int, int]] = []
         self.log_start = self.log_end = 0
         self.aborted: set[int] = set()
-        self.records: dict[int, Record] = {}
-        self.start = 0
-        self.end = -1
+        self.listed = RecordList(self.shared.settings.delivery_count_limit)
         self.pending: dict[int, Pending] = {}
         self.accepted: set[int] = set()
         self.handled = 0
-
-    @property
-    def limit(self) -> int:
-        return self.shared.settings.delivery_count_limit
 
     # --- the log ---
 
@@ -137,25 +82,12 @@ class ShareMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def delete_from_the_log(self, data: st.DataObject) -> None:
-        offset = data.draw(st.integers(self.log_start, min(self.log_end, self.start + 6)))
+        offset = data.draw(st.integers(self.log_start, min(self.log_end, self.listed.start + 6)))
         self.log_start = offset
         self.log = [(first, last) for first, last in self.log if last >= offset]
         self.shared.partition.log_start_moved(offset)
-        self.end = max(self.end, offset - 1)
-        self.move_start(offset)
-
-    def move_start(self, offset: int) -> None:
-        """Forget records below an offset, and leading ones that are complete."""
-        self.start = max(self.start, offset)
-        for below in [each for each in self.records if each < self.start]:
-            del self.records[below]
-        while self.start <= self.end and self.is_complete(self.records[self.start]):
-            del self.records[self.start]
-            self.start += 1
-
-    @staticmethod
-    def is_complete(record: Record) -> bool:
-        return record.state in (K, X) and record.target is None
+        self.listed.end = max(self.listed.end, offset - 1)
+        self.listed.move_start(offset)
 
     # --- fetches ---
 
@@ -180,17 +112,11 @@ class ShareMachine(RuleBasedStateMachine):
         undelivered = [(each, each) for each in sorted(self.aborted) if read[0][0] <= each <= read[-1][1]]
         absent = {*range(offset, read[0][0]), *(each for each, _ in undelivered)}
         acquired = self.shared.acquire(*read, member=member, most=most, size=size, mode=mode, undelivered=undelivered)
-        self.take_out(absent)
-        room = 20 - sum(not each.is_hole for each in self.records.values())
+        self.listed.take_out(absent)
+        room = 20 - sum(not each.is_hole for each in self.listed.records.values())
         offsets = [offset for first, last, _ in acquired for offset in range(first, last + 1)]
         self.judge(acquired, offsets, read, absent, most, room, mode)
         self.deliver(member, acquired, offsets, absent)
-
-    def take_out(self, absent: set[int]) -> None:
-        """Archive available records that no member gets, or that were delivered too often by now."""
-        for offset, record in self.records.items():
-            if offset in absent and record.is_free:
-                record.settle(X)
 
     def judge(
         self,
@@ -202,68 +128,50 @@ class ShareMachine(RuleBasedStateMachine):
         room: int,
         mode: AcquireMode,
     ) -> None:
-        may = self.deliverable(read, absent, room)
+        may = self.listed.deliverable(read, absent, room)
         assert offsets == sorted(set(offsets))
-        if not self.is_past_limit():  # records that a fetch gives up leave room for others
+        if not self.listed.is_past_limit():  # records that a fetch gives up leave room for others
             assert set(offsets) <= set(may)
             assert bool(may) == bool(offsets)
         assert not may or may[0] == offsets[0]
         if not offsets:
             return
-        new = [offset for offset in offsets if offset > self.end]
+        new = [offset for offset in offsets if offset > self.listed.end]
         within = [last - first + 1 for first, last in read if first <= offsets[-1] <= last] or [0]
         slack = within[0] - 1 if mode is AcquireMode.BATCH_OPTIMIZED and within[0] else 0
         assert len(offsets) <= most + slack
         assert not new or self.shared.partition.in_flight.record_count <= 20 + slack
-        before = {offset: self.deliveries(offset) for offset in offsets}
+        before = {offset: self.listed.deliveries(offset) for offset in offsets}
         assert {offset: count - 1 for first, last, count in acquired for offset in range(first, last + 1)} == before
-        isolated = [count >= isolated_from(self.limit) for count in before.values()]
+        isolated = [count >= isolated_from(self.listed.limit) for count in before.values()]
         assert all(isolated) or not any(isolated)
-        if self.limit > 2 and self.limit - 1 in before.values():
+        if self.listed.limit > 2 and self.listed.limit - 1 in before.values():
             assert len(offsets) == 1
-
-    def deliveries(self, offset: int) -> int:
-        return self.records[offset].deliveries if offset <= self.end else 0
-
-    def deliverable(self, read: list[tuple[int, int]], absent: set[int], room: int) -> list[int]:
-        """The offsets that a fetch with the highest limits might acquire of what was read."""
-        found = []
-        for offset in range(max(self.start, read[0][0]), read[-1][1] + 1):
-            if offset <= self.end:
-                record = self.records[offset]
-                if record.is_free and record.deliveries < self.limit:
-                    found.append(offset)
-            elif room > 0 and offset not in absent:
-                found.append(offset)
-        return found
 
     def deliver(
         self, member: str, acquired: Sequence[tuple[int, int, int]], offsets: list[int], absent: set[int]
     ) -> None:
         end = self.shared.partition.end_offset
-        for offset in range(self.end + 1, end + 1):
+        for offset in range(self.listed.end + 1, end + 1):
             assert offset in offsets or offset in absent
-            self.records[offset] = Record(X if offset in absent else A, 0)
-        self.end = end
+            self.listed.records[offset] = Record(X if offset in absent else A, 0)
+        self.listed.end = end
         for offset in offsets:
             assert offset not in self.accepted
-            record = self.records[offset]
+            record = self.listed.records[offset]
             record.state, record.owner, record.deadline_ms = Q, member, self.shared.now_ms + LOCK_MS
             record.deliveries += 1
-            assert record.deliveries <= self.limit
-        if offsets or self.is_past_limit():
+            assert record.deliveries <= self.listed.limit
+        if offsets or self.listed.is_past_limit():
             self.give_up_past_limit(offsets)
-        self.move_start(self.start)
+        self.listed.move_start(self.listed.start)
         self.take_writes()
-
-    def is_past_limit(self) -> bool:
-        return any(each.is_free and each.deliveries >= self.limit for each in self.records.values())
 
     def give_up_past_limit(self, offsets: list[int]) -> None:
         """A fetch gives up records on its way whose limit was lowered; which these are is up to it."""
         state = {offset: batch.state for batch in self.shared.partition.in_flight for offset in offsets_of(batch)}
-        for offset, record in self.records.items():
-            if record.is_free and record.deliveries >= self.limit and state.get(offset, X) is X:
+        for offset, record in self.listed.records.items():
+            if record.is_free and record.deliveries >= self.listed.limit and state.get(offset, X) is X:
                 record.settle(X)
 
     # --- acknowledgements ---
@@ -278,90 +186,60 @@ class ShareMachine(RuleBasedStateMachine):
     def acknowledge_anything(
         self, member: str, parts: list[tuple[int, int]], types: list[int], whole: bool, at: int
     ) -> None:
-        said, offset = [], max(0, self.start + at)
+        said, offset = [], max(0, self.listed.start + at)
         for gap, count in parts:
             first = max(0, offset + gap)
             said.append((first, first + count - 1, (types[0],) if whole else tuple((types * 4)[:count])))
             offset = first + count
         self.acknowledge(member, said)
 
-    @precondition(lambda self: self.held())
+    @precondition(lambda self: self.listed.held())
     @rule(data=st.data(), kind=st.sampled_from([0, 1, 1, 2, 2, 3]), count=st.integers(1, 8))
     def acknowledge_what_is_held(self, data: st.DataObject, kind: int, count: int) -> None:
-        first = data.draw(st.sampled_from(self.held()))
-        member, last = self.records[first].owner, first
-        while last + 1 in self.records and self.is_held(self.records[last + 1], member) and last - first + 1 < count:
+        first = data.draw(st.sampled_from(self.listed.held()))
+        records, last = self.listed.records, first
+        member = records[first].owner
+        while last + 1 in records and self.listed.is_held(records[last + 1], member) and last - first + 1 < count:
             last += 1
         assert self.acknowledge(member, [(first, last, (kind,))]) in (None, NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
 
-    @precondition(lambda self: self.held())
+    @precondition(lambda self: self.listed.held())
     @rule(data=st.data(), count=st.integers(1, 3))
     def renew(self, data: st.DataObject, count: int) -> None:
         """When half of the time is over, for a part of what a member has."""
         self.pass_time(LOCK_MS // 2)
-        held = self.held()
+        held = self.listed.held()
         if held:
             first = data.draw(st.sampled_from(held))
-            self.acknowledge(self.records[first].owner, [(first, first + count - 1, (RENEW,))])
-
-    def held(self) -> list[int]:
-        return [offset for offset, each in self.records.items() if each.state is Q and each.target is None]
-
-    @staticmethod
-    def is_held(record: Record, member: str) -> bool:
-        return record.state is Q and record.target is None and record.owner == member
+            self.acknowledge(self.listed.records[first].owner, [(first, first + count - 1, (RENEW,))])
 
     def acknowledge(self, member: str, said: list[tuple[int, int, tuple[int, ...]]]) -> ErrorCode | None:
         """Acknowledge, and compare with what the list of records says; return the answer, if it has come."""
-        expected = self.expected_error(member, said)
+        expected = self.listed.expected_error(member, said)
         targets: dict[int, RecordState] = {}
         if not expected:
             for offset, kind in kinds(said):
-                record = self.records.get(offset)
+                record = self.listed.records.get(offset)
                 if record is not None and not record.is_hole:
                     if kind == RENEW:
                         record.deadline_ms = self.shared.now_ms + LOCK_MS
                     else:
-                        targets[offset] = self.target(record, kind)
+                        targets[offset] = self.listed.target(record, kind)
         accepted = [offset for offset, kind in kinds(said) if kind == 1 and offset in targets]
         return self.change(targets, accepted, lambda: self.shared.ack(*said, member=member, renews=True), expected)
-
-    def target(self, record: Record, kind: int) -> RecordState:
-        if kind == 2:
-            return A if record.deliveries < self.limit else X
-        return {0: X, 1: K, 3: X}[kind]
-
-    def expected_error(self, member: str, said: list[tuple[int, int, tuple[int, ...]]]) -> ErrorCode:
-        previous = -1
-        for first, last, _ in said:
-            if first < previous:
-                return BAD_REQUEST
-            previous = last
-        previous = -1
-        for first, last, _ in said:
-            if last < self.start:
-                continue
-            if self.end < self.start or first == previous:
-                return BAD_STATE
-            if last > self.end:
-                return BAD_REQUEST
-            for offset in range(max(first, self.start), last + 1):
-                record = self.records[offset]
-                if not record.is_hole and not self.is_held(record, member):
-                    return BAD_STATE
-            previous = last
-        return NONE
 
     @rule(member=MEMBERS)
     def end_a_session(self, member: str) -> None:
         targets = {
-            offset: self.target(record, 2) for offset, record in self.records.items() if self.is_held(record, member)
+            offset: self.listed.target(record, 2)
+            for offset, record in self.listed.records.items()
+            if self.listed.is_held(record, member)
         }
         self.change(targets, [], lambda: self.shared.release(member), NONE)
 
     def change(self, targets: dict[int, RecordState], accepted: list[int], act: Any, expected: ErrorCode) -> Any:
         """Do what is written first: the records wait for that."""
-        records = {offset: self.records[offset] for offset in targets}
+        records = {offset: self.listed.records[offset] for offset in targets}
         for offset, target in targets.items():
             records[offset].target = target
         before, error = len(self.persister.writes), self.persister.error
@@ -387,17 +265,17 @@ class ShareMachine(RuleBasedStateMachine):
             self.coordinator.write(write)
         self.handled = max(self.handled, self.persister.writes.index(write) + 1)
         for offset, record in pending.records.items():
-            if self.records.get(offset) is not record:
+            if self.listed.records.get(offset) is not record:
                 continue
             if not error:
                 record.settle(pending.targets[offset])
             elif record.ran_out:
-                record.settle(self.target(record, 2))
+                record.settle(self.listed.target(record, 2))
             else:
                 record.target = None
         if not error:
             self.accepted.update(pending.accepted)
-        self.move_start(self.start)
+        self.listed.move_start(self.listed.start)
         self.take_writes()
 
     # --- the persister ---
@@ -408,10 +286,10 @@ class ShareMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), first=st.integers(0, 5), error=st.sampled_from([NONE, LOST]), late=st.booleans())
     def write_while_the_log_or_time_moves(self, data: st.DataObject, first: int, error: ErrorCode, late: bool) -> None:
-        held = self.held()[first:]
+        held = self.listed.held()[first:]
         if held:
             self.persister.waits = True
-            self.acknowledge(self.records[held[0]].owner, [(held[0], held[0] + 2, (1,))])
+            self.acknowledge(self.listed.records[held[0]].owner, [(held[0], held[0] + 2, (1,))])
             if late:
                 self.pass_time(LOCK_MS)
             else:
@@ -444,13 +322,13 @@ class ShareMachine(RuleBasedStateMachine):
     @rule(delta_ms=st.sampled_from([1, 10_000, LOCK_MS // 2, LOCK_MS]))
     def pass_time(self, delta_ms: int) -> None:
         self.shared.advance(delta_ms)
-        for record in self.records.values():
+        for record in self.listed.records.values():
             if record.state is Q and not record.ran_out and record.deadline_ms <= self.shared.now_ms:
                 if record.target is None:
-                    record.settle(self.target(record, 2))
+                    record.settle(self.listed.target(record, 2))
                 else:
                     record.ran_out = True
-        self.move_start(self.start)
+        self.listed.move_start(self.listed.start)
         self.take_writes()
 
     @rule(times=st.integers(1, 5), delta_ms=st.sampled_from([LOCK_MS // 2, LOCK_MS]))
@@ -464,6 +342,7 @@ class ShareMachine(RuleBasedStateMachine):
         self.shared.settings = ShareSettings(
             max_record_locks=20, record_lock_duration_ms=LOCK_MS, delivery_count_limit=limit
         )
+        self.listed.limit = limit
 
     @rule(written=st.booleans())
     def change_the_leader(self, written: bool) -> None:
@@ -483,16 +362,16 @@ class ShareMachine(RuleBasedStateMachine):
         self.shared.partition = self.shared.lead()
         assert self.shared.load() == [NONE]
         kept = self.coordinator
-        self.start, self.end = kept.start_offset, max(kept.records, default=kept.start_offset - 1)
-        self.records = {}
-        for offset in range(self.start, self.end + 1):
+        self.listed.start, self.listed.end = kept.start_offset, max(kept.records, default=kept.start_offset - 1)
+        self.listed.records = {}
+        for offset in range(self.listed.start, self.listed.end + 1):
             deliveries, state = kept.records.get(offset, (0, A))
-            self.records[offset] = Record(RecordState(state), deliveries)
-        self.move_start(self.start)
-        if self.log_start > self.start:
+            self.listed.records[offset] = Record(RecordState(state), deliveries)
+        self.listed.move_start(self.listed.start)
+        if self.log_start > self.listed.start:
             self.shared.partition.log_start_moved(self.log_start)
-            self.end = max(self.end, self.log_start - 1)
-            self.move_start(self.log_start)
+            self.listed.end = max(self.listed.end, self.log_start - 1)
+            self.listed.move_start(self.log_start)
 
     # --- what must hold ---
 
@@ -504,22 +383,22 @@ class ShareMachine(RuleBasedStateMachine):
             for batch in partition.in_flight
             for offset in offsets_of(batch)
         }
-        assert found == {offset: record.shown() for offset, record in sorted(self.records.items())}
-        assert (partition.start_offset, partition.end_offset) == (self.start, self.end)
-        free = [offset for offset, record in sorted(self.records.items()) if record.is_free]
-        assert partition.next_fetch_offset() == (free[0] if free else self.end + 1)
+        assert found == {offset: record.shown() for offset, record in sorted(self.listed.records.items())}
+        assert (partition.start_offset, partition.end_offset) == (self.listed.start, self.listed.end)
+        free = [offset for offset, record in sorted(self.listed.records.items()) if record.is_free]
+        assert partition.next_fetch_offset() == (free[0] if free else self.listed.end + 1)
         check_counts(partition.in_flight)
 
     @invariant()
     def each_acquired_record_has_one_lock(self) -> None:
         locks = {batch.lock for batch in self.shared.partition.in_flight if batch.lock and not batch.lock.ran_out}
-        held = sum(record.state is Q and not record.ran_out for record in self.records.values())
+        held = sum(record.state is Q and not record.ran_out for record in self.listed.records.values())
         assert sum(lock.held_count for lock in locks) == held
         assert len(self.shared.parked()) == len(locks)
 
     @invariant()
     def what_was_accepted_stays_so(self) -> None:
-        for offset, record in self.records.items():
+        for offset, record in self.listed.records.items():
             assert offset not in self.accepted or record.state in (K, X)
 
     def teardown(self) -> None:
@@ -527,27 +406,17 @@ class ShareMachine(RuleBasedStateMachine):
         self.change_the_leader(written=True)
         self.set_the_delivery_limit(6)
         end = self.log[-1][1] + 1 if self.log else 0
-        for _ in range(self.end - self.start + len(self.log) + 2):
-            if self.start >= end:
+        for _ in range(self.listed.end - self.listed.start + len(self.log) + 2):
+            if self.listed.start >= end:
                 break
             self.fetch("ada", 12, 6, AcquireMode.BATCH_OPTIMIZED, 6)
-            while held := self.held():
+            while held := self.listed.held():
                 last = held[0]
                 while last + 1 in held:
                     last += 1
                 self.acknowledge("ada", [(held[0], last, (1,))])
             self.the_records_are_those_of_the_list()
         assert self.shared.partition.start_offset >= end
-
-
-def offsets_of(batch: Any) -> range:
-    return range(batch.first_offset, batch.last_offset + 1)
-
-
-def kinds(said: list[tuple[int, int, tuple[int, ...]]]) -> Iterator[tuple[int, int]]:
-    for first, last, types in said:
-        for offset in range(first, last + 1):
-            yield offset, types[0] if len(types) == 1 else types[offset - first]
 
 
 def rows(write: Written) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from purgatorio.simulation.checks.checkers import CHECKS, check
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Assigned,
     Drained,
-    Event,
     Failed,
     FencedAnswer,
     History,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.simulation.checks.checkers import check
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Assigned,
     Cleaned,
     Drained,
-    Event,
     History,
     LeaderElected,
     Polled,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.simulation.checks.group_checkers import GROUP_CHECKS, check_groups
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
-    Event,
     GroupAssigned,
     GroupBeat,
     History,

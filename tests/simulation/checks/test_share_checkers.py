@@ -9,21 +9,26 @@ import pytest
 from purgatorio.broker.share.acknowledging import AcknowledgeType
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.simulation.checks.share_checkers import SHARE_CHECKS, check_shares
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
+    History,
+    LeaderElected,
+    Polled,
+    TxnWrote,
+    UncleanElection,
+)
+from purgatorio.simulation.history.share_events import (
     DeadLetter,
     DeadLetterPromise,
     DeadLettersLost,
-    Event,
-    History,
-    LeaderElected,
     ShareAcknowledged,
     ShareAcquired,
     ShareEnded,
+    ShareGivenUp,
     SharePromise,
     ShareWriteFailed,
-    TxnWrote,
 )
 
 G, P = "workers", "orders-0"
@@ -176,26 +181,42 @@ PROMISED = DeadLetterPromise(0, G)
 LETTER = DeadLetter(9_000, G, P, 5, REJECTED)
 TIRED = replace(LETTER, message=DELIVERY_LIMIT)
 REJECT = int(AcknowledgeType.REJECT)
+KEPT = Polled(10_000, "final", P, ((4, 104), (5, 105)), 9, final=True)
+GIVEN_UP = ShareGivenUp(1_500, G, P, 5, 6, 2)
 
 
 def test_a_record_that_no_member_accepts_is_in_the_dead_letter_topic() -> None:
-    assert names(PROMISED, FIRST) == ["lost-dead-letter"]
-    assert names(FIRST) == [], "the group has no such topic"
-    assert names(PROMISED, FIRST, LETTER) == []
-    assert names(PROMISED, FIRST, LETTER, LETTER) == [], "it may be there twice"
-    assert names(PROMISED, FIRST, replace(LETTER, offset=6)) == ["lost-dead-letter"]
-    assert names(PROMISED, FIRST, told(20, 30, "a", REJECT)) == ["lost-dead-letter"]
+    assert names(PROMISED, FIRST, KEPT) == ["lost-dead-letter"]
+    assert names(FIRST, KEPT) == [], "the group has no such topic"
+    assert names(PROMISED, FIRST, KEPT, LETTER) == []
+    assert names(PROMISED, FIRST, KEPT, LETTER, LETTER) == [], "it may be there twice"
+    assert names(PROMISED, FIRST, KEPT, replace(LETTER, offset=6)) == ["lost-dead-letter"]
+    assert names(PROMISED, FIRST, KEPT, told(20, 30, "a", REJECT)) == ["lost-dead-letter"]
     for outcome in ("acked", "unknown"):
-        assert names(PROMISED, FIRST, told(20, 30, "a", outcome=outcome)) == []
-    assert names(PROMISED, FIRST, told(20, 30, "a", outcome="refused")) == ["lost-dead-letter"]
+        assert names(PROMISED, FIRST, KEPT, told(20, 30, "a", outcome=outcome)) == []
+    assert names(PROMISED, FIRST, KEPT, told(20, 30, "a", outcome="refused")) == ["lost-dead-letter"]
 
 
-def test_a_dead_letter_may_be_missing_where_records_go_or_after_the_last_try() -> None:
-    assert names(PROMISED, FIRST, Cleaned(1, P, True, 0)) == []
-    lost = DeadLettersLost(8_000, G, P, 4, 5, "5 tries to write to dlq-0 have failed, the last one with: no leader")
-    assert names(PROMISED, FIRST, lost) == []
-    assert names(PROMISED, FIRST, replace(lost, last_offset=4)) == ["lost-dead-letter"]
-    assert names(PROMISED, FIRST, replace(lost, why="UNKNOWN_SERVER_ERROR")) == ["lost-dead-letter"]
+LOST = DeadLettersLost(8_000, G, P, 4, 5, "5 tries to write to dlq-0 have failed, the last one with: no leader")
+
+
+def test_a_record_that_is_written_as_given_up_has_a_dead_letter_whatever_a_member_told() -> None:
+    assert names(GIVEN_UP, KEPT) == ["owed-dead-letter"]
+    assert names(GIVEN_UP, GIVEN_UP, KEPT) == ["owed-dead-letter"], "it is told once"
+    assert names(GIVEN_UP, KEPT, LETTER) == []
+    assert names(GIVEN_UP, KEPT, replace(LETTER, group="others")) == ["owed-dead-letter"]
+    assert names(GIVEN_UP, KEPT, FIRST, told(2_000, 2_010, "a")) == ["owed-dead-letter"], "too late, though answered"
+
+
+@pytest.mark.parametrize(("event", "name"), [(FIRST, "lost-dead-letter"), (GIVEN_UP, "owed-dead-letter")])
+def test_a_dead_letter_may_be_missing_where_records_go_or_after_the_last_try(event: Event, name: str) -> None:
+    assert names(PROMISED, event) == [], "it is deleted, or compacted away"
+    assert names(PROMISED, event, KEPT, Cleaned(1, P, True, 0)) == [name], "others of its partition may be"
+    assert names(PROMISED, event, replace(KEPT, final=False)) == [], "it was there, and may be deleted since"
+    assert names(PROMISED, event, KEPT, UncleanElection(1, P)) == []
+    assert names(PROMISED, event, KEPT, LOST) == []
+    assert names(PROMISED, event, KEPT, replace(LOST, last_offset=4)) == [name]
+    assert names(PROMISED, event, KEPT, replace(LOST, why="UNKNOWN_SERVER_ERROR")) == [name]
 
 
 def test_a_record_that_was_accepted_has_no_dead_letter() -> None:

@@ -13,7 +13,11 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE, InFlight
 from purgatorio.broker.share.share_partition import SharePartitionState
-from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.broker.share.state.coordinator import ShareCoordinator
+from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.time.clock import ManualClock
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.simulation.checks.share_watch import (
     BROKEN_STATE,
     SHARE_INVARIANTS,
@@ -21,7 +25,10 @@ from purgatorio.simulation.checks.share_watch import (
     ShareLook,
     mistake_of_locks,
     mistake_of_records,
+    recorded_shares,
 )
+from purgatorio.simulation.history.history import History
+from purgatorio.simulation.history.share_events import ShareGivenUp
 
 KEY = SharePartitionKey("workers", bytes(16), 0)
 TP = TopicPartition("orders", 0)
@@ -162,3 +169,38 @@ def test_a_lock_that_ran_out_may_stay_at_records_that_are_being_acknowledged() -
     batch.target = ACKNOWLEDGED
     assert mistake_of_locks(acquired, []) is None
     assert "is over, and not forgotten" in (mistake_of_locks(acquired, [batch.lock]) or "")
+
+
+# --- what is recorded ---
+
+
+@pytest.mark.parametrize(("error_code", "count"), [(ErrorCode.NONE, 1), (ErrorCode.NOT_COORDINATOR, 0)])
+def test_a_state_that_owes_dead_letters_is_recorded_once_it_is_committed(
+    monkeypatch: pytest.MonkeyPatch, error_code: ErrorCode, count: int
+) -> None:
+    waiting: list[Answer] = []
+    monkeypatch.setattr(ShareCoordinator, "write", lambda own, key, *, done, **state: waiting.append(done))
+    topic = SimpleNamespace(name="orders")
+    image = SimpleNamespace(topic_by_id=lambda topic_id: topic)
+    coordinator: Any = SimpleNamespace(_services=SimpleNamespace(image=lambda: image))
+    history = History()
+    answers: list[Outcome] = []
+    batches = [
+        StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=3)
+        for first, last, state in ((4, 6, RecordState.ARCHIVING), (7, 7, RecordState.ARCHIVED))
+    ]
+    with recorded_shares(history, ManualClock(5_000)):
+        ShareCoordinator.write(
+            coordinator,
+            KEY,
+            state_epoch=1,
+            leader_epoch=2,
+            start_offset=4,
+            delivery_complete_count=0,
+            batches=batches,
+            done=answers.append,
+        )
+        assert list(history) == []
+        waiting[0](Outcome(error_code))
+    assert list(history) == [ShareGivenUp(5_000, "workers", "orders-0", 4, 6, 3)] * count
+    assert answers == [Outcome(error_code)]

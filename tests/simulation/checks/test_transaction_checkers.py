@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from purgatorio.simulation.checks.checkers import check
 from purgatorio.simulation.checks.transaction_checkers import TRANSACTION_CHECKS, check_transactions
+from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Assigned,
     Cleaned,
     Drained,
-    Event,
     GroupTransforms,
     History,
     Polled,

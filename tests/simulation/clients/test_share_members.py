@@ -21,14 +21,8 @@ from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, SharePlan, ShareSurroundings
 from purgatorio.simulation.clients.share_members import ShareGroupClients
-from purgatorio.simulation.history.history import (
-    Acked,
-    History,
-    ShareAcknowledged,
-    ShareAcquired,
-    ShareEnded,
-    SharePromise,
-)
+from purgatorio.simulation.history.history import Acked, History
+from purgatorio.simulation.history.share_events import ShareAcknowledged, ShareAcquired, ShareEnded, SharePromise
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import Network

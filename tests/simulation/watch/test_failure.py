@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from purgatorio.simulation.checks.checkers import Anomaly, check
-from purgatorio.simulation.history.history import Event, Failed, History, Polled, Sent
+from purgatorio.simulation.history.event import Event
+from purgatorio.simulation.history.history import Failed, History, Polled, Sent
 from purgatorio.simulation.watch.failure import failures
 from purgatorio.simulation.watch.recorder import Frame, Seen
 

@@ -16,7 +16,10 @@ from purgatorio.broker.routing.request import NO_CHANNEL, Handler, Principal, Re
 from purgatorio.broker.routing.route_layers import RouteLayers
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import encode_response
+from purgatorio.protocol.api_key import ApiKey
 from tests.broker.routing.harness import handlers, routes_of
+
+MB = 1_000_000
 
 
 class FakeChannel:
@@ -182,3 +185,9 @@ def lost(client: Client) -> None:
     """Lose a client's connection."""
     client.session.lost()
     assert client.session.channel is NO_CHANNEL
+
+
+def produce(client: Client, size_bytes: int) -> int:
+    """Produce; return the throttle time that the client was told."""
+    throttle_ms: int = client.ask(ApiKey.PRODUCE, version=9, request_bytes=size_bytes).throttle_time_ms
+    return throttle_ms
