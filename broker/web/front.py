@@ -62,6 +62,10 @@ class BrokerProcesses(Protocol):
         """The ids of all brokers, ascending."""
 
     @property
+    def own_ids(self) -> Sequence[int]:
+        """The ids of the brokers that end when this process ends, for whose readiness it speaks."""
+
+    @property
     def targets(self) -> dict[int, str]:
         """The host and port of each running process's own admin HTTP."""
 
@@ -142,7 +146,7 @@ class Front(HttpService):
                 return _response(await self._first(asked, unless=frozenset({503})))
             case "supervisor":
                 return await self._control(kind, broker_id, asked)
-        raise OperationRefused("this needs all brokers in one process: start the cluster without --processes")
+        raise OperationRefused("this needs all brokers in one process: purgatorio cluster without --processes")
 
     def _known(self, broker_id: int) -> int:
         known = self._processes.broker_ids
@@ -173,9 +177,9 @@ class Front(HttpService):
             raise ClusterUnavailable("; ".join(reasons))
         return max(answers, key=lambda told: told.status)
 
-    async def _asked_all(self, asked: Asked) -> dict[int, Told]:
-        """Return the answers of all that answer, by broker."""
-        ids = self._processes.broker_ids
+    async def _asked_all(self, asked: Asked, ids: Sequence[int] | None = None) -> dict[int, Told]:
+        """Return the answers of all that answer, by broker; of all brokers, or of these."""
+        ids = self._processes.broker_ids if ids is None else ids
         outcomes = await asyncio.gather(*(self._processes.ask(each, asked) for each in ids), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Unreachable):
@@ -219,9 +223,10 @@ class Front(HttpService):
         return Response(joined_metrics(texts), headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
     async def _ready(self, request: Request) -> Response:
-        """``GET /readyz``: 200 when every broker is ready in its process, else 503."""
-        answers = await self._asked_all(Asked.of(request))
-        missing = [each for each in self._processes.broker_ids if each not in answers or answers[each].status != 200]
+        """``GET /readyz``: 200 when every own broker is ready in its process, else 503; see `own_ids`."""
+        own_ids = self._processes.own_ids
+        answers = await self._asked_all(Asked.of(request), own_ids)
+        missing = [each for each in own_ids if each not in answers or answers[each].status != 200]
         return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
 
     async def _targets(self, request: Request) -> Response:

@@ -55,6 +55,11 @@ class HostedBrokers:
         return sorted({*self._store.image.brokers, self._own_id})
 
     @property
+    def own_ids(self) -> Sequence[int]:
+        """This process's broker alone: what asks a host for its readiness leaves it alone when another host fails."""
+        return [self._own_id]
+
+    @property
     def targets(self) -> dict[int, str]:
         """The host and port of each live broker's own admin HTTP."""
         return {each: urlsplit(page).netloc for each, page in sorted(self._store.pages.items())}

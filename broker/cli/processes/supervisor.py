@@ -127,6 +127,11 @@ class Supervisor:
         return list(self._by_id)
 
     @property
+    def own_ids(self) -> Sequence[int]:
+        """The ids of all brokers: they end with their supervisor."""
+        return self.broker_ids
+
+    @property
     def targets(self) -> dict[int, str]:
         """The host and port of each running process's own admin HTTP."""
         running = (each for each in self.brokers if each.is_running and each.endpoints)

@@ -36,7 +36,7 @@ class FakeProcesses:
 
     def __init__(self, cluster: Any) -> None:
         self.clock = cluster.clock
-        self.broker_ids = [1, 2, 3]
+        self.broker_ids = self.own_ids = [1, 2, 3]
         self.targets = {1: "localhost:9645", 2: "localhost:9646"}
         self.unreachable: set[int] = set()
         self.asked: list[tuple[int, str]] = []
@@ -173,7 +173,7 @@ async def test_a_broker_whose_stop_would_lose_records_is_not_stopped(
 async def test_what_needs_one_process_is_refused_in_a_sentence(front: Any) -> None:
     answer = await front.post("/api/v1/snapshots", json={})
     assert answer.status_code == 409
-    assert answer.json() == {"error": "this needs all brokers in one process: start the cluster without --processes"}
+    assert answer.json() == {"error": "this needs all brokers in one process: purgatorio cluster without --processes"}
 
 
 async def test_a_process_that_is_gone_is_shown_as_such(front: Any, processes: Any) -> None:
@@ -203,6 +203,15 @@ async def test_readiness_names_the_brokers_that_are_not_ready(front: Any, proces
     processes.unreachable = {3}
     answer = await front.get("/readyz")
     assert (answer.status_code, answer.json()) == (503, {"ready": False, "missing": [3]})
+
+
+async def test_a_host_is_ready_when_its_own_broker_is(front: Any, processes: Any) -> None:
+    """Else the death of one broker would take the others out of what asks for their readiness."""
+    processes.own_ids = [2]
+    processes.unreachable = {3}
+    assert (await front.get("/readyz")).status_code == 200
+    processes.unreachable = {2}
+    assert (await front.get("/readyz")).json() == {"ready": False, "missing": [2]}
 
 
 async def test_prometheus_finds_the_processes(front: Any) -> None:

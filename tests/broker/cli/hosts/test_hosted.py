@@ -84,3 +84,8 @@ async def test_one_without_a_lease_has_no_page(other: Any) -> None:
 async def test_processes_of_other_hosts_are_not_ended_from_here(other: Any) -> None:
     with pytest.raises(OperationRefused, match="each of them on its own host"):
         await other[2].control(KillBroker, 2)
+
+
+async def test_a_host_speaks_for_its_own_broker_alone(other: Any) -> None:
+    _, _, brokers, _ = other
+    assert list(brokers.own_ids) == [1]
