@@ -78,10 +78,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean …?``, or nothing if no name is similar."""
+    """Return ``; did you mean …?``, or nothing if no name is similar, or has this word in it."""
     import difflib
 
-    found = difflib.get_close_matches(name, list(known), n=1)
+    names = list(known)
+    found = difflib.get_close_matches(name, names, n=1) or [each for each in names if name in each.split("-")]
     return f"; did you mean {printable(found[0])}?" if found else ""
 
 

@@ -110,6 +110,7 @@ def test_unknown_arguments_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["xyzzy"], "purgatorio: there is no command 'xyzzy'"),
         (["broker", "stpo", "2"], "purgatorio broker: there is no command 'stpo'; did you mean stop?"),
         (["topics", "elct"], "purgatorio topics: there is no command 'elct'; did you mean elect?"),
+        (["broker", "hold", "3"], "purgatorio broker: there is no command 'hold'; did you mean hold-follower?"),
         (["cluster", "--prot", "1"], "purgatorio cluster: unknown: --prot 1; did you mean --port?"),
         (["cluster", "--prot=1"], "purgatorio cluster: unknown: --prot=1; did you mean --port?"),
         (["topics", "elect", "--uncleen"], "purgatorio topics elect: unknown: --uncleen; did you mean --unclean?"),
