@@ -50,7 +50,7 @@ class Kafka(AccessControls):
         from purgatorio.broker.time import garbage
 
         options = options or ClusterOptions()
-        with garbage.paused():
+        with garbage.paused(then_old=True):
             start = _start_of(options)
         self._security = options.security
         self._thread = LoopThread()

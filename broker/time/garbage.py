@@ -32,11 +32,13 @@ MANY_OBJECTS: Final = 10_000
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def paused(*, then_old: bool = False) -> Iterator[None]:
     """Let the collector rest, as while modules are imported, whose objects all stay: it takes a tenth of their time.
 
-    When many objects were made meanwhile, all that there are count as old afterwards: the next pass over the youngest
-    would visit each of them, which takes as long again. Without modules they are few, and may become garbage soon.
+    Args:
+        then_old: whether many objects that were made meanwhile count as old afterwards, with all others. The next pass
+            over the youngest would visit each of them, which takes as long again, and free a megabyte. Without modules
+            they are few, and may become garbage soon.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -44,7 +46,7 @@ def paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if gc.get_count()[0] > MANY_OBJECTS:
+            if then_old and gc.get_count()[0] > MANY_OBJECTS:
                 _make_all_old()
             gc.enable()
 

@@ -43,7 +43,7 @@ def is_old(each: object) -> bool:
 def test_many_objects_that_were_made_meanwhile_are_old_afterwards() -> None:
     """The modules of a first cluster: a pass over the youngest, which is due at once, would take 10 ms."""
     gc.collect()
-    with paused():
+    with paused(then_old=True):
         made: list[list[int]] = [[] for _ in range(MANY_OBJECTS + 1)]
     assert is_old(made[0])
     assert gc.get_freeze_count() == 0
@@ -52,8 +52,16 @@ def test_many_objects_that_were_made_meanwhile_are_old_afterwards() -> None:
 def test_few_objects_that_were_made_meanwhile_stay_young() -> None:
     """What a later cluster leaves behind is found without a full pass."""
     gc.collect()
-    with paused():
+    with paused(then_old=True):
         made: list[list[int]] = [[] for _ in range(MANY_OBJECTS // 2)]
+    assert not is_old(made[0])
+
+
+def test_what_was_made_meanwhile_stays_young_unless_it_is_to_be_old() -> None:
+    """A command frees at once what its modules leave behind: it would make its process larger."""
+    gc.collect()
+    with paused():
+        made: list[list[int]] = [[] for _ in range(MANY_OBJECTS + 1)]
     assert not is_old(made[0])
 
 
@@ -62,7 +70,7 @@ def test_what_a_program_has_frozen_stays_frozen() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
     try:
-        with paused():
+        with paused(then_old=True):
             made: list[list[int]] = [[] for _ in range(MANY_OBJECTS + 1)]
         assert gc.get_freeze_count() == frozen
         assert not is_old(made[0])
