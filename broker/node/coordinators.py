@@ -39,6 +39,7 @@ from purgatorio.broker.share.share_metrics import ShareObserver
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.overview import TransactionNumbers, numbers
@@ -83,20 +84,18 @@ class Coordinators:
         self.shares, self.persister = _shares(
             config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, ask=ask
         )
-        self.groups = Groups(
-            _group_services(
-                config,
-                replicas,
-                clock=clock,
-                store=store,
-                parked=parked,
-                rng=rng,
-                ask=ask,
-                share_settings=self.share_settings,
-                persister=self.persister,
-            ),
+        group_services = _group_services(
+            config,
             replicas,
+            clock=clock,
+            store=store,
+            parked=parked,
+            rng=rng,
+            ask=ask,
+            share_settings=self.share_settings,
+            persister=self.persister,
         )
+        self.groups = Groups(group_services, replicas)
         settings = transaction_config(config)
         self.marker_writer = MarkerWriter(
             replicas, clock, timeout_ms=settings.append_timeout_ms, end_offsets=self.groups.txn_offsets.end
@@ -104,21 +103,10 @@ class Coordinators:
         self._marker_sender = MarkerSender(
             replicas.broker_id, image=lambda: store.image, write=self.marker_writer.write, ask=ask, timer=parked.timer
         )
-        self.transactions = Transactions(
-            TransactionServices(
-                config=settings,
-                log=CoordinatorLog(replicas, clock, parked.timer, settings.append_timeout_ms),
-                clock=clock,
-                timer=parked.timer,
-                image=lambda: store.image,
-                producer_ids=ProducerIds(store),
-                ends=self._marker_sender,
-                purgatory=parked.transaction,
-                timeout_purgatory=parked.transaction_timeout,
-            ),
-            replicas,
+        transaction_services = _transaction_services(
+            settings, replicas, clock=clock, store=store, parked=parked, ends=self._marker_sender
         )
-
+        self.transactions = Transactions(transaction_services, replicas)
         self._verifier = replicas.guard.verify = PartitionVerifier(
             replicas.broker_id,
             image=lambda: store.image,
@@ -220,6 +208,29 @@ def _group_services(
         share_settings=share_settings,
         persister=persister,
         end_offsets=EndOffsets(replicas, image=lambda: store.image, ask=ask, timer=parked.timer).find,
+    )
+
+
+def _transaction_services(
+    settings: TransactionConfig,
+    replicas: ReplicaManager,
+    *,
+    clock: Clock,
+    store: MetadataStore,
+    parked: BrokerPurgatories,
+    ends: MarkerSender,
+) -> TransactionServices:
+    """Return what the transaction coordinator needs of the broker."""
+    return TransactionServices(
+        config=settings,
+        log=CoordinatorLog(replicas, clock, parked.timer, settings.append_timeout_ms),
+        clock=clock,
+        timer=parked.timer,
+        image=lambda: store.image,
+        producer_ids=ProducerIds(store),
+        ends=ends,
+        purgatory=parked.transaction,
+        timeout_purgatory=parked.transaction_timeout,
     )
 
 

@@ -16,7 +16,7 @@ from purgatorio.broker.layers.faults.matching import KnownTopics
 from purgatorio.broker.layers.faults.parsing import AnyFault
 from purgatorio.broker.layers.faults.request_log import RequestLog
 from purgatorio.broker.layers.faults.rule import Rule
-from purgatorio.broker.layers.faults.skipping import can_match, skipper
+from purgatorio.broker.layers.faults.skipping import can_match, skipper, straight
 from purgatorio.broker.layers.faults.toxic import Toxic
 from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
 from purgatorio.broker.purgatory import Purgatory
@@ -204,6 +204,7 @@ class Faults:
         handler = Interceptor(
             broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note
         ).handler()
+        handler = straight(handler, route.handler, [live.rule for live in rules], key, broker.topics)
         if key == ApiKey.FETCH and (about := [live for live in rules if needs_partitions(live)]):
             handler = WithoutSessions(handler, route, about)
         return handler
