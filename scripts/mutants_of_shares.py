@@ -154,8 +154,8 @@ SHARE_MUTANTS: Final = (
     Mutant(
         "a-group-keeps-what-it-fetches-without-members",
         "broker/share/share_fetches.py",
-        "            if is_last:\n                self.shares.drop_group(session.group_id)",
-        "",
+        "        if is_last:\n",
+        "        if False:\n",
         FETCHES,
     ),
     Mutant(

@@ -87,6 +87,7 @@ class LedShares:
             actions=replicas.actions,
             purgatory=purgatory,
             metrics=self.metrics,
+            call_later=clock.call_later,
         )
 
     def now_ms(self) -> int:

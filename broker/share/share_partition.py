@@ -214,9 +214,9 @@ class SharePartition:
         """The records from the start offset to the end offset; not to be changed by others."""
         return self._records
 
-    def locks(self) -> list[AcquisitionLock]:
-        """Return the locks under which members have records now."""
-        return list(self._locks)
+    def locks(self, member_id: str | None = None) -> list[AcquisitionLock]:
+        """Return the locks under which members have records now, or those of one member, oldest first."""
+        return list(self._locks if member_id is None else self._locks.of_member(member_id))
 
     def next_fetch_offset(self) -> int:
         """Return where the next fetch reads: at the first record that may be acquired again, or above the end."""
@@ -339,14 +339,14 @@ class SharePartition:
         batch.give_up_cause = cause
         return ARCHIVING
 
-    def release(self, member_id: str, done: Done) -> None:
-        """Make all records available again that a member has acquired: its share session has ended.
+    def release(self, locks: Iterable[AcquisitionLock], done: Done) -> None:
+        """Make all records available again that a member still has under these locks: its share session has ended.
 
         `done` receives NONE when that is written, or why it was not: the records are acquired then, until the lock runs
         out.
         """
         changed: list[InFlightBatch] = []
-        for lock in self._locks.of_member(member_id):
+        for lock in locks:
             changed += held_under(lock, self._records)
         changed.sort(key=lambda batch: batch.first_offset)
         for batch in changed:

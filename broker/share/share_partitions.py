@@ -90,10 +90,9 @@ class SharePartitions:
         if share is not None and share.state is SharePartitionState.FENCED:
             self._drop(share, error_code)
 
-    def drop_group(self, group_id: str) -> None:
-        """Drop the share partitions of a group that has no session here any more."""
-        for share in self.of_group(group_id):
-            self._drop(share, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    def drop(self, share: SharePartition) -> None:
+        """Drop a share partition, if it was not dropped yet: its group has no session here any more."""
+        self._drop(share, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
         """Drop what an earlier leader epoch had."""

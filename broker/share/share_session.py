@@ -155,6 +155,10 @@ class ShareSessionCache:
         """The partitions of all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
+    def has_group(self, group_id: str) -> bool:
+        """Return whether a member of a group has a session here."""
+        return group_id in self._of_group
+
     def members(self, group_id: str) -> list[str]:
         """Return the ids of a group's members that have sessions here."""
         return [member_id for group, member_id in self._sessions if group == group_id]

@@ -131,10 +131,6 @@ def _are_loaded(manager: OffsetManager, group_id: str, *_: Any, **__: Any) -> bo
     return any(group_id in shard.offsets.groups and shard.leader_epoch > 0 for shard in shards)
 
 
-def _has_locks(share: SharePartition, member_id: str, **_: Any) -> bool:
-    return bool(share._locks.of_member(member_id))
-
-
 def _always(*_: Any, **__: Any) -> bool:
     return True
 
@@ -192,9 +188,7 @@ _PATHS: Final[Mapping[str, _Path]] = {
     "throttled": _Path(Muting, "mute"),
     "lock-over": _Path(SharePartition, "lock_ran_out"),
     "lock-renewed": _Path(LockTable, "renew"),
-    "session-over": _Path(
-        SharePartition, "release", lambda share, member_id, done: bool(share._locks.of_member(member_id))
-    ),
+    "session-over": _Path(SharePartition, "release", lambda share, locks, done: bool(locks)),
     "given-up": _Path(SharePartition, "_given_up", lambda share, batch, cause: cause is GiveUpCause.DELIVERY_LIMIT),
     "share-load": _Path(SharePartition, "_restore", lambda share, stored: bool(stored.batches)),
     "state-moved": _Path(CoordinatorPersister, "_again", lambda persister, call, is_time_over: not is_time_over),

@@ -94,7 +94,8 @@ def test_fetches_are_counted_with_their_wait_their_yield_and_their_failures(hous
     ada.fetch(max_wait_ms=100)
     house.advance_ms(100)
     house.persister.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    house.shares.partitions.drop_group("jobs")
+    for share in house.shares.partitions.of_group("jobs"):
+        house.shares.partitions.drop(share)
     assert [each[0] for each in ada.fetch().errors] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
     read = scraped(house)
     assert read["kafka_server_delayedsharefetchmetrics_expires_total"] == 1

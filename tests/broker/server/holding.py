@@ -86,12 +86,25 @@ class Target:
         """Create topics of one partition, and wait until this broker leads them."""
         await self._create([NewTopic(topic, 1, 1) for topic in topics])
 
+    def topic_id(self, topic: str) -> bytes:
+        """Return a topic's id."""
+        return self._cluster.brokers[0].image.topics[topic].topic_id
+
+    def lock_count(self, group_id: str) -> int:
+        """Return under how many locks members of a share group have records."""
+        return sum(len(share.locks()) for share in self._cluster.brokers[0].led_shares.partitions.of_group(group_id))
+
     async def _create(self, new: list[NewTopic]) -> None:
         broker = self._cluster.brokers[0]
         broker.store.submit(
             lambda image: create_topics(image, new, settings=TopicSettings(), rng=random.Random(1)), lambda _: None
         )
-        while new[-1].name not in broker.image.topics:  # noqa: ASYNC110 - only turns of the loop are waited for
+        names, count = {each.name for each in new}, sum(each.num_partitions for each in new)
+
+        def led_count() -> int:
+            return sum(replica.is_leader for tp, replica in broker.replicas.partitions.items() if tp.topic in names)
+
+        while led_count() < count:  # noqa: ASYNC110 - only turns of the loop are waited for
             await asyncio.sleep(0)
 
     def send(self, frame: bytes) -> float:

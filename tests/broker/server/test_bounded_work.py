@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from purgatorio.broker.share.share_fetches import MAX_PARTITIONS
 from purgatorio.protocol.api import ApiKey, encode_request
 from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages.alter_share_group_offsets import (
@@ -18,6 +19,9 @@ from purgatorio.protocol.messages.alter_share_group_offsets import (
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.messages.share_fetch import FetchPartition as ShareFetchPartition
+from purgatorio.protocol.messages.share_fetch import FetchTopic as ShareFetchTopic
+from purgatorio.protocol.messages.share_fetch import ShareFetchRequest
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from tests.broker.server.holding import Cost, Target, assert_within_bound
@@ -43,10 +47,10 @@ async def worst(target: Target, frames: Iterator[bytes], title: str) -> Cost:
     return Cost(min([(await target.answer(each))[0] for each in frames]), title)
 
 
-def produce(partitions: int, value_bytes: int) -> bytes:
+def produce(batches: int, value_bytes: int, topic: str = "wide", partitions: int = PARTITIONS) -> bytes:
     batch = build_batch([Record(0, 1_700_000_000_000, None, bytes(value_bytes))])
-    data = [PartitionProduceData(index=index % PARTITIONS, records=batch) for index in range(partitions)]
-    topics = [TopicProduceData(name="wide", partition_data=data)]
+    data = [PartitionProduceData(index=index % partitions, records=batch) for index in range(batches)]
+    topics = [TopicProduceData(name=topic, partition_data=data)]
     return frame(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics))
 
 
@@ -90,6 +94,41 @@ async def test_the_offsets_of_thousands_of_share_partitions_do_not_hold_the_loop
         altering = alters()
         await target.answer(next(altering))
         assert_within_bound(await worst(target, altering, f"the offsets of {NAMED} share partitions"))
+
+
+async def test_the_end_of_a_share_session_of_thousands_of_partitions_does_not_hold_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fetch(epoch: int, topics: list[ShareFetchTopic]) -> bytes:
+        request = ShareFetchRequest(
+            group_id="idle",
+            member_id="one",
+            share_session_epoch=epoch,
+            min_bytes=1,
+            max_bytes=MAX_PARTITIONS * 1_000,
+            max_records=MAX_PARTITIONS,
+            batch_size=1,
+            topics=topics,
+        )
+        return frame(ApiKey.SHARE_FETCH, 1, request)
+
+    async with full_broker(monkeypatch) as target:
+        await target.create("very-wide", MAX_PARTITIONS, {})
+        partitions = [AlteredPartition(partition_index=nth, start_offset=0) for nth in range(MAX_PARTITIONS)]
+        altered = AlterShareGroupOffsetsRequestTopic(topic_name="very-wide", partitions=partitions)
+        request = AlterShareGroupOffsetsRequest(group_id="idle", topics=[altered])
+        await target.answer(frame(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, request))
+        await target.answer(produce(MAX_PARTITIONS, 100, "very-wide", MAX_PARTITIONS))
+        asked = [ShareFetchPartition(partition_index=nth) for nth in range(MAX_PARTITIONS)]
+        topics = [ShareFetchTopic(topic_id=target.topic_id("very-wide"), partitions=asked)]
+        holds_ms = []
+        for _ in range(TRIES):
+            await target.answer(fetch(0, topics))
+            await target.answer(fetch(1, []))
+            assert target.lock_count("idle") > MAX_PARTITIONS / 2
+            holds_ms.append((await target.answer(fetch(-1, [])))[0])
+            assert target.lock_count("idle") == 0
+        assert_within_bound(Cost(min(holds_ms), f"the end of a share session of {MAX_PARTITIONS} partitions"))
 
 
 @pytest.mark.parametrize("differ", [False, True])

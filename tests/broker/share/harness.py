@@ -225,7 +225,7 @@ class Shared:
 
     def release(self, member: str = "ada") -> list[ErrorCode]:
         answers: list[ErrorCode] = []
-        self.partition.release(member, answers.append)
+        self.partition.release(self.partition.locks(member), answers.append)
         return answers
 
     def advance(self, delta_ms: int) -> None:

@@ -303,6 +303,66 @@ def test_the_last_session_of_a_group_takes_its_share_partitions_along(house: Sha
     assert not house.replicas.share_watch.lists
 
 
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> ShareHarness:
+    """One with two records in each of two partitions, where a turn has room for the end at one partition."""
+    monkeypatch.setattr(share_fetches, "ENDED_PER_TURN", 1)
+    large = ShareHarness(partitions=2)
+    for partition in range(2):
+        produce(large, b"a", b"b", partition=partition)
+    return large
+
+
+def picture(house: ShareHarness) -> list[list[str]]:
+    """The members that have records of each partition."""
+    shares = (house.shares.partitions.known(house.key(partition)) for partition in range(2))
+    return [[] if share is None else [lock.member_id for lock in share.locks()] for share in shares]
+
+
+def test_a_large_session_gives_its_records_back_in_turns(large: ShareHarness) -> None:
+    ada, bob = large.member("ada"), large.member("bob")
+    ada.fetch(large.key(0), large.key(1))
+    bob.fetch(large.key(0), large.key(1), max_wait_ms=0)
+    assert picture(large) == [["ada"], ["ada"]]
+    ada.connection.lost()
+    assert picture(large) == [[], ["ada"]]
+    assert bob.fetch().acquired == [(0, 1, 2)]
+    large.advance_ms(0)
+    assert picture(large) == [["bob"], []]
+
+
+def test_what_a_member_acquires_in_its_next_session_does_not_end_with_the_one_before(large: ShareHarness) -> None:
+    ada, bob = large.member("ada"), large.member("bob")
+    ada.fetch(large.key(0), large.key(1))
+    bob.fetch(max_wait_ms=0)
+    ada.connection.lost()
+    produce(large, b"c", partition=1)
+    assert large.member("ada").fetch(large.key(1)).acquired == [(2, 2, 1)]
+    assert picture(large) == [[], ["ada", "ada"]]
+    for _ in range(3):
+        large.advance_ms(0)
+    assert picture(large) == [[], ["ada"]]
+
+
+def test_the_share_partitions_of_a_group_are_dropped_in_turns_while_it_has_no_session(large: ShareHarness) -> None:
+    ada = large.member("ada")
+    turns: list[Callable[[], None]] = []
+    large.shares.fetches._call_later = lambda delay_ms, turn: turns.append(turn)
+    for goes_on, left in ((False, 0), (True, 1)):
+        ada = large.member("ada")
+        ada.fetch(large.key(0), large.key(1))
+        ada.connection.lost()
+        turns.pop()()
+        assert picture(large) == [[], []]
+        turns.pop()()
+        assert len(large.shares.partitions) == 1
+        if goes_on:
+            large.member("bob").fetch()
+        while turns:
+            turns.pop()()
+        assert len(large.shares.partitions) == left, "bob may fetch from it next"
+
+
 @pytest.mark.parametrize(
     ("ask", "error"),
     [

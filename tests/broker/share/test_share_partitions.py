@@ -50,10 +50,11 @@ def test_one_that_failed_is_told_once_and_then_tried_again(house: ShareHarness) 
     assert house.shares.partitions.of(house.key(), house.partition()).state is SharePartitionState.ACTIVE
 
 
-def test_groups_are_dropped_one_by_one(house: ShareHarness) -> None:
+def test_a_share_partition_is_dropped_once_and_alone(house: ShareHarness) -> None:
     shares, replica = house.shares.partitions, house.partition()
-    shares.of(house.key(), replica)
+    share = shares.of(house.key(), replica)
     other = shares.of(SharePartitionKey("mail", house.key().topic_id, 0), replica)
-    shares.drop_group("jobs")
-    shares.drop_group("jobs")
-    assert list(shares) == [other]
+    shares.drop(share)
+    again = shares.of(house.key(), replica)
+    shares.drop(share)
+    assert list(shares) == [other, again]
