@@ -13,9 +13,11 @@ from typing import Final
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, run_install
+from tests.compat.programs import run_install
 
-pytestmark = [pytest.mark.heavy, pytest.mark.process, pytest.mark.timeout(2 * INSTALL_TIMEOUT_SECONDS)]
+BUILD_TIMEOUT_SECONDS: Final = 900
+
+pytestmark = [pytest.mark.heavy, pytest.mark.process, pytest.mark.timeout(2 * BUILD_TIMEOUT_SECONDS)]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LARGEST_BYTES: Final = 60_000_000
@@ -44,7 +46,8 @@ def use_a_cluster(*command: str) -> str:
 
 def test_one_file_is_a_cluster(tmp_path: Path) -> None:
     """It is small, starts with little work, and runs without Python and without this repository."""
-    run_install([str(ROOT / "scripts" / "executable"), str(tmp_path)], ROOT, {**os.environ, "PYTHON": sys.executable})
+    pack = [str(ROOT / "scripts" / "executable"), str(tmp_path)]
+    run_install(pack, ROOT, {**os.environ, "PYTHON": sys.executable}, BUILD_TIMEOUT_SECONDS)
     executable = tmp_path / "purgatorio"
     assert executable.stat().st_size <= LARGEST_BYTES
     alone = {"PATH": "/nowhere", "HOME": str(tmp_path)}

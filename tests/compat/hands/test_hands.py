@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.compat.hands.conftest import CLIENTS, RUN_TIMEOUT_SECONDS, Run, run
+from tests.compat.hands.conftest import CLIENTS, PAGE, RUN_TIMEOUT_SECONDS, Run, run
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found
 
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
@@ -69,3 +69,14 @@ def test_the_programs_of_the_page_run(javascript: Run, go: Run, java: Run) -> No
     assert code == 0, told
     code, told = java("OrdersTest")
     assert (code, "1 tests successful" in told) == (0, True), told
+
+
+def test_the_pom_of_the_page_has_the_versions_that_the_java_hand_is_tested_with() -> None:
+    (pom,) = re.findall(r"^```xml\n<!-- pom.xml -->\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    named = re.compile(r"<artifactId>(\S+)</artifactId>\s*<version>(\S+)</version>")
+    tested = dict(named.findall((CLIENTS / "java" / "pom.xml").read_text()))
+    tested["junit-jupiter"] = tested["junit-jupiter-api"]
+    versions = dict(named.findall(pom))
+    assert versions.pop("orders") == "1"
+    assert versions == {name: tested[name] for name in versions}
+    assert len(versions) == 5

@@ -14,7 +14,7 @@ import pytest
 
 from tests.compat.hands.conftest import CLIENTS, ROOT, run
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found, run_install
-from tests.java import class_path
+from tests.java import SHORT, class_path
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(3 * INSTALL_TIMEOUT_SECONDS)]
 
@@ -83,8 +83,24 @@ def runner(language: str, folder: Path, cache: pytest.Cache) -> Callable[[], tup
         return lambda: run([go, "test", "-count=1", "."], folder)
     path = class_path(CLIENTS / "java" / "pom.xml", cache)
     sources = map(str, sorted((CLIENTS / "java" / "src" / "main").rglob("*.java")))
-    compile_all = ["javac", "-cp", path, "-d", str(folder), *sources, str(folder / "ThreeBugsTest.java")]
-    launch = ["java", "-cp", f"{path}{os.pathsep}{folder}", "org.junit.platform.console.ConsoleLauncher", "execute"]
+    compile_all = [
+        "javac",
+        *(f"-J{flag}" for flag in SHORT),
+        "-cp",
+        path,
+        "-d",
+        str(folder),
+        *sources,
+        str(folder / "ThreeBugsTest.java"),
+    ]
+    launch = [
+        "java",
+        *SHORT,
+        "-cp",
+        f"{path}{os.pathsep}{folder}",
+        "org.junit.platform.console.ConsoleLauncher",
+        "execute",
+    ]
     shown = ["--select-class", "ThreeBugsTest", "--details=tree", "--disable-banner", "--disable-ansi-colors"]
 
     def compiled_and_run() -> tuple[int, str]:
