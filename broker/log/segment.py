@@ -9,6 +9,7 @@ from bisect import bisect_left
 from typing import Final
 
 from purgatorio.broker.log.producer_state import ProducerSnapshot
+from purgatorio.broker.time.garbage import unvisited
 
 BATCH_OVERHEAD_BYTES: Final = 112
 """Memory of a batch besides its bytes: the object's header, three index entries, a slot, room to grow."""
@@ -59,7 +60,7 @@ class Segment:
         self.sequence = sequence
         self.producers: ProducerSnapshot | None = None
         self.size_bytes = 0
-        self.batches: list[bytes] = []
+        self.batches: list[bytes] = unvisited([])
         self.last_offsets = array("q")
         self.ends = array("q")
         self.max_timestamps = array("q")

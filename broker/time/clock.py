@@ -68,20 +68,23 @@ async def time_limit(clock: Clock, limit_ms: float) -> AsyncIterator[None]:
     """
     due_ms = clock.now_ms() + limit_ms
     alarms: list[Alarm] = []  # the newest one
+    rings: list[Callable[[], None]] = []  # `ring`: a function that refers to itself is a cycle, which `clear` ends
 
     def ring() -> None:
         left_ms = due_ms - clock.now_ms()
         if left_ms > 0:
-            alarms[:] = [clock.call_later(left_ms, ring)]
+            alarms[:] = [clock.call_later(left_ms, rings[0])]
         else:
             timeout.reschedule(0.0)  # a moment that has passed, on whichever clock the loop has: cancel now
 
     async with asyncio.timeout(None) as timeout:
+        rings.append(ring)
         alarms.append(clock.call_later(limit_ms, ring))
         try:
             yield
         finally:
             alarms.pop().cancel()
+            rings.clear()
 
 
 async def sleep_by_alarm(clock: Clock, delay_ms: float) -> None:

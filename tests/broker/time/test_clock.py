@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -143,6 +144,20 @@ def test_a_running_clock_never_goes_back() -> None:
         running.beat()
         times.append(running.now_ms())
     assert times == sorted(times)
+
+
+async def test_a_time_limit_leaves_nothing_for_the_collector() -> None:
+    clock = ManualClock()
+    async with time_limit(clock, 5):
+        pass
+    gc.collect()
+    gc.disable()
+    try:
+        async with time_limit(clock, 5):
+            pass
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 async def test_a_time_limit_on_a_running_clock_leaves_standstills_out() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.time.garbage import MANY_OBJECTS, RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
 from tests.broker.test_cluster import config, create
@@ -86,6 +87,17 @@ def test_begin_freezes_all_objects_and_makes_passes_rare_and_end_undoes_both() -
     assert gc.get_freeze_count() > 1_000
     tuning.end()
     tuning.end()
+
+
+def test_no_pass_visits_the_batches_of_a_log_while_the_collector_is_set() -> None:
+    tuning = GarbageTuning()
+    tuning.begin()
+    segment = Segment(0, 0, created_ms=0, sequence=0)
+    segment.append(b"a batch", 0, 0, 0)
+    assert not gc.is_tracked(segment.batches)
+    tuning.end()
+    assert gc.is_tracked(Segment(0, 0, created_ms=0, sequence=0).batches)
+    assert segment.batches == [b"a batch"]
 
 
 async def test_a_cluster_leaves_the_collector_as_it_is() -> None:
