@@ -213,6 +213,18 @@ def iter_batches(data: Buffer, *, allow_partial: bool = False) -> Iterator[tuple
         position = next_position
 
 
+def end_of_batches(data: Buffer, count: int) -> int:
+    """Return where the first `count` batches end; the end of `data` if there are no more, or one of them is damaged."""
+    position, end = 0, len(data)
+    while count > 0 and end - position >= _LENGTH_END:
+        (length,) = _LENGTH.unpack_from(data, position + 8)
+        position += _LENGTH_END + length
+        if length < 0 or position > end:
+            return end
+        count -= 1
+    return end if count > 0 else position
+
+
 def check_crc(header: BatchHeader, batch: Buffer) -> bytes:
     """Check the CRC-32C of exactly one batch.
 

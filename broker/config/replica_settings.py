@@ -82,7 +82,9 @@ class ReplicaSettings(Settings):
     replica_fetch_max_bytes: int = number(
         _MIB, "Bytes per partition in an answer to a follower; a larger first batch is sent all the same."
     )
-    replica_fetch_response_max_bytes: int = number(10 * _MIB, "Bytes of all partitions in an answer to a follower.")
+    replica_fetch_response_max_bytes: int = number(
+        10 * _MIB, "Bytes of all partitions in an answer to a follower, which asks for 240,000 at most."
+    )
     replica_fetch_backoff_ms: int = number(
         1_000,
         "Longest wait of a follower after a failed fetch; the first wait is 20 ms, each further one twice as long. "

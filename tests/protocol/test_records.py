@@ -32,6 +32,7 @@ from purgatorio.protocol.records import (
     TimestampType,
     build_batch,
     check_crc,
+    end_of_batches,
     iter_batches,
     iter_records,
     place_batch,
@@ -475,3 +476,12 @@ def test_the_producer_of_a_batch_is_read_alone() -> None:
     assert producer_in(memoryview(batch)) == (header.producer_id, header.producer_epoch) == (2**40 + 7, 32767)
     assert producer_in(batch[:60]) is None
     assert producer_in(batch[:16] + bytes([1]) + batch[17:]) is None, "of the old format"
+
+
+def test_the_end_of_the_first_batches_is_found_without_reading_them() -> None:
+    batch = build_batch(some_records(1))
+    data, size = 3 * batch, len(batch)
+    assert [end_of_batches(memoryview(data), count) for count in (1, 2, 3, 4)] == [size, 2 * size, 3 * size, 3 * size]
+    assert end_of_batches(data[: size + 5], 2) == size + 5, "the second is not complete"
+    assert end_of_batches(data[: 2 * size - 1], 2) == 2 * size - 1
+    assert end_of_batches(data[:8] + b"\xff" * 4 + data[12:], 1) == 3 * size, "a negative length"

@@ -135,6 +135,48 @@ async def test_it_fetches_from_its_log_end_with_its_broker_id_and_epoch(follower
     assert (state.replica_id, state.replica_epoch) == (1, BROKER_EPOCH)
 
 
+async def ends_of(harness: Harness, records: bytes, at: Callable[[int], None] = lambda end: None) -> list[int]:
+    """Fetch these records in one answer; return where the log ended in the turns of the loop, each end once."""
+    leader, log, ends = Leader(answer(records=records, high_watermark=1)), harness.partition().log, [0]
+
+    async def watch() -> None:
+        while not leader.silent.is_set():
+            if log.log_end_offset != ends[-1]:
+                ends.append(log.log_end_offset)
+                at(ends[-1])
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(watch())
+        await follow(harness, leader)
+    return ends if ends[-1] == log.log_end_offset else [*ends, log.log_end_offset]
+
+
+@pytest.fixture
+def slow_appends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two batches take more than the share of a turn."""
+    monkeypatch.setattr(follower_module, "SLICE_BYTES", 2 * len(batch(0)))
+    monkeypatch.setattr(follower_module, "SLICE_BATCHES", 2)
+    monkeypatch.setattr(follower_module, "SHARE_SECONDS", -1)
+
+
+@pytest.mark.usefixtures("slow_appends")
+async def test_many_batches_are_appended_in_several_turns_of_the_event_loop(follower: Harness) -> None:
+    assert await ends_of(follower, b"".join(map(batch, range(5)))) == [0, 2, 4, 5]
+
+
+@pytest.mark.usefixtures("slow_appends")
+async def test_the_rest_of_an_answer_is_dropped_when_another_broker_leads_meanwhile(follower: Harness) -> None:
+    def follow_another(end: int) -> None:
+        follower.set_topics(topic(leader=3, leader_epoch=1))
+
+    assert await ends_of(follower, b"".join(map(batch, range(5))), follow_another) == [0, 2]
+
+
+async def test_few_batches_are_appended_in_one_turn(follower: Harness) -> None:
+    assert await ends_of(follower, b"".join(map(batch, range(5)))) == [0, 5]
+
+
 async def test_kip_101_a_diverging_epoch_truncates_to_the_last_common_offset(follower: Harness) -> None:
     first = answer(records=batch(0) + batch(1) + batch(2), high_watermark=1)
     diverging = answer(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
