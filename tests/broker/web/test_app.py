@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -7,6 +9,7 @@ import pytest
 
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.operations.reading import state
+from purgatorio.broker.web import app
 
 WAITING = 'kafka_server_delayedoperationpurgatory_numdelayedoperations{broker="1",delayedOperation="Produce"} 1.0'
 
@@ -29,6 +32,25 @@ async def test_metrics_may_be_asked_for_under_a_service_name(client: httpx.Async
     """Prometheus beside us in a compose file knows us by the service's name."""
     response = await client.get("/metrics", headers={"host": "purgatorio:9644"})
     assert response.status_code == 200
+
+
+async def test_the_loop_turns_between_slices_of_a_scrape(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def turns_of_a_scrape(slice_seconds: float) -> int:
+        monkeypatch.setattr(app, "SLICE_SECONDS", slice_seconds)
+        scrape = asyncio.create_task(client.get("/metrics"))
+        turns = 0
+        while not scrape.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return turns
+
+    async def in_this_thread(function: Callable[..., bytes], *arguments: Any) -> bytes:
+        return function(*arguments)
+
+    monkeypatch.setattr(app.asyncio, "to_thread", in_this_thread)
+    assert await turns_of_a_scrape(-1) > await turns_of_a_scrape(1_000) + 40, "one for each family of metrics"
 
 
 async def test_it_is_alive(client: httpx.AsyncClient) -> None:
