@@ -35,6 +35,7 @@ from purgatorio.broker.operations.control.snapshots import Snapshot
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
+from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clock import Clock, RunningClock, SystemClock
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MemberClock
@@ -107,6 +108,7 @@ class Cluster:
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
+        self._turns = Turns(_call_soon, self.clock.now_seconds)
         self.faults = Faults(self.clock.now_ms, seed or 0)
         self.network = Network(self)
         self.leadership = Leadership(self.network)
@@ -140,6 +142,7 @@ class Cluster:
             member_now_ms=self.member_clock.now_ms,
             credentials=self._credentials,
             connections_cap=open_files.connections_per_broker(self.config.brokers),
+            turns=self._turns,
         )
         self.faults.attach(broker.fault_access)
         return broker

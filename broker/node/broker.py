@@ -60,6 +60,7 @@ from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 
@@ -81,6 +82,7 @@ class Broker:
         roles_per_step: the most replicas that get their roles at once when an image changes many.
         credentials: those of the cluster's brokers; by default this broker is the only one.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
+        turns: of the event loop, shared with the other brokers of the process; by default the broker shares none.
 
     Attributes:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
@@ -106,6 +108,7 @@ class Broker:
         connections_cap: int | None = None,
         roles_per_step: int = ROLES_PER_STEP,
         credentials: BrokerCredentials | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.config = config
         self._credentials = credentials or BrokerCredentials(secrets.token_bytes())
@@ -147,7 +150,7 @@ class Broker:
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
         self.led_shares = self.coordinators.led_shares
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
-        self._listeners = self._build_listeners()
+        self._listeners = self._build_listeners(turns)
         self.listeners = self._listeners.by_name
         self.fetchers = self._build_fetchers()
         self._publisher = self._build_publisher()
@@ -253,7 +256,7 @@ class Broker:
             topics=self._topics,
         )
 
-    def _build_listeners(self) -> BrokerListeners:
+    def _build_listeners(self, turns: Turns | None) -> BrokerListeners:
         config = self.config
         admin = AdminContext(
             broker_id=config.broker_id,
@@ -312,6 +315,7 @@ class Broker:
                 wall_ms=self.clock.wall_ms,
             ),
             rates=self.quotas.connections,
+            turns=turns,
         )
 
     def _services(self, admin: AdminContext) -> Services:
@@ -486,14 +490,9 @@ class Broker:
         """
         return self.fetchers.seems_dead(broker_id, self.config.broker_session_timeout_ms)
 
-    # --- upkeep ---
-
     def create_delays_topic(self, partitions: int) -> None:
         """Create the topic for delayed operations if it does not exist. Brokers record to it as soon as it exists."""
         create_delays_topic(self.store, partitions, settings=self._topics, rng=self._rng)
 
     def _isr_changed(self, shrank: bool) -> None:
-        if shrank:
-            self.metrics.isr_shrunk()
-        else:
-            self.metrics.isr_expanded()
+        (self.metrics.isr_shrunk if shrank else self.metrics.isr_expanded)()

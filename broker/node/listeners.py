@@ -50,6 +50,7 @@ class BrokerListeners:
         credentials: the brokers' own.
         clients: what the mechanisms need by which clients authenticate.
         rates: how fast clients may connect.
+        turns: of the event loop; None: the broker shares them with no other.
 
     Attributes:
         by_name: the listeners, in the order of the setting.
@@ -72,12 +73,13 @@ class BrokerListeners:
         credentials: BrokerCredentials,
         clients: AuthenticationServices,
         rates: ConnectionRates,
+        turns: Turns | None = None,
     ) -> None:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
         self._limits = connection_limits(config)
         self._slots = ConnectionSlots(self._limits)
-        turns = Turns(call_soon, clock.now_seconds)
+        turns = turns or Turns(call_soon, clock.now_seconds)
         self.by_name: dict[str, Listener] = {
             each.name: Listener(
                 routes,

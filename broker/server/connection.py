@@ -8,7 +8,7 @@ pauses while
 
 * `max_in_flight_requests` requests are unanswered,
 * answers back up: in the transport because the client does not read them, or here behind a parked one,
-* requests that were read wait for their turn,
+* so many requests that were read wait for their turn that they need more than one, until none waits,
 * the channel is muted, and as many requests wait for its end as may be in flight; or a quota throttles it,
 * the memory for requests is spent, or the listener stops.
 
@@ -335,14 +335,13 @@ class Connection(asyncio.Protocol):
     # Reading or not.
 
     def _steer_reading(self) -> None:
-        replies, waiting = self._replies, self._requests.waiting
-        reads_ahead = replies.mutes > 0 and replies.may_read_ahead(len(waiting))
-        if not reads_ahead and not replies.may_start():
-            self._pause_reading()
-        elif waiting and not reads_ahead:
-            self._pause_reading()
+        replies, requests = self._replies, self._requests
+        reads_ahead = replies.mutes > 0 and replies.may_read_ahead(len(requests.waiting))
+        may_read = reads_ahead or replies.may_start()
+        if may_read and requests.waiting and not reads_ahead:
             self.wake()
-        elif not self._services.memory.may_read(self, partial_bytes=self._requests.partial_bytes):
+            may_read = not self._reading_paused and requests.may_take_more()
+        if not may_read or not self._services.memory.may_read(self, partial_bytes=requests.partial_bytes):
             self._pause_reading()
         elif self._reading_paused:
             self._reading_paused = False

@@ -8,10 +8,16 @@ Bytes go in, requests come out; both are counted against the memory that all con
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from purgatorio.broker.server.request_memory import Reader, RequestMemory
 from purgatorio.protocol.framing import SIZE_BYTES, FrameDecoder
 from purgatorio.protocol.primitives import Buffer
+
+MAX_AHEAD: Final = 128
+"""Requests that may wait for their turn while more are read; a connection starts as many in one."""
+MAX_AHEAD_BYTES: Final = 64 * 1024
+"""The most bytes of a connection's requests, waiting or started, with which more are read while some wait."""
 
 
 class RequestQueue:
@@ -55,6 +61,10 @@ class RequestQueue:
             return False
         self.waiting.extend(frames)
         return True
+
+    def may_take_more(self) -> bool:
+        """Return whether to read on while requests wait for their turn, as stopping costs two calls of the system."""
+        return len(self.waiting) < MAX_AHEAD and self.complete_bytes <= MAX_AHEAD_BYTES
 
     def allow(self, max_request_bytes: int) -> None:
         """Take in requests up to another size from now on."""

@@ -1,11 +1,13 @@
-"""How the connections of one broker share the turns of the event loop, so that a crowd does not hold it.
+"""How the connections of all brokers of a process share the turns of the event loop, so that a crowd does not hold it.
 
 An event loop tells in one turn of all connections that have bytes to read: of ten thousand, if as many clients send at
 once. They are worked on for `MAX_TURN_SECONDS`; those that come later in the turn only take in their bytes, and go on
-in the next turns, in the order in which they came. Between these turns the loop serves everything else.
+when the loop makes the calls that were asked for in the turn, or in later turns, in the order in which they came.
+Between these turns the loop serves everything else.
 
-The loop does not tell when a turn ends. It has when nobody worked for a while, or when a callback runs that was asked
-for in that turn: one is asked for when half of the time is used up, so that a lone busy connection is not put off.
+The loop does not tell when a turn ends. It has when no connection worked for a while, or when a callback has run that
+was asked for in that turn: uvloop tells of bytes, then makes these calls, then asks the system for more bytes. One is
+asked for when half of the time is used up, so that a lone busy connection is not put off.
 """
 
 # compiled: docs/compiled.md
@@ -16,8 +18,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-MAX_TURN_SECONDS: Final = 0.005
-"""Time for which the requests of all connections of a broker are started in one turn of the event loop."""
+IS_COMPILED: Final = __file__.endswith((".so", ".pyd"))
+MAX_TURN_SECONDS: Final = 0.0015 if IS_COMPILED else 0.003
+"""Time for which the requests of all connections are started in one turn of the event loop.
+
+Connections that go first are not held to it, and followers append beside it: a turn with all of these takes twice that.
+"""
 PAUSE_SECONDS: Final = 0.0005
 """Without work for so long, the event loop has done other things meanwhile, or has waited: another turn begins."""
 
@@ -31,7 +37,7 @@ class TurnTaker(Protocol):
 
 
 class Turns:
-    """The turns of one broker's connections.
+    """The turns of the connections of a process, or of one broker.
 
     Args:
         call_soon: the event loop's.
@@ -49,25 +55,29 @@ class Turns:
         self._scheduled = False
         self._asked = False
         self._ends_seconds = 0.0
+        self._has_ended = True
         self.busy_until_seconds = 0.0
 
     def are_over(self, now_seconds: float) -> bool:
-        """Return whether the time of the present turn is used up, so that work has to `wait`."""
-        if now_seconds - self.busy_until_seconds > PAUSE_SECONDS:
+        """Return whether work has to `wait`: the time of the present turn is used up, or earlier work waits."""
+        if self._others:
+            return True
+        if self._has_ended or now_seconds - self.busy_until_seconds > PAUSE_SECONDS:
+            self._has_ended = False
             self._ends_seconds = now_seconds + MAX_TURN_SECONDS
             return False
         self.busy_until_seconds = now_seconds
         left_seconds = self._ends_seconds - now_seconds
         if left_seconds < MAX_TURN_SECONDS / 2 and not self._asked:
             self._asked = True
-            self._call_soon(self._begin)
+            self._call_soon(self._end)
         return left_seconds < 0
 
-    def _begin(self) -> None:
-        """Note that another turn of the event loop has begun, unless `_run` has noted it."""
+    def _end(self) -> None:
+        """Note that the present turn of the event loop is over, unless `_run` has noted it."""
         if self._asked:
             self._asked = False
-            self._ends_seconds = self._now_seconds() + MAX_TURN_SECONDS
+            self._has_ended = True
 
     def wait(self, connection: TurnTaker, *, goes_first: bool) -> None:
         """Give a connection a turn, in a later turn of the event loop.
@@ -84,10 +94,11 @@ class Turns:
             self._call_soon(self._run)
 
     def _run(self) -> None:
-        """Give turns to those that wait now, as many as there is time for, and to one of each kind at least."""
+        """Give turns to those that wait now, as many as the turn has time for, and to one of each kind at least."""
         self._scheduled = self._asked = False
         now_seconds = self.busy_until_seconds = self._now_seconds()
-        ends_seconds = self._ends_seconds = now_seconds + MAX_TURN_SECONDS
+        ends_seconds = now_seconds + MAX_TURN_SECONDS if self._has_ended else self._ends_seconds
+        self._has_ended = True
         try:
             for waiting in (self._first, self._others):
                 for _ in range(len(waiting)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from purgatorio.broker.routing.request import Reply
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.broker.server.request_queue import MAX_AHEAD
 from tests.broker.server.pipelining import answer, requests_of
 
 if TYPE_CHECKING:
@@ -62,19 +63,33 @@ def test_the_bound_counts_only_what_is_unanswered(make_bench: MakeBench, request
 
 
 def test_a_flood_of_requests_is_worked_on_in_turns(make_bench: MakeBench, request_of: RequestOf) -> None:
-    """Other connections get theirs, and nothing more is read meanwhile."""
-    bench = make_bench(max_requests_per_turn=10)
+    """Other connections get theirs, and nothing more is read meanwhile: not until the last of them was started."""
+    bench = make_bench(max_requests_per_turn=60)
     bench.handler.decide = bench.handler.answer
     connection, transport = bench.connect()
-    connection.data_received(requests_of(request_of, 25))
+    connection.data_received(requests_of(request_of, 60 + MAX_AHEAD))
     started = [len(bench.handler.contexts)]
-    for _ in range(2):
+    for _ in range(3):
         assert not transport.reading
         bench.run_once()
         started.append(len(bench.handler.contexts))
-    assert started == [10, 20, 25]
+    assert started == [60, 120, 180, 60 + MAX_AHEAD]
     assert transport.reading
-    assert transport.correlation_ids() == list(range(1, 26))
+    assert transport.correlation_ids() == list(range(1, 61 + MAX_AHEAD))
+
+
+def test_while_few_requests_wait_for_their_turn_more_are_read_and_come_after_them(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench(max_requests_per_turn=10)
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(requests_of(request_of, 15))
+    assert transport.reading
+    connection.data_received(request_of(16))
+    assert len(bench.handler.contexts) == 10
+    bench.run_once()
+    assert transport.correlation_ids() == list(range(1, 17))
 
 
 def test_a_client_that_does_not_take_its_answers_is_not_worked_for(
@@ -124,7 +139,6 @@ def test_requests_that_take_long_are_not_all_started_in_one_turn(make_bench: Mak
     bench.handler.decide = slow
     connection.data_received(requests_of(request_of, 7))
     assert transport.correlation_ids() == [1, 2]
-    assert not transport.reading
     bench.run_once()
     assert transport.correlation_ids() == [1, 2, 3, 4]
     bench.run()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.server.request_queue import RequestQueue
+from purgatorio.broker.server.request_queue import MAX_AHEAD, MAX_AHEAD_BYTES, RequestQueue
 from purgatorio.protocol.errors import FrameTooLarge
 
 REQUEST = b"\0\0\0\x05hello"
@@ -31,6 +31,17 @@ def test_bytes_become_requests_wherever_they_are_cut() -> None:
     assert not queue.feed(REQUEST[6:8], reader)
     assert queue.feed(REQUEST[8:], reader)
     assert [bytes(frame) for frame in queue.waiting] == [b"hello"] * 3
+
+
+def test_it_may_take_more_while_few_and_small_requests_wait() -> None:
+    queue, reader = RequestQueue(RequestMemory(1_000_000), MAX_AHEAD_BYTES), _Reader()
+    queue.feed(REQUEST * (MAX_AHEAD - 1), reader)
+    assert queue.may_take_more()
+    queue.feed(REQUEST, reader)
+    assert not queue.may_take_more()
+    queue = RequestQueue(RequestMemory(1_000_000), MAX_AHEAD_BYTES)
+    queue.feed(MAX_AHEAD_BYTES.to_bytes(4, "big") + bytes(MAX_AHEAD_BYTES), reader)
+    assert not queue.may_take_more(), "four bytes too many"
 
 
 def test_a_request_holds_memory_until_it_is_released() -> None:

@@ -109,15 +109,26 @@ def test_a_lone_busy_connection_is_not_put_off_when_the_loop_turns(loop: Loop) -
         loop.run_once()
 
 
-def test_a_turn_that_others_waited_for_is_not_begun_twice(loop: Loop) -> None:
-    """Work that was put off, and work that is due at once, share one turn of the loop."""
+def test_work_that_was_put_off_gets_what_is_left_of_the_turn_and_one_share_at_least(loop: Loop) -> None:
+    """A loop like uvloop's tells of bytes, then makes the calls that were asked for, then asks for more bytes."""
     turns = loop.turns
+    log: list[str] = []
     assert not turns.are_over(loop.now_seconds)
-    loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 2 * MAX_TURN_SECONDS
-    turns.wait(Worker(loop, "put off", [], seconds=2 * MAX_TURN_SECONDS), goes_first=False)
+    loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 0.9 * MAX_TURN_SECONDS
+    for name in "abc":
+        turns.wait(Worker(loop, name, log, seconds=0.2 * MAX_TURN_SECONDS), goes_first=False)
+    loop.run_once()
+    assert log == ["a"], "it has used up the turn"
+    loop.run_once()
+    assert log == ["a", "b", "c"], "this turn was theirs alone"
+
+
+def test_those_that_wait_come_before_those_that_send_later(loop: Loop) -> None:
+    turns = loop.turns
+    turns.wait(Worker(loop, "before", [], seconds=0), goes_first=False)
     assert turns.are_over(loop.now_seconds)
     loop.run_once()
-    assert turns.are_over(loop.now_seconds)
+    assert not turns.are_over(loop.now_seconds)
 
 
 def test_a_turn_begins_anew_when_the_loop_has_waited(loop: Loop) -> None:
