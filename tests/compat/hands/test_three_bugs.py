@@ -40,7 +40,7 @@ LANGUAGES = {
         r"^FAILED \S+::(\w+)",
     ),
     "javascript": Language(
-        "three_bugs.vitest.mjs",
+        "three_bugs.test.mjs",
         ("a lost commit", "a zombie producer", "a lock that ran out"),
         r"^ FAIL  \S+ > (.+)$",
     ),
@@ -70,10 +70,9 @@ def runner(language: str, folder: Path, cache: pytest.Cache) -> Callable[[], tup
     if language == "javascript":
         node, npm = found("node", "Node.js"), found("npm", "npm")
         shutil.copy(CLIENTS / "javascript" / "test" / "package.json", folder)
-        shutil.copy(CLIENTS / "javascript" / "test" / "vitest.config.mjs", folder)
         quiet = ["--no-audit", "--no-fund", "--no-package-lock", "--silent"]
         run_install([npm, "install", *quiet, "--install-links", str(CLIENTS / "javascript")], folder)
-        return lambda: run([node, "node_modules/vitest/vitest.mjs", "run", "three_bugs"], folder)
+        return lambda: run([node, "node_modules/vitest/vitest.mjs", "run", "--testTimeout=60000"], folder)
     if language == "go":
         go = found("go", "Go")
         run_install([go, "mod", "init", "bugs"], folder)
