@@ -25,7 +25,9 @@ MAX_TURN_SECONDS: Final = 0.0015 if IS_COMPILED else 0.003
 Connections that go first are not held to it, and followers append beside it: a turn with all of these takes twice that.
 """
 PAUSE_SECONDS: Final = 0.0005
-"""Without work for so long, the event loop has done other things meanwhile, or has waited: another turn begins."""
+"""Without work for so long, the event loop has done other things meanwhile, or has waited: another turn begins.
+
+Not if a callback will tell: a large request that arrives, or another process that computes, may take as long."""
 
 
 class TurnTaker(Protocol):
@@ -62,7 +64,7 @@ class Turns:
         """Return whether work has to `wait`: the time of the present turn is used up, or earlier work waits."""
         if self._others:
             return True
-        if self._has_ended or now_seconds - self.busy_until_seconds > PAUSE_SECONDS:
+        if self._has_ended or (now_seconds - self.busy_until_seconds > PAUSE_SECONDS and not self._asked):
             self._has_ended = False
             self._ends_seconds = now_seconds + MAX_TURN_SECONDS
             return False

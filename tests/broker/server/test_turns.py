@@ -134,9 +134,24 @@ def test_those_that_wait_come_before_those_that_send_later(loop: Loop) -> None:
 def test_a_turn_begins_anew_when_the_loop_has_waited(loop: Loop) -> None:
     turns = loop.turns
     assert not turns.are_over(loop.now_seconds)
-    loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 2 * MAX_TURN_SECONDS
-    assert turns.are_over(loop.now_seconds)
+    loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 0.4 * MAX_TURN_SECONDS
     loop.now_seconds += 2 * PAUSE_SECONDS
+    assert not turns.are_over(loop.now_seconds)
+    loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 0.9 * MAX_TURN_SECONDS
+    assert not turns.are_over(loop.now_seconds)
+
+
+def test_a_turn_that_is_half_over_ends_when_the_loop_says_so(loop: Loop) -> None:
+    """A pause in it is none of the loop's: another process had the core."""
+    turns = loop.turns
+    assert not turns.are_over(loop.now_seconds)
+    for _ in range(2):
+        loop.now_seconds = turns.busy_until_seconds = loop.now_seconds + 0.6 * MAX_TURN_SECONDS
+        over = turns.are_over(loop.now_seconds)
+        loop.now_seconds += 2 * PAUSE_SECONDS
+    assert over
+    assert turns.are_over(loop.now_seconds)
+    loop.run_once()
     assert not turns.are_over(loop.now_seconds)
 
 

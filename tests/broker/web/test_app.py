@@ -49,7 +49,7 @@ async def test_the_loop_turns_between_slices_of_a_scrape(
     async def in_this_thread(function: Callable[..., bytes], *arguments: Any) -> bytes:
         return function(*arguments)
 
-    monkeypatch.setattr(app.asyncio, "to_thread", in_this_thread)
+    monkeypatch.setattr(asyncio, "to_thread", in_this_thread)
     assert await turns_of_a_scrape(-1) > await turns_of_a_scrape(1_000) + 40, "one for each family of metrics"
 
 
