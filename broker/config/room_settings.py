@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from purgatorio.broker.api.releases import release
@@ -20,6 +21,8 @@ from purgatorio.broker.share.persisting.settings import RetrySettings
 from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.txn.config import TransactionConfig
 
+_DEFAULTS_KEPT: Final = 64
+"""Defaults of topics that are kept parsed; all brokers of a cluster have the same."""
 DEAD_LETTER_VERSION: Final = 2
 """The share.version from which on share groups may have dead-letter topics (KIP-1191)."""
 
@@ -57,8 +60,13 @@ def _overrides(text: str) -> dict[str, int]:
 
 def topic_settings(config: BrokerConfig) -> TopicSettings:
     """The defaults for topics that are created without saying more."""
-    log_defaults = LogConfig.from_strings(topic_defaults(config))
+    log_defaults = _parsed(tuple(topic_defaults(config).items()))
     return TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+
+
+@lru_cache(_DEFAULTS_KEPT)
+def _parsed(configs: tuple[tuple[str, str], ...]) -> LogConfig:
+    return LogConfig.from_strings(dict(configs))
 
 
 def topic_defaults(config: BrokerConfig) -> dict[str, str]:

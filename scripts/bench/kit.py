@@ -66,10 +66,11 @@ def _first(rounds: int) -> Row:
     )
 
 
-def _timed(do: Callable[[], object], rounds: int) -> tuple[float, str]:
-    """Return the median in milliseconds of wall time, and in words that of CPU."""
+def _timed(do: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> tuple[float, str]:
+    """Return the median in milliseconds of wall time, and in words that of CPU; `before` is done first each time."""
     wall_ms, cpu_ms = [], []
     for _ in range(rounds):
+        before()
         began, cpu = time.perf_counter(), time.process_time()
         do()
         wall_ms.append((time.perf_counter() - began) * 1_000)
@@ -96,18 +97,11 @@ def _later(rounds: int, count: int) -> list[Row]:
 def _reset(rounds: int) -> Row:
     with cluster() as kafka:
 
-        def use_and_reset() -> float:
+        def use() -> None:
             kafka.produce(kafka.topic("orders", partitions=3), "a")
-            began = time.perf_counter()
-            kafka.reset()
-            return (time.perf_counter() - began) * 1_000
 
-        return at_most(
-            "test kit: reset of a cluster with a topic",
-            statistics.median(use_and_reset() for _ in range(rounds)),
-            5,
-            " ms",
-        )
+        wall_ms, cpu = _timed(kafka.reset, rounds, use)
+        return at_most("test kit: reset of a cluster with a topic", wall_ms, 5, " ms", cpu)
 
 
 def _advance(topics: int, rounds: int) -> Row:
