@@ -43,7 +43,8 @@ INTRODUCTION: Final = """\
 
 What answers as Apache Kafka {kafka} does. On {date} {requests:,} requests, right and wrong ones, were sent to a broker
 of each, and the answers compared field by field; texts of errors, addresses and times aside. A difference is either
-listed here with its reason, or a test fails (`tests/compat/same_answers`, `./scripts/test --all`).
+listed here with its reason, or a test fails (`tests/compat/same_answers`): CI compares a part each time, by turns, and
+`./scripts/test --all` everything.
 
 ## APIs
 

@@ -32,7 +32,7 @@ from tests.compat.same_answers import (
     transaction_histories,
 )
 from tests.compat.same_answers.known import KNOWN
-from tests.compat.same_answers.talk import NOT_READY, Field, Talk
+from tests.compat.same_answers.talk import NOT_READY, PATIENCE_SECONDS, Field, Talk
 
 from apache_kafka import apache_kafka  # isort: skip  # `talk` has put scripts/bench on the path
 from processes import brokers  # isort: skip
@@ -78,17 +78,19 @@ class Run:
 
     Attributes:
         guarded: it is told to clusters with an authorizer, for which the client is a super user.
+        again: it is told a second time, with groups and topics of its own.
     """
 
     history: History
     era: int
     guarded: bool = False
+    again: bool = False
 
     @property
     def name(self) -> str:
         """The kind of history, its name, and the era."""
         kind = self.history.__module__.rpartition(".")[2].split("_")[0]
-        return f"{kind}-{self.history.__name__}{'-guarded' * self.guarded}-{self.era}"
+        return f"{kind}-{self.history.__name__}{'-guarded' * self.guarded}-{self.era}{'-again' * self.again}"
 
 
 RUNS = [
@@ -117,6 +119,18 @@ RUNS = [
 ]
 
 
+OPEN_TURNS = 10
+"""Of so many turns each compares a part of the histories without an authorizer; one more compares those with one."""
+TURNS = OPEN_TURNS + 1
+
+
+def runs_of_turn(turn: int) -> list[Run]:
+    """The runs of one of CI's turns: some of each kind of history. Every run comes up once in `TURNS` turns."""
+    turn %= TURNS
+    open_runs = [run for run in RUNS if not run.guarded]
+    return open_runs[turn::OPEN_TURNS] if turn < OPEN_TURNS else [run for run in RUNS if run.guarded]
+
+
 @contextlib.contextmanager
 def clusters(*, guarded: bool) -> Iterator[Sides]:
     """Apache Kafka and Purgatorio, with the same topics; the names of the topics by their ids."""
@@ -130,7 +144,7 @@ def _with_topics(bootstrap: tuple[str, int], first_epoch: int) -> Side:
     new = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in TOPICS.items()]
     created = wire.ask(19, 5, CreateTopicsRequest(topics=new, timeout_ms=10_000))
     assert not any(topic.error_code for topic in created.topics), created
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         metadata = wire.ask(3, 10, MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS]))
         if not any(topic.error_code for topic in metadata.topics):
@@ -205,7 +219,7 @@ def _place(kafka: Talk, purgatorio: Talk, difference: str) -> Place:
 def _told(side: Side, run: Run) -> Talk:
     """Tell a history to one cluster."""
     bootstrap, topics, first_epoch = side
-    group = f"{run.history.__module__.rpartition('.')[2]}-{run.history.__name__}-{run.era}"
+    group = f"{run.history.__module__.rpartition('.')[2]}-{run.history.__name__}-{run.era}{'-again' * run.again}"
     talk = Talk(bootstrap, group, run.era, VERSIONS.__getitem__, topics, first_epoch)
     try:
         run.history(talk)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -153,6 +154,11 @@ def produced_to_compacted_topics(talk: Talk) -> None:
     strict = talk.new_topic("strict", configs={"message.timestamp.before.max.ms": "1000", "max.message.bytes": "200"})
     talk.ask("too old", produce(strict, (0, batch(2))))
     talk.ask("too large for the topic", produce(strict, (0, batch(20))))
+    small = talk.new_topic("small", configs={"max.decompressed.message.bytes": "100"})
+    for size_bytes in (90, 93, 94, 200):
+        for codec in (Compression.NONE, Compression.GZIP):
+            records = batch(2, value=b"x" * size_bytes, compression=codec)
+            talk.ask(f"{codec.name} of {size_bytes}", produce(small, (0, records)))
 
 
 def _ends(talk: Talk, topic: str) -> None:

@@ -44,13 +44,12 @@ from purgatorio.protocol.messages.write_txn_markers import (
 )
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from tests.compat.same_answers.talk import Answer, Talk, join_request
+from tests.compat.same_answers.talk import PATIENCE_SECONDS, Answer, Talk, join_request
 
 ERAS = range(7)
 KIP_890 = 5
 NOT_YET = (14, 15, 16, 51)
 STRANGER = 987_654
-PATIENCE_SECONDS = 10
 PRODUCE_VERSIONS = (3, 7, 9, 10, 11, 12, 12)
 UNKNOWN_ID = bytes(15) + b"\7"
 COMMIT, ABORT = True, False
