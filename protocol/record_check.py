@@ -57,6 +57,27 @@ class InvalidRecordAtError(InvalidRecordError):
         self.reason = reason
 
 
+def check_sizes(data: bytes, limit_bytes: int) -> None:
+    """Check that no record is larger than `limit_bytes`, without the length in front of it.
+
+    Args:
+        data: the records, decompressed. What `check_records` has not reached may be malformed, and ends the check.
+
+    Raises:
+        InvalidRecordError: a record is larger.
+    """
+    position = index = 0
+    try:
+        while position < len(data):
+            size_bytes, position = _varint(data, position, _INT32_BYTES)
+            if size_bytes > limit_bytes:
+                raise InvalidRecordError(f"record {index} of the batch has {size_bytes} bytes, more than {limit_bytes}")
+            position += max(0, size_bytes)
+            index += 1
+    except (_Malformed, IndexError):
+        return
+
+
 def check_records(
     data: bytes, count: int, budget: int = NO_LIMIT, keyless: list[int] | None = None, start: int = 0
 ) -> int:

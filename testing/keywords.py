@@ -79,6 +79,7 @@ class BrokerSettings(TypedDict, total=False):
     log_cleaner_delete_retention_ms: int | str | None
     log_cleaner_min_cleanable_ratio: float | str | None
     message_max_bytes: int | str | None
+    max_decompressed_message_bytes: int | str | None
     log_message_timestamp_type: str | Sequence[str] | None
     log_message_timestamp_before_max_ms: int | str | None
     log_message_timestamp_after_max_ms: int | str | None
@@ -204,14 +205,20 @@ class TopicConfigs(TypedDict, total=False):
     local_retention_bytes: int | str | None
     local_retention_ms: int | str | None
     max_compaction_lag_ms: int | str | None
+    max_decompressed_message_bytes: int | str | None
     max_message_bytes: int | str | None
+    message_downconversion_enable: bool | str | None
+    message_format_version: str | Sequence[str] | None
     message_timestamp_after_max_ms: int | str | None
     message_timestamp_before_max_ms: int | str | None
+    message_timestamp_difference_max_ms: int | str | None
     message_timestamp_type: str | Sequence[str] | None
     min_cleanable_dirty_ratio: float | str | None
     min_compaction_lag_ms: int | str | None
     min_insync_replicas: int | str | None
     preallocate: bool | str | None
+    remote_copy_lag_bytes: int | str | None
+    remote_copy_lag_ms: int | str | None
     remote_log_copy_disable: bool | str | None
     remote_log_delete_on_disable: bool | str | None
     remote_storage_enable: bool | str | None

@@ -72,6 +72,8 @@ def topic_entries(admin: AdminContext, configs: Mapping[str, str]) -> list[Confi
     defaults = admin.topics.log.to_strings()
     entries = []
     for key in TOPIC_CONFIGS.values():
+        if key.name in admin.topics.hidden:
+            continue
         name = admin.topic_synonyms.get(key.name, key.name)
         synonyms = [*_dynamic_synonyms(admin, name), _start_synonym(admin, name, defaults[key.name])]
         if key.name in configs:

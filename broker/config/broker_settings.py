@@ -8,8 +8,10 @@ declares those of each kind.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from purgatorio.broker.api.releases import LATEST, releases
 from purgatorio.broker.config.address_settings import AddressSettings
 from purgatorio.broker.config.coordinator_settings import CoordinatorSettings
 from purgatorio.broker.config.declare import number, text
@@ -21,7 +23,14 @@ _MIB: Final = 1024 * 1024
 
 
 class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
-    """The settings of one broker."""
+    """The settings of one broker. Defaults are those of the release of Kafka as which it answers."""
+
+    @classmethod
+    def _other_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        known = releases().get(str(given["as_version"])) if given.get("as_version", LATEST) != LATEST else None
+        changed = {} if known is None else known.configs["broker"].defaults
+        fields = {name: cls.model_fields.get(name.replace(".", "_")) for name in changed}
+        return {field.name: field.read(changed[name]) for name, field in fields.items() if field is not None}
 
     # Purgatory
     producer_purgatory_purge_interval_requests: int = number(

@@ -65,6 +65,7 @@ class Settings:
     def __init__(self, **given: Any) -> None:
         given = self._filled(given)
         values = {name: dict(each) if isinstance(each, dict) else each for name, each in self._defaults.items()}
+        values.update(self._other_defaults(given))
         problems: list[str] = []
         for name, value in given.items():
             try:
@@ -95,6 +96,11 @@ class Settings:
     def _filled(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Return what was given with what follows from it, before it is checked; raises SettingsError."""
         return given
+
+    @classmethod
+    def _other_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the defaults that are not those of the declarations, because of what was given."""
+        return {}
 
     def _check(self) -> None:
         """Refuse settings that contradict each other; raises SettingsError."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Final, NamedTuple
 
+from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
@@ -51,8 +52,13 @@ class BrokerDescription(MadeLate[SettingValue]):
 
 def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
     found: dict[str, SettingValue] = {}
-    for name, dotted, default, kind, doc in _described():
-        value = getattr(config, name)
+    known = release(config.as_version)
+    hidden = frozenset() if known is None else known.configs["broker"].absent
+    others = config._other_defaults({"as_version": config.as_version})
+    for name, dotted, declared, kind, doc in _described():
+        if dotted in hidden:
+            continue
+        value, default = getattr(config, name), others.get(name, declared)
         shown = None if value is None or kind is ConfigType.PASSWORD else config_text(value)
         found[dotted] = SettingValue(shown, value == default, kind, doc)
     for name in ("listeners", "advertised_listeners"):

@@ -12,6 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.unused import unused_keys
 from purgatorio.broker.log.config import TOPIC_CONFIGS
@@ -47,6 +48,15 @@ def dynamic_keys() -> Mapping[str, ConfigKey]:
         found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
     found.update((key.name, key) for key in unused_keys())
     return MappingProxyType(dict(sorted(found.items())))
+
+
+def dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
+    """Return the settings that clients of a broker can change: those that the release of Kafka has."""
+    known = release(config.as_version)
+    if known is None:
+        return dynamic_keys()
+    hidden = known.configs["broker"].absent
+    return MappingProxyType({name: key for name, key in dynamic_keys().items() if name not in hidden})
 
 
 def _key(field_name: str) -> ConfigKey:

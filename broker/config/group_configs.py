@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.coordinator import share_settings as share
@@ -114,6 +115,8 @@ _TEXTS: Final = (
 def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     """Return the configs that a group may have, by name; the defaults are those of a broker with these settings.
 
+    Those that the release of Kafka has not got, as which the broker answers, are left out.
+
     The broker's own value is always allowed: Kafka refuses to start if its bounds exclude it, here they give way.
     """
     return MadeLate(partial(_group_keys, config))
@@ -121,7 +124,10 @@ def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
 
 def _group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     own = [_of_broker(config, name) for name in _OF_BROKER]
-    return {key.name: key for key in sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)}
+    known = release(config.as_version)
+    hidden = frozenset() if known is None else known.configs["group"].absent
+    keys = sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)
+    return {key.name: key for key in keys if key.name not in hidden}
 
 
 def _of_broker(config: BrokerConfig, name: str) -> ConfigKey:

@@ -59,6 +59,7 @@ class ReplicaSettings(Settings):
     log_cleaner_delete_retention_ms: int = topic_default("delete.retention.ms")
     log_cleaner_min_cleanable_ratio: float = topic_default("min.cleanable.dirty.ratio")
     message_max_bytes: int = topic_default("max.message.bytes")
+    max_decompressed_message_bytes: int = topic_default("max.decompressed.message.bytes")
     log_message_timestamp_type: TimestampTypeText = topic_default("message.timestamp.type")
     log_message_timestamp_before_max_ms: int = topic_default("message.timestamp.before.max.ms")
     log_message_timestamp_after_max_ms: int = topic_default("message.timestamp.after.max.ms")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -61,7 +62,12 @@ def _overrides(text: str) -> dict[str, int]:
 def topic_settings(config: BrokerConfig) -> TopicSettings:
     """The defaults for topics that are created without saying more."""
     log_defaults = _parsed(tuple(topic_defaults(config).items()))
-    return TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+    settings = TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+    known = release(config.as_version)
+    if known is None:
+        return settings
+    configs = known.configs["topic"]
+    return replace(settings, hidden=configs.absent, lowest=configs.lowest)
 
 
 @lru_cache(_DEFAULTS_KEPT)

@@ -35,6 +35,8 @@ _NUMBERS: Final[dict[str, tuple[ConfigType, int]]] = {
     "log.index.size.max.bytes": (_INT, 4),
     "log.local.retention.bytes": (_LONG, -2),
     "log.local.retention.ms": (_LONG, -2),
+    "log.remote.copy.lag.bytes": (_LONG, -1),
+    "log.remote.copy.lag.ms": (_LONG, -1),
     "log.roll.jitter.ms": (_LONG, 0),
     "log.segment.delete.delay.ms": (_LONG, 0),
     "num.io.threads": (_INT, 1),

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
 
 from purgatorio.broker.log.config_keys import (
+    MAX_INT,
     MAX_LONG,
     ConfigKey,
     ConfigType,
@@ -30,6 +31,7 @@ from purgatorio.broker.log.config_keys import (
     choice,
     choices,
     config_text,
+    format_version,
     long_number,
     ratio,
     replica_list,
@@ -39,6 +41,8 @@ from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import TimestampType
 
 __all__ = [
+    "GONE_CONFIGS",
+    "LARGEST_RECORD_BYTES",
     "MAX_LONG",
     "TOPIC_CONFIGS",
     "CleanupPolicyText",
@@ -54,10 +58,17 @@ CleanupPolicyText = Literal["delete", "compact", "delete,compact", "compact,dele
 CompressionTypeText = Literal["uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"]
 TimestampTypeText = Literal["CreateTime", "LogAppendTime"]
 
+LARGEST_RECORD_BYTES: Final = MAX_INT - 8
+"""The largest array of Java's: no record can be larger in Kafka."""
+GONE_CONFIGS: Final = frozenset(
+    ("message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms")
+)
+"""The configs that no topic has unless the broker answers as a release that has them."""
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
 _NO_LEVELS: Final = "Accepted, without effect: where the broker compresses, it uses one level per codec."
 _NO_TIERS: Final = "Accepted, without effect: there is no tiered storage."
+_GONE: Final = "Accepted, without effect, where the broker answers as a release before Kafka 4.0, which has removed it."
 _NO_EFFECT: Final = "Accepted, without effect: logs live in memory."
 
 
@@ -116,6 +127,14 @@ class LogConfig:
         "Age of a record at which its log is compacted, however little of the log is new.",
         low=1,
     )
+    max_decompressed_message_bytes: int = whole_number(
+        "max.decompressed.message.bytes",
+        LARGEST_RECORD_BYTES,
+        "Largest record accepted in a compressed batch, unpacked; the default is no limit.",
+        low=1,
+        high=LARGEST_RECORD_BYTES,
+        broker="max.decompressed.message.bytes",
+    )
     max_message_bytes: int = whole_number(
         "max.message.bytes",
         1_048_588,
@@ -123,6 +142,8 @@ class LogConfig:
         low=0,
         broker="message.max.bytes",
     )
+    message_downconversion_enable: bool = boolean("message.downconversion.enable", True, _GONE)
+    message_format_version: str = format_version("message.format.version", "3.0-IV1", _GONE)
     message_timestamp_after_max_ms: int = long_number(
         "message.timestamp.after.max.ms",
         _HOUR_MS,
@@ -136,6 +157,9 @@ class LogConfig:
         "How far a record's CreateTime may lie before the broker's time.",
         low=0,
         broker="log.message.timestamp.before.max.ms",
+    )
+    message_timestamp_difference_max_ms: int = long_number(
+        "message.timestamp.difference.max.ms", MAX_LONG, _GONE, low=0
     )
     message_timestamp_type: str = choice(
         "message.timestamp.type",
@@ -161,6 +185,8 @@ class LogConfig:
         broker="min.insync.replicas",
     )
     preallocate: bool = boolean("preallocate", False, _NO_EFFECT)
+    remote_copy_lag_bytes: int = long_number("remote.copy.lag.bytes", -1, _NO_TIERS, low=-1)
+    remote_copy_lag_ms: int = long_number("remote.copy.lag.ms", 0, _NO_TIERS, low=-1)
     remote_log_copy_disable: bool = boolean("remote.log.copy.disable", False, _NO_TIERS)
     remote_log_delete_on_disable: bool = boolean("remote.log.delete.on.disable", False, _NO_TIERS)
     remote_storage_enable: bool = boolean(

@@ -205,5 +205,16 @@ def replica_list(name: str, doc: str) -> Any:
     return _declare(ConfigKey(name, ConfigType.LIST, (), doc, parse))
 
 
+def format_version(name: str, default: str, doc: str) -> Any:
+    """Declare a config of type STRING that is a version of Kafka, such as 3.0 or 3.0-IV1."""
+
+    def parse(text: str) -> str:
+        if not re.fullmatch(r"\d+\.\d+(\.\d+)?(-IV\d+)?", text):
+            raise ValueError(f"'{text}' is no version; one is 3.0-IV1")
+        return text
+
+    return _declare(ConfigKey(name, ConfigType.STRING, default, doc, parse))
+
+
 def _declare(key: ConfigKey) -> Any:
     return field(default=key.default, metadata={"key": key})

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from purgatorio.broker.log.config import MAX_LONG, LogConfig
+from purgatorio.broker.log.config import LARGEST_RECORD_BYTES, MAX_LONG, LogConfig
 from purgatorio.broker.log.errors import InvalidBatch, RecordError, UnexpectedOffset
 from purgatorio.protocol.compression import Buffer, Compression, compress, decompress
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
-from purgatorio.protocol.record_check import MAX_KEYLESS, InvalidRecordAtError, check_records
+from purgatorio.protocol.record_check import MAX_KEYLESS, InvalidRecordAtError, check_records, check_sizes
 from purgatorio.protocol.records import (
     CODEC_MASK,
     CONTROL,
@@ -209,6 +209,7 @@ class Admission:
             validation.left = check_records(covered, header.record_count, left, None, RECORDS_AFTER_CRC)
         elif (data := validation.unpack(header, batch)) is not None:
             validation.check(header, data)
+            self._check_sizes(data)
 
     def _check(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
         """Check the records, and compress the batch anew if the topic wants another codec than the producer's."""
@@ -218,6 +219,8 @@ class Admission:
             return header, batch
         keyless: list[int] | None = [] if self._config.compact else None
         validation.check(header, data, keyless)
+        if header.attributes & CODEC_MASK:
+            self._check_sizes(data)
         if keyless:
             raise _refused(ErrorCode.INVALID_RECORD, keyless, "it has no key, and the topic is compacted")
         if self._lower_bound:
@@ -229,6 +232,12 @@ class Admission:
         if len(rebuilt) > self._limit_bytes:
             raise _too_large(len(rebuilt), self._limit_bytes)
         return read_header(rebuilt), rebuilt
+
+    def _check_sizes(self, data: bytes) -> None:
+        """Check the sizes of records that were unpacked, if the topic limits them."""
+        limit_bytes = self._config.max_decompressed_message_bytes
+        if limit_bytes < LARGEST_RECORD_BYTES:
+            check_sizes(data, limit_bytes)
 
     def _check_lower_bound(self, header: BatchHeader, data: bytes, wall_ms: int) -> None:
         """Check the timestamp of every record; that of the header alone if too little work is left to read them."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from purgatorio.testing import Kafka, cluster
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
@@ -64,6 +65,22 @@ def test_the_consumer_protocol_is_there_from_4_0_on() -> None:
         kafka.produce("orders", "paid")
         assert consumed(kafka, "billing", 2, **{"group.protocol": "consumer"}) is None
         assert kafka.group("billing") is None
+
+
+@pytest.mark.parametrize(("release", "has_it"), [("3.9", True), ("4.0", False)])
+def test_topic_configs_are_those_of_the_release(release: str, has_it: bool) -> None:
+    """Kafka 4.0 has removed message.format.version, and another default of message.timestamp.after.max.ms."""
+    with cluster(as_version=release, brokers=1) as kafka:
+        admin = AdminClient(kafka.client_config("confluent", "admin"))
+        config = {"message.format.version": "3.0"}
+        created = admin.create_topics([NewTopic("orders", 1, 1, config=config)], operation_timeout=20)["orders"]
+        assert (created.exception(20) is None) is has_it
+        kafka.topic("others")
+        asked = ConfigResource(ResourceType.TOPIC, "others")
+        (described,) = admin.describe_configs([asked]).values()
+        told = described.result(20)
+        assert ("message.format.version" in told) is has_it
+        assert told["message.timestamp.after.max.ms"].value == str(2**63 - 1 if has_it else 3_600_000)
 
 
 @needs_java

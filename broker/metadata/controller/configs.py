@@ -16,8 +16,8 @@ from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
 from purgatorio.protocol.errors import ErrorCode
 
 
-def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dict[str, str]:
-    """Check all configs that are set for a topic.
+def check_configs(configs: Mapping[str, str | None], settings: TopicSettings) -> dict[str, str]:
+    """Check all configs that are set for a topic, and that the release of Kafka has them as which brokers answer.
 
     A min.insync.replicas above the number of replicas is accepted, as in Kafka: all replicas are needed then.
 
@@ -26,7 +26,13 @@ def check_configs(configs: Mapping[str, str | None], defaults: LogConfig) -> dic
     """
     checked = _with_values(configs)
     try:
-        LogConfig.from_strings(checked, defaults)
+        for name in checked:
+            if name in settings.hidden:
+                raise InvalidConfig(name, "this release of Kafka has no such topic config")
+        config = LogConfig.from_strings(checked, settings.log)
+        for name, lowest in settings.lowest.items():
+            if name in checked and getattr(config, TOPIC_CONFIGS[name].field_name) < lowest:
+                raise InvalidConfig(name, f"{checked[name]} is not at least {lowest}")
     except InvalidConfig as error:
         raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return checked
@@ -60,7 +66,7 @@ def alter_topic_configs(
             raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
         defaults = settings.log.with_broker_configs(image.broker_configs.get(ALL_BROKERS, {}))
         before = ResourceConfigs(topic.configs, TOPIC_CONFIGS, defaults.to_strings())
-        checked = check_configs(edit(before), settings.log)
+        checked = check_configs(edit(before), settings)
     except Refused as refusal:
         return image, refused(name, refusal)
     changed = replace(topic, configs=checked)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
-from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.config import GONE_CONFIGS, LogConfig
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
@@ -24,6 +25,8 @@ class TopicSettings:
     Attributes:
         log: the values of the configs that a topic does not set itself.
         max_partitions_per_request: the limit of partitions that one request creates.
+        hidden: the topic configs that are neither told nor accepted, as the release of Kafka has not got them.
+        lowest: the smallest number that a topic config may have in the release, if that is not the config's own.
     """
 
     num_partitions: int = 1
@@ -31,6 +34,8 @@ class TopicSettings:
     log: LogConfig = field(default_factory=LogConfig)
     max_partitions_per_request: int = MAX_PARTITIONS_PER_REQUEST
     max_partitions: int = MAX_PARTITIONS
+    hidden: frozenset[str] = GONE_CONFIGS
+    lowest: Mapping[str, int] = field(default_factory=dict)
 
 
 class PartitionBudget:

@@ -104,7 +104,7 @@ class _TopicBuilder:
         """Build the topic, or raise Refused."""
         self._check_name(new.name)
         replicas = self._given(new) if new.assignments else self._placed(new)
-        configs = check_configs(new.configs, self._settings.log)
+        configs = check_configs(new.configs, self._settings)
         topic = Topic(new.name, self._new_id(), self._new.states(replicas), configs)
         self._budget.spend(len(replicas))
         if self._taken is not None:

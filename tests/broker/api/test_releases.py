@@ -9,14 +9,21 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from purgatorio.broker.api import api_versions, update_features
+from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.features import Feature, FeatureLevels, features
 from purgatorio.broker.api.releases import LATEST, NEEDS, Levels, Release, release, releases
 from purgatorio.broker.api.routes import APIS, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.address_settings import AddressSettings
-from purgatorio.broker.config.room_settings import share_version, transaction_config
+from purgatorio.broker.config.descriptions import BrokerDescription
+from purgatorio.broker.config.dynamic import dynamic_keys_of
+from purgatorio.broker.config.group_configs import group_keys
+from purgatorio.broker.config.room_settings import share_version, topic_settings, transaction_config
+from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.controller.configs import check_configs
 from purgatorio.broker.routing.request import Versions, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -109,3 +116,78 @@ def test_the_answers_about_features_go_by_the_release(cluster: Any) -> None:
     update = FeatureUpdateKey(feature="group.version", max_version_level=1, upgrade_type=1)
     answer = cluster.ask(api, 1, UpdateFeaturesRequest(feature_updates=[update]))
     assert "there is no such feature" in answer.error_message
+
+
+def test_configs_are_those_of_the_release() -> None:
+    """What the release has not got, what has another default there than in the newest one, and bounds."""
+    oldest, newest = releases()["3.9"].configs, releases()["4.4"].configs
+    assert "message.format.version" in newest["topic"].absent - oldest["topic"].absent
+    assert "remote.copy.lag.ms" in oldest["topic"].absent - newest["topic"].absent
+    assert oldest["topic"].defaults == {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    assert oldest["broker"].defaults["num.recovery.threads.per.data.dir"] == "1"
+    assert not any(newest[kind].defaults for kind in newest)
+    assert [releases()[name].configs["topic"].lowest["segment.bytes"] for name in NAMES] == [14, 14, *[2**20] * 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "hidden", "shown"),
+    [
+        ("3.9", "max.decompressed.message.bytes", "message.downconversion.enable"),
+        ("4.3", "max.decompressed.message.bytes", "segment.bytes"),
+        ("4.4", "message.format.version", "max.decompressed.message.bytes"),
+        ("latest", "message.format.version", "max.decompressed.message.bytes"),
+    ],
+)
+def test_topic_configs_that_the_release_has_not_got_are_neither_told_nor_accepted(
+    name: Any, hidden: str, shown: str
+) -> None:
+    config = BrokerConfig(as_version=name)
+    settings = topic_settings(config)
+    admin: Any = SimpleNamespace(
+        topics=settings,
+        topic_synonyms={},
+        broker_id=1,
+        store=SimpleNamespace(image=SimpleNamespace(broker_configs={})),
+        broker_configs={},
+    )
+    told = [each.name for each in topic_entries(admin, {})]
+    assert shown in told
+    assert hidden not in told
+    assert check_configs({shown: settings.log.to_strings()[shown]}, settings)
+    with pytest.raises(Refused, match="has no such topic config") as caught:
+        check_configs({hidden: settings.log.to_strings()[hidden]}, settings)
+    assert caught.value.error == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(("name", "lowest"), [("4.0", 14), ("4.1", 2**20), ("latest", 14)])
+def test_segments_have_the_least_size_of_the_release(name: Any, lowest: int) -> None:
+    """KIP-1030; without a release they may be as small as ever, since they are in memory."""
+    settings = topic_settings(BrokerConfig(as_version=name))
+    assert check_configs({"segment.bytes": str(lowest)}, settings)
+    with pytest.raises(Refused):
+        check_configs({"segment.bytes": str(lowest - 1)}, settings)
+
+
+def test_defaults_are_those_of_the_release_unless_they_are_set() -> None:
+    """KIP-1030 has changed how far ahead the time of a record may lie."""
+    name = "log.message.timestamp.after.max.ms"
+    as_version: Any
+    for as_version, value in (("3.9", 2**63 - 1), ("4.0", 3_600_000), ("latest", 3_600_000)):
+        config = BrokerConfig(as_version=as_version)
+        assert config.log_message_timestamp_after_max_ms == value
+        assert topic_settings(config).log.message_timestamp_after_max_ms == value
+        told = BrokerDescription(config)[name]
+        assert (told.value, told.is_default) == (str(value), True)
+    config = BrokerConfig(as_version="3.9", log_message_timestamp_after_max_ms=7)
+    assert config.log_message_timestamp_after_max_ms == 7
+    assert not BrokerDescription(config)[name].is_default
+
+
+def test_configs_of_brokers_and_groups_are_those_of_the_release() -> None:
+    old, new = BrokerConfig(as_version="4.1"), BrokerConfig(as_version="4.4")
+    assert "group.share.min.delivery.count.limit" in BrokerDescription(new).keys() - BrokerDescription(old).keys()
+    assert "log.remote.copy.lag.ms" in dynamic_keys_of(new).keys() - dynamic_keys_of(old).keys()
+    assert "share.delivery.count.limit" in group_keys(new).keys() - group_keys(old).keys()
+    assert "share.isolation.level" in group_keys(old)
+    assert not group_keys(BrokerConfig(as_version="3.9"))
+    assert dynamic_keys_of(BrokerConfig()).keys() == dynamic_keys_of(new).keys()

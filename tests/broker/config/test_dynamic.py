@@ -35,6 +35,7 @@ def test_they_are_kafkas_dynamic_configs_that_exist_here() -> None:
         "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
+        "max.decompressed.message.bytes",
         "message.max.bytes",
         "min.insync.replicas",
         "producer.id.expiration.ms",

@@ -276,3 +276,19 @@ def test_a_bomb_is_refused_where_its_records_must_be_read(batch_of) -> None:
     assert len(bomb) < 100_000
     assert refusal(bomb, compression_type="gzip") is ErrorCode.MESSAGE_TOO_LARGE
     assert refusal(bomb) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_record_that_unpacks_to_more_than_the_topic_allows_is_invalid(policy: str) -> None:
+    """The size is that of the record without the length in front of it; batches that are not compressed are free."""
+
+    def refused(value_bytes: int, codec: Compression) -> ErrorCode | None:
+        records = [Record(number, NOW_MS, b"k", b"v" * value_bytes, ()) for number in range(2)]
+        try:
+            admit(build_batch(records, compression=codec), cleanup_policy=(policy,), max_decompressed_message_bytes=100)
+        except InvalidBatch as error:
+            return error.error_code
+        return None
+
+    assert [refused(size, Compression.GZIP) for size in (92, 93)] == [None, ErrorCode.INVALID_RECORD]
+    assert refused(200, Compression.NONE) is None
