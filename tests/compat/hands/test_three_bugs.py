@@ -76,35 +76,20 @@ def runner(language: str, folder: Path, cache: pytest.Cache) -> Callable[[], tup
     if language == "go":
         go = found("go", "Go")
         run_install([go, "mod", "init", "bugs"], folder)
-        hand = [f"-require={FRANZ_GO}", "-require=purgatorio@v0.0.0", f"-replace=purgatorio={CLIENTS / 'go'}"]
-        run_install([go, "mod", "edit", *hand], folder)
+        needed = [f"-require={FRANZ_GO}", "-require=purgatorio@v0.0.0", f"-replace=purgatorio={CLIENTS / 'go'}"]
+        run_install([go, "mod", "edit", *needed], folder)
         run_install([go, "mod", "tidy"], folder)
         return lambda: run([go, "test", "-count=1", "."], folder)
     path = class_path(CLIENTS / "java" / "pom.xml", cache)
-    sources = map(str, sorted((CLIENTS / "java" / "src" / "main").rglob("*.java")))
-    compile_all = [
-        "javac",
-        *(f"-J{flag}" for flag in SHORT),
-        "-cp",
-        path,
-        "-d",
-        str(folder),
-        *sources,
-        str(folder / "ThreeBugsTest.java"),
-    ]
-    launch = [
-        "java",
-        *SHORT,
-        "-cp",
-        f"{path}{os.pathsep}{folder}",
-        "org.junit.platform.console.ConsoleLauncher",
-        "execute",
-    ]
+    hand = sorted((CLIENTS / "java" / "src" / "main").rglob("*.java"))
+    sources = [str(each) for each in (*hand, folder / "ThreeBugsTest.java")]
+    compile_all = ["javac", *(f"-J{flag}" for flag in SHORT), "-cp", path, "-d", str(folder), *sources]
+    launch = ["java", *SHORT, "-cp", f"{path}{os.pathsep}{folder}", "org.junit.platform.console.ConsoleLauncher"]
     shown = ["--select-class", "ThreeBugsTest", "--details=tree", "--disable-banner", "--disable-ansi-colors"]
 
     def compiled_and_run() -> tuple[int, str]:
         code, told = run(compile_all, folder)
-        return (code, told) if code else run([*launch, *shown], folder)
+        return (code, told) if code else run([*launch, "execute", *shown], folder)
 
     return compiled_and_run
 
