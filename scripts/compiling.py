@@ -27,6 +27,8 @@ GROUP = "purgatorio"
 
 MARK = "# compiled: docs/compiled.md"
 """A line of its own, between the docstring and the imports of a module that is compiled."""
+MODULES = "modules"
+"""The folder of the extension modules, below which they lie as in a wheel."""
 KEPT = Path("build", "compiled")
 """Where the working tree's compilation keeps what it need not do again."""
 
@@ -65,7 +67,7 @@ def _check(root: Path, sources: list[str]) -> None:
 
 @contextlib.contextmanager
 def compiled(root: Path, *, kept: Path | None = None) -> Iterator[list[Path]]:
-    """Compile in a folder that has the layout of a wheel, and give the extension modules there.
+    """Compile in a folder, and give the extension modules there: below `MODULES`, where a wheel has them.
 
     Args:
         kept: a folder in which an earlier compilation may be, of whose modules those are made again that have changed.
@@ -100,11 +102,11 @@ def compiled(root: Path, *, kept: Path | None = None) -> Iterator[list[Path]]:
         distribution = Distribution({"name": GROUP, "ext_modules": extensions})
         distribution.script_name = "compiling.py"
         build = build_ext(distribution)
-        build.build_lib = "modules"
+        build.build_lib = MODULES
         build.parallel = os.cpu_count()
         build.ensure_finalized()
         build.run()
-        yield sorted(file for suffix in ("so", "pyd") for file in Path("modules").rglob(f"*.{suffix}"))
+        yield sorted(file for suffix in ("so", "pyd") for file in Path(MODULES).rglob(f"*.{suffix}"))
 
 
 class MypycHook(BuildHookInterface[Any]):
@@ -122,7 +124,7 @@ class MypycHook(BuildHookInterface[Any]):
                 kept = self._kept / module
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(module, kept)
-                build_data["force_include"][str(kept)] = str(module)
+                build_data["force_include"][str(kept)] = str(module.relative_to(MODULES))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
 
@@ -159,7 +161,7 @@ def main() -> int:
         clean()
         for module in modules:
             # purgatorio/broker and purgatorio/protocol lead to the folders.
-            shutil.copy(module, ROOT / module.relative_to("modules"))
+            shutil.copy(module, ROOT / module.relative_to(MODULES))
         Path("stamp").touch()  # scripts/run looks at it
     print(f"compiled {len(marked_sources(ROOT))} modules; ./scripts/compile --clean removes them")
     return 0

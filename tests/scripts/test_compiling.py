@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,3 +49,27 @@ def test_a_module_is_compiled_if_a_line_of_its_own_says_so(tmp_path: Path) -> No
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     assert compiling.marked_sources(tmp_path) == ["purgatorio/broker/log/log.py"]
+
+
+def test_the_extension_modules_lie_beside_their_sources_in_a_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes them only there."""
+    names = ("purgatorio/broker/log/log.so", "purgatorio__mypyc.so")
+
+    @contextlib.contextmanager
+    def compiled(root: Path) -> Iterator[list[Path]]:
+        modules = [Path(compiling.MODULES, name) for name in names]
+        for module in modules:
+            module.parent.mkdir(parents=True, exist_ok=True)
+            module.touch()
+        yield modules
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compiling, "compiled", compiled)
+    hook = compiling.MypycHook(str(tmp_path), {}, None, None, str(tmp_path), "wheel")
+    data: dict[str, Any] = {"force_include": {}}
+    hook.initialize("standard", data)
+    assert tuple(data["force_include"].values()) == names
+    assert all(Path(file).is_file() for file in data["force_include"])
+    hook.finalize("standard", data, "")
