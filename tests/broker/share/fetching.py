@@ -35,6 +35,7 @@ class MemoryPersister:
 
     Attributes:
         error: what every request gets in place of an answer.
+        waiting: the answers that are held.
     """
 
     def __init__(self) -> None:
@@ -42,17 +43,17 @@ class MemoryPersister:
         self.writes: list[tuple[SharePartitionKey, list[tuple[int, int, int, int]]]] = []
         self.held = False
         self.error = ErrorCode.NONE
-        self._waiting: list[Callable[[], None]] = []
+        self.waiting: list[Callable[[], None]] = []
 
     def answer(self) -> None:
         """Answer what waits."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for each in waiting:
             each()
 
     def _later(self, done: Callable[[], None]) -> None:
         if self.held:
-            self._waiting.append(done)
+            self.waiting.append(done)
         else:
             done()
 

@@ -303,6 +303,64 @@ def test_the_last_session_of_a_group_takes_its_share_partitions_along(house: Sha
     assert not house.replicas.share_watch.lists
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda ada, key: ada.connection.lost(),
+        lambda ada, key: ada.fetch(key, epoch=0, max_wait_ms=0),
+        lambda ada, key: ada.acknowledge(key, 1, kind=2, epoch=-1),
+    ],
+    ids=["connection lost", "another session", "last request"],
+)
+def test_a_fetch_whose_session_ends_while_its_acknowledgements_are_written_is_answered(
+    house: ShareHarness, ada: Member, end: Callable[[Member, SharePartitionKey], object]
+) -> None:
+    """It does not park: no event would find it."""
+    produce(house, b"a", b"b")
+    bob = house.member("bob")
+    bob.fetch(max_wait_ms=0)
+    ada.fetch(house.key())
+    house.persister.held = True
+    acknowledged = {house.key(): [Acknowledgement(0, 0, (AcknowledgeType.ACCEPT,))]}
+    asked = ada.fetch(acknowledged=acknowledged)
+    end(ada, house.key())
+    assert not asked.answered, "its acknowledgements are not written yet"
+    write_on(house)
+    assert asked.errors == [(NONE, NONE)]
+    assert house.share_fetch_purgatory.num_delayed == 0
+    house.advance_ms(LOCK_MS)
+    assert [each[:2] for each in bob.fetch(house.key()).acquired] == [(1, 1)]
+
+
+def write_on(house: ShareHarness) -> None:
+    """Let the share coordinator answer what waits, and what comes."""
+    house.persister.held = False
+    while house.persister.waiting:
+        house.persister.answer()
+
+
+@pytest.mark.parametrize(("error", "left"), [(NONE, []), (ErrorCode.COORDINATOR_NOT_AVAILABLE, [(0, 0, 2)])])
+def test_a_lock_that_ends_while_its_record_is_being_accepted_leaves_that_to_the_write(
+    house: ShareHarness, ada: Member, error: ErrorCode, left: list[tuple[int, int, int]]
+) -> None:
+    produce(house, b"a")
+    ada.fetch(house.key())
+    waiting = house.member("bob").fetch(house.key(), max_wait_ms=2 * LOCK_MS)
+    house.persister.held = True
+    accepted = ada.acknowledge(house.key(), 0)
+    house.advance_ms(LOCK_MS)
+    assert not accepted.answered
+    assert not waiting.answered
+    house.persister.error = error
+    write_on(house)
+    assert accepted.errors == [(NONE, error)]
+    house.advance_ms(LOCK_MS)
+    assert waiting.acquired == left
+    share = house.shares.partitions.known(house.key())
+    assert share is not None
+    assert share.start_offset == (0 if left else 1)
+
+
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> ShareHarness:
     """One with two records in each of two partitions, where a turn has room for the end at one partition."""
