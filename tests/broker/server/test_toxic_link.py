@@ -169,6 +169,7 @@ def test_what_a_toxic_holds_arrives_at_once_when_it_is_removed(bench: Bench, req
     net.remove(net.rules[0])
     assert net.wire.correlation_ids() == [1]
     assert net.is_plain
+    bench.run()  # until the next turn
     net.wire.arrives(request_of(2))
     answer(bench)
     bench.run()
