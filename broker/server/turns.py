@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 IS_COMPILED: Final = __file__.endswith((".so", ".pyd"))
-MAX_TURN_SECONDS: Final = 0.0015 if IS_COMPILED else 0.003
+MAX_TURN_SECONDS: Final = 0.001 if IS_COMPILED else 0.003
 """Time for which the requests of all connections are started in one turn of the event loop.
 
 Connections that go first are not held to it, and followers append beside it: a turn with all of these takes twice that.
