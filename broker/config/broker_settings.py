@@ -26,7 +26,8 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
     """The settings of one broker. Defaults are those of the release of Kafka as which it answers."""
 
     @classmethod
-    def _other_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def other_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the defaults of the release of Kafka as which the broker answers, where the newest one has others."""
         known = releases().get(str(given["as_version"])) if given.get("as_version", LATEST) != LATEST else None
         changed = {} if known is None else known.configs["broker"].defaults
         fields = {name: cls.model_fields.get(name.replace(".", "_")) for name in changed}

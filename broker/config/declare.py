@@ -65,7 +65,7 @@ class Settings:
     def __init__(self, **given: Any) -> None:
         given = self._filled(given)
         values = {name: dict(each) if isinstance(each, dict) else each for name, each in self._defaults.items()}
-        values.update(self._other_defaults(given))
+        values.update(self.other_defaults(given))
         problems: list[str] = []
         for name, value in given.items():
             try:
@@ -98,7 +98,7 @@ class Settings:
         return given
 
     @classmethod
-    def _other_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def other_defaults(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that are not those of the declarations, because of what was given."""
         return {}
 

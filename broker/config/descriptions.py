@@ -54,7 +54,7 @@ def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
     found: dict[str, SettingValue] = {}
     known = release(config.as_version)
     hidden = frozenset() if known is None else known.configs["broker"].absent
-    others = config._other_defaults({"as_version": config.as_version})
+    others = config.other_defaults({"as_version": config.as_version})
     for name, dotted, declared, kind, doc in _described():
         if dotted in hidden:
             continue

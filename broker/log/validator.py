@@ -125,7 +125,8 @@ class Admission:
 
     The records of a batch are checked as Kafka does, unless record.validation is `header` and the topic does not need
     them: lengths, count and offsets; a key in each record if the topic is compacted; each record's timestamp if
-    timestamps have a lower bound. The upper bound is checked against the maximum timestamp in the header.
+    timestamps have a lower bound; the size of each record that was compressed, if the topic limits that. The upper
+    bound is checked against the maximum timestamp in the header.
     """
 
     __slots__ = (

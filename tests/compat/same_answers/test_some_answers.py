@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -29,7 +30,7 @@ def test_each_history_has_its_turn() -> None:
 
 @needs_java
 @pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
-def test_the_answers_of_this_turn_are_those_of_kafka(record_property: pytest.RecordProperty) -> None:
+def test_the_answers_of_this_turn_are_those_of_kafka(record_property: Callable[[str, object], None]) -> None:
     """It is chosen by the number of CI's run, else by the day."""
     turn = turn_of(os.environ, datetime.now(UTC).date(), sys.version_info.minor) % TURNS
     runs = runs_of_turn(turn)
