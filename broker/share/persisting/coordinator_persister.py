@@ -103,6 +103,9 @@ class CoordinatorPersister:
         self._has_called = asyncio.Event()
         self._here: deque[Call] = deque()  # for this broker's coordinator, in a later turn
         self._made_here = 0  # calls of it in this turn
+        self._writing: dict[SharePartitionKey, int] = {}  # how many writes are under way
+        # A share partition that was dropped may still be writing when its successor, which no epoch tells apart, reads.
+        self._reading: dict[SharePartitionKey, list[Call]] = {}
         self._seen = image()
         self._is_creating = False
         self._has_stopped = False
@@ -210,8 +213,12 @@ class CoordinatorPersister:
     def _begin(self, call: Call) -> None:
         self.call_count += 1
         self._under_way += 1
+        if call.kind is WRITE:
+            self._writing[call.key] = self._writing.get(call.key, 0) + 1
         if self._under_way > MAX_CALLS:
             self._end(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        elif call.kind is READ and call.key in self._writing:
+            self._reading.setdefault(call.key, []).append(call)
         else:
             self._route(call)
 
@@ -322,10 +329,20 @@ class CoordinatorPersister:
             return
         self._under_way -= 1
         self.failure_count += outcome.error_code != ErrorCode.NONE
+        if call.kind is WRITE:
+            self._written(call.key)
         try:
             done(outcome.error_code, outcome.state)
         except Exception:  # a bug; it must not keep their answers from others
             logger.exception("the answer of a share coordinator could not be noted", share_partition=str(call.key))
+
+    def _written(self, key: SharePartitionKey) -> None:
+        """Note that a write has ended; after the last one, read for what has waited."""
+        self._writing[key] -= 1
+        if not self._writing[key]:
+            del self._writing[key]
+            for call in self._reading.pop(key, ()):
+                self._route(call)
 
 
 def _without_state(done: Done) -> ReadDone:

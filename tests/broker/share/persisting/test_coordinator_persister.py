@@ -67,16 +67,17 @@ def test_the_coordinator_of_another_broker_is_asked(
 @pytest.mark.parametrize("leader", [1, 2])
 def test_both_ways_tell_the_coordinator_the_same(leader: int) -> None:
     world = World(states(leader))
+    world.read(leader_epoch=6)
     world.write(batch(3, 5), start_offset=3)
     world.initialize(start_offset=7, state_epoch=9)
-    world.read(leader_epoch=6)
     if leader == 1:
         told = [each.arguments for each in world.coordinator.asked]
-        told[0]["state_batches"] = told[0].pop("batches")
+        told[1]["state_batches"] = told[1].pop("batches")
     else:
         entries = [each.entries[0] for each in world.take()]
         told = [{name: getattr(each, name) for name in each.__slots__ if name != "partition"} for each in entries]
     assert told == [
+        {"leader_epoch": 6},
         {
             "state_epoch": 1,
             "leader_epoch": 4,
@@ -85,8 +86,23 @@ def test_both_ways_tell_the_coordinator_the_same(leader: int) -> None:
             "state_batches": [batch(3, 5)],
         },
         {"state_epoch": 9, "start_offset": 7},
-        {"leader_epoch": 6},
     ]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.FENCED_STATE_EPOCH])
+def test_a_state_is_read_after_all_writes_of_it_have_ended(error: ErrorCode) -> None:
+    """They may be those of a share partition that was dropped: what it writes later would undo what follows."""
+    world = World(states(1))
+    first, second = world.write(), world.write()
+    told, other = world.read(), world.read(KEY._replace(group_id="others"))
+    assert [each.name for each in world.coordinator.asked] == ["write", "write", "read"]
+    world.coordinator.asked[2].done(Outcome())
+    world.coordinator.asked[0].done(Outcome())
+    assert (first.error, other.error, told.answers) == (ErrorCode.NONE, ErrorCode.NONE, [])
+    world.coordinator.asked[1].done(Outcome(error))
+    assert second.error == error
+    world.coordinator.asked[3].done(Outcome())
+    assert (told.error, world.persister.under_way) == (ErrorCode.NONE, 0)
 
 
 def test_what_is_read_comes_from_the_answer() -> None:
