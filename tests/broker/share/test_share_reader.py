@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, ShareSettings
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquiring import AcquireMode
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
@@ -67,3 +68,16 @@ def test_a_fetch_reads_on_past_records_that_no_member_gets(monkeypatch: pytest.M
     asked = house.member("carl").fetch(house.key(), max_records=3, mode=AcquireMode.RECORD_LIMIT)
     assert asked.acquired == [(10, 11, 1)]  # the end marker, which clients pass over, and a record
     assert found == list(range(12))
+
+
+def test_a_fetch_acquires_from_so_many_partitions_and_the_next_one_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a member of thousands of partitions would hold the event loop."""
+    monkeypatch.setattr("purgatorio.broker.share.share_reader.ACQUIRED_PER_TURN", 2)
+    house = ShareHarness(partitions=3)
+    for partition in range(3):
+        house.produce(TopicPartition("orders", partition), records=batch(b"a"), acks=1)
+    carl = house.member("carl")
+    got = [carl.fetch(*map(house.key, range(3))), carl.fetch()]
+    assert [asked.acquired for asked in got] == [[(0, 0, 1), (0, 0, 1)], [(0, 0, 1)]]
