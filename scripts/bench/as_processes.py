@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import shutil
 import signal
@@ -19,11 +20,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from itertools import count as counter
+from urllib.request import urlopen
 
 from apache_kafka import VERSION, apache_kafka
 from loads import accepted, pipelined_at
 from processes import Brokers, brokers, brokers_on_etcd
+from purgatorio.broker.cli.admin_client import AdminClient
 from purgatorio.broker.cli.build import build
+from purgatorio.protocol.messages.metadata import MetadataResponsePartition
 from rows import Row, at_most, rounds_at_least
 from wire import Wire, create_topic, metadata_of, produce_frame
 
@@ -172,6 +176,51 @@ def _leader(wire: Wire) -> tuple[str, int] | None:
     return next(((each.host, each.port) for each in metadata.brokers if each.node_id == leader), None)
 
 
+def _many_partitions_on_etcd(count: int) -> list[Row]:
+    """How long a topic of so many partitions takes until all brokers know it, and what a change of one ISR writes."""
+    with brokers_on_etcd(**{"replica.lag.time.max.ms": 10_000}) as running, contextlib.ExitStack() as stack:
+        began = time.perf_counter()
+        leader = create_topic(running.addresses[0], "many", 3, partitions=count)
+        wires = [stack.enter_context(closing(Wire(each))) for each in running.addresses]
+        while any(sum(each.leader_id >= 0 for each in _partitions(wire)) < count for wire in wires):
+            time.sleep(0.01)
+        created_seconds = time.perf_counter() - began
+        held = running.addresses.index(next(each for each in running.addresses if each != leader)) + 1
+        before = _bytes_when_quiet(running.etcd_url)  # until then the follower has fetched each partition once
+        AdminClient(running.admin_url).post(f"brokers/{held}/follower", {"held": True})
+        with closing(Wire(leader)) as wire:
+            accepted(wire, produce_frame("many", 100, acks=1))
+        while len(_partitions(wires[0])[0].isr_nodes) == 3:
+            time.sleep(0.01)
+        written_kb = (_received_bytes(running.etcd_url) - before) / 1000
+    return [
+        at_most(f"{count:,} partitions on etcd, until all brokers know them", created_seconds, 10, " s"),
+        at_most("a change of one ISR there, with the leases' upkeep: written", written_kb, 64, " kB"),
+    ]
+
+
+def _partitions(wire: Wire) -> list[MetadataResponsePartition]:
+    """The partitions of topic "many", by index."""
+    found: list[MetadataResponsePartition] = metadata_of(wire, ["many"]).topics[0].partitions
+    return sorted(found, key=lambda each: each.partition_index)
+
+
+def _bytes_when_quiet(etcd_url: str) -> float:
+    """What etcd has received when it gets no more than the upkeep of leases: a creation has writes that follow it."""
+    last, now = -1.0, _received_bytes(etcd_url)
+    while now - last > 500:
+        time.sleep(1)
+        last, now = now, _received_bytes(etcd_url)
+    return now
+
+
+def _received_bytes(etcd_url: str) -> float:
+    with urlopen(f"{etcd_url}/metrics", timeout=30) as answer:
+        found = re.search(rb"^etcd_network_client_grpc_received_bytes_total (\S+)$", answer.read(), re.MULTILINE)
+    assert found is not None
+    return float(found.group(1))
+
+
 def rows(quick: bool = False) -> list[Row]:
     """Run all measurements of this file."""
     count = 400 if quick else 20_000
@@ -197,4 +246,5 @@ def rows(quick: bool = False) -> list[Row]:
     found.append(at_most("processes: kill -9 to acknowledged again", median(lambda: brokers(processes=True)), 1, " s"))
     if shutil.which("etcd") is None:
         return [*found, Row("on etcd: kill -9 to acknowledged again", "there is no etcd on this machine")]
-    return [*found, at_most("on etcd: kill -9 to acknowledged again", median(brokers_on_etcd), 5, " s")]
+    found.append(at_most("on etcd: kill -9 to acknowledged again", median(brokers_on_etcd), 5, " s"))
+    return [*found, *_many_partitions_on_etcd(100 if quick else 10_000)]

@@ -62,6 +62,7 @@ class Brokers:
         admin_url: the admin HTTP; empty if it has none.
         start_seconds: from the start of the process until it accepts.
         listeners: of each broker, host and port by the listener's name, if it has not just the usual one.
+        etcd_url: where etcd listens, if the brokers' metadata is there.
     """
 
     pids: tuple[int, ...]
@@ -69,6 +70,7 @@ class Brokers:
     admin_url: str
     start_seconds: float
     listeners: list[dict[str, tuple[str, int]]] = field(default_factory=list)
+    etcd_url: str = ""
 
     @property
     def bootstrap(self) -> str:
@@ -185,8 +187,8 @@ def brokers(count: int = 3, *, loop: str = "", processes: bool = False, **settin
 
 
 @contextlib.contextmanager
-def brokers_on_etcd(count: int = 3) -> Iterator[Brokers]:
-    """`purgatorio serve` for each broker, on an etcd of its own; the processes are the brokers'."""
+def brokers_on_etcd(count: int = 3, **settings: object) -> Iterator[Brokers]:
+    """`purgatorio serve` with these settings for each broker, on an etcd of its own; the processes are the brokers'."""
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -196,6 +198,7 @@ def brokers_on_etcd(count: int = 3) -> Iterator[Brokers]:
         etcd += ["--advertise-client-urls", client, "--initial-advertise-peer-urls", peer]
         stack.enter_context(_ended(subprocess.Popen([*etcd, "--initial-cluster", f"default={peer}"], stderr=NULL)))
         store = ["--store", client.replace("http", "etcd"), "--set", f"cluster.secret.file={folder / 'secret'}"]
+        store += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
         pids, addresses, admin_url = [], [], ""
         for broker_id in range(1, count + 1):
             ports = ["--port", "0", "--admin-port", "0", "--broker-id", str(broker_id)]
@@ -206,7 +209,7 @@ def brokers_on_etcd(count: int = 3) -> Iterator[Brokers]:
             pids.append(process.pid)
             addresses.append((host, int(port)))
             admin_url = admin_url or re.findall(r"page +(http://\S+)/", printed)[0]
-        yield Brokers(tuple(pids), addresses, admin_url, time.perf_counter() - started)
+        yield Brokers(tuple(pids), addresses, admin_url, time.perf_counter() - started, etcd_url=client)
 
 
 def _free_port() -> int:
