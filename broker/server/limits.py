@@ -46,9 +46,8 @@ class ConnectionLimits:
     """The limits of a listener and of each of its connections.
 
     One connection holds at most: one partial frame (`max_request_bytes`), one chunk read from its socket (256 KiB on
-    asyncio and uvloop), `max_in_flight_requests` requests being worked on, twice `write_high_water_bytes` of answers
-    and one more (as much as that may wait in the transport when as much is handed to it), and the answers of those
-    requests that were parked meanwhile.
+    asyncio and uvloop), `max_in_flight_requests` requests being worked on, `write_high_water_bytes` of answers, and
+    the answers of those requests that were parked meanwhile.
 
     Attributes:
         max_request_bytes: the largest request; a larger one is refused when its size arrives, before memory is

@@ -58,11 +58,11 @@ def straight(asks: Handler, own: Handler, rules: Iterable[Rule], api_key: int, t
     found = _topics_in(api_key)
     if found is None or None in wanted or api_key == ApiKey.METADATA:
         return asks
-    topics_in, name_of = found
+    topics_in, name_of, id_of = found
 
     def handle(ctx: RequestContext, request: Any, reply: Reply) -> None:
         for topic in topics_in(request) or ():
-            if (name_of(topic) or topics.topic_name(topic.topic_id)) in wanted:
+            if (name_of(topic) or topics.topic_name(id_of(topic))) in wanted:
                 asks(ctx, request, reply)
                 return
         own(ctx, request, reply)
@@ -70,24 +70,33 @@ def straight(asks: Handler, own: Handler, rules: Iterable[Rule], api_key: int, t
     return handle
 
 
-def _topics_in(api_key: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any]] | None:
-    """Return what finds the topics of a request, and the name of one; None if they are not in one array, by name."""
+def _topics_in(api_key: int) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], bytes]] | None:
+    """Return what finds a request's topics, the name of one and its id; None if they are not in one array, by name.
+
+    A topic without an id has that of no topic: a client may send an empty name, too.
+    """
     named_by = topics_of(api_key)
     if len(named_by) != 1 or named_by[0].within or not named_by[0].name:
         return None
-    return attrgetter(named_by[0].array), attrgetter(named_by[0].name)
+    topics = named_by[0]
+    assert topics.name is not None
+    return attrgetter(topics.array), attrgetter(topics.name), attrgetter(topics.topic_id) if topics.topic_id else _no_id
+
+
+def _no_id(topic: object) -> bytes:
+    return bytes(16)
 
 
 def _by_topic(wanted: str, api_key: int, topics: KnownTopics) -> Skips:
     found = _topics_in(api_key)
     if found is None:
         return lambda ctx, request: False
-    topics_in, name_of = found
+    topics_in, name_of, id_of = found
 
     def skips(ctx: RequestContext, request: Any) -> bool:
         for topic in topics_in(request) or ():
             name = name_of(topic)
-            if name == wanted or (not name and topics.topic_name(topic.topic_id) == wanted):
+            if name == wanted or (not name and topics.topic_name(id_of(topic)) == wanted):
                 return False
         return True
 

@@ -10,6 +10,7 @@ from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.skipping import straight
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.fetch import FetchRequest, FetchTopic
+from purgatorio.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsTopic
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from purgatorio.protocol.messages.produce import ProduceRequest, TopicProduceData
 from tests.broker.layers.faults.harness import FakeBroker
@@ -54,3 +55,8 @@ def test_a_rule_about_any_topic_sees_all_requests() -> None:
 def test_rules_see_all_requests_for_metadata_which_may_be_of_all_topics() -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="other")])
     assert asked([ORDERS], ApiKey.METADATA, request) == "rules"
+
+
+def test_an_empty_name_in_a_request_without_ids_is_of_no_topic() -> None:
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="")])
+    assert asked([ORDERS], ApiKey.LIST_OFFSETS, request) == "handler"
