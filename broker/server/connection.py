@@ -230,13 +230,13 @@ class Connection(asyncio.Protocol):
         now_seconds = self._services.clock.now_seconds
         end_seconds = started_seconds + self._services.limits.max_turn_ms / 1000
         replies.in_turn = True
-        room_bytes = self._room_bytes()
+        room_bytes = replies.room_bytes(self._transport.get_write_buffer_size())
         while waiting and turns_left:
             if replies.unsent_bytes >= room_bytes or not replies.may_start():
                 self._flush()
                 if not replies.may_start():
                     break
-                room_bytes = self._room_bytes()
+                room_bytes = replies.room_bytes(self._transport.get_write_buffer_size())
             turns_left -= 1
             frame = waiting.popleft()
             exchange = Exchange(self, len(frame) + SIZE_BYTES, self._received_seconds)
@@ -248,10 +248,6 @@ class Connection(asyncio.Protocol):
         self._flush()
         self._steer_reading()
         self._services.turns.busy_until_seconds = now_seconds()
-
-    def _room_bytes(self) -> int:
-        """Return the bytes of answers that fill the transport, with what it has of earlier ones."""
-        return max(1, self._services.limits.write_high_water_bytes - self._transport.get_write_buffer_size())
 
     def mute(self) -> None:
         """Start no further request until `unmute`; see `Channel`."""

@@ -84,6 +84,10 @@ class ReplyQueue:
             and self.unsent_bytes < self._max_unsent_bytes
         )
 
+    def room_bytes(self, buffered_bytes: int) -> int:
+        """Return the bytes of answers that fill the transport, with what it has buffered of earlier ones."""
+        return max(1, self._max_unsent_bytes - buffered_bytes)
+
     def may_read_ahead(self, waiting: int) -> bool:
         """Whether to read on beyond this number of waiting requests while none may be started.
 
