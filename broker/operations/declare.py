@@ -156,6 +156,7 @@ class Operation:
     answered_by: ClassVar[AnsweredBy]
     max_body_bytes: ClassVar[int]
     shared_ms: ClassVar[int]
+    _chosen: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __init_subclass__(
         cls,
@@ -174,7 +175,19 @@ class Operation:
         dataclass(repr=False, eq=False, match_args=False)(cls)
 
     def __post_init__(self) -> None:
+        for name, allowed in self._choices().items():
+            value = getattr(self, name)
+            if value is not None and value not in allowed:
+                raise ValueError(f"{name} is {value!r}; it can be {' or '.join(allowed)}")
         self.check()
+
+    @classmethod
+    def _choices(cls) -> Mapping[str, tuple[str, ...]]:
+        """Return the values of each attribute that is one of some words."""
+        if "_chosen" not in cls.__dict__:
+            kinds = {each.name: each.kind for each in cls.arguments()}
+            cls._chosen = {name: get_args(kind) for name, kind in kinds.items() if get_origin(kind) is Literal}
+        return cls._chosen
 
     def check(self) -> None:
         """Check attributes together; raise a ValueError with a sentence about what is wrong."""

@@ -153,6 +153,16 @@ class SharePartition:
             done(ErrorCode.LEADER_NOT_AVAILABLE)
             return
         error = client_error(error) if stored is None else self._restore(stored)
+        if stored is None or error or stored.start_offset != NO_START_OFFSET:
+            self._began(done, error)
+        else:  # no record leaves before the next leader would begin with the same one; Kafka does not write it
+            self._persist([], lambda error: self._began(done, client_error(error)))
+
+    def _began(self, done: Done, error: ErrorCode) -> None:
+        """End the load: the state is read, and the start offset is written if it was chosen now."""
+        if self.state is not SharePartitionState.INITIALIZING:
+            done(ErrorCode.LEADER_NOT_AVAILABLE)
+            return
         self._become(SharePartitionState.FAILED if error else SharePartitionState.ACTIVE)
         self.counts.look(self._records)
         done(error)
@@ -394,7 +404,8 @@ class SharePartition:
         self._persist(state_batches(changed), partial(self._written, changed, done))
 
     def _persist(self, batches: list[StateBatch], done: Done) -> None:
-        records, is_active = self._records, self.state is SharePartitionState.ACTIVE
+        records = self._records
+        is_active = self.state in (SharePartitionState.INITIALIZING, SharePartitionState.ACTIVE)
         self._services.persister.write(
             self.key,
             state_epoch=self._state_epoch,

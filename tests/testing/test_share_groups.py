@@ -26,20 +26,27 @@ def kafka() -> Iterator[Kafka]:
         yield kafka
 
 
-@pytest.fixture
-def join(kafka: Kafka) -> Iterator[Callable[[str], ShareMember]]:
-    """Return what makes a member of group "jobs" that fetches from the leader of orders-0."""
+def initialized(kafka: Kafka, start_offset: int) -> Any:
+    """Have the state of group "jobs" for orders-0 initialized; return the cluster."""
     running: Any = kafka._controls.cluster  # type: ignore[union-attr]
-    topic = running.store.image.topics["orders"]
-    leader = next(each for each in running.brokers if each.broker_id == topic.partitions[0].leader)
-    key = SharePartitionKey("jobs", topic.topic_id, 0)
+    key = SharePartitionKey("jobs", running.store.image.topics["orders"].topic_id, 0)
 
     async def initialize() -> ErrorCode:
         done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        leader.coordinators.persister.initialize(key, state_epoch=1, start_offset=0, done=done.set_result)
+        persister = running.brokers[0].coordinators.persister
+        persister.initialize(key, state_epoch=1, start_offset=start_offset, done=done.set_result)
         return await done
 
     assert kafka._thread.run(initialize(), "initialize the state") == ErrorCode.NONE
+    return running
+
+
+@pytest.fixture
+def join(kafka: Kafka) -> Iterator[Callable[[str], ShareMember]]:
+    """Return what makes a member of group "jobs" that fetches from the leader of orders-0."""
+    running = initialized(kafka, start_offset=0)
+    topic = running.store.image.topics["orders"]
+    leader = next(each for each in running.brokers if each.broker_id == topic.partitions[0].leader)
     members: list[ShareMember] = []
 
     def made(member_id: str) -> ShareMember:
@@ -187,6 +194,31 @@ def test_a_group_without_members_begins_where_it_is_told(
     ada.close_session()
     ada.heartbeat(0, "orders")
     assert ada.fetch() == [(0, 2, 1)]
+
+
+def test_a_group_that_had_no_member_for_a_while_skips_no_record(alone: tuple[Kafka, ShareMember]) -> None:
+    """By default a group begins with the latest record: once, not whenever a member comes back."""
+    kafka, ada = alone
+    ada.close_session()
+    ada.heartbeat(-1)
+    kafka.produce("orders", "a", "b")
+    ada.heartbeat(0, "orders")
+    assert ada.fetch() == [(0, 1, 1)]
+
+
+def test_a_leader_that_moves_skips_no_record_that_the_one_before_had_delivered(kafka: Kafka) -> None:
+    kafka.produce("orders", "before")
+    running = initialized(kafka, start_offset=-1)
+    addresses = {each.broker_id: each.address for each in running.brokers}
+    topic_id = running.store.image.topics["orders"].topic_id
+    with ShareMember(addresses[kafka.leader("orders")], "jobs", "ada", topic_id) as ada:
+        while kafka.share_group("jobs").start_offsets() != {("orders", 0): 1}:
+            assert ada.fetch(max_wait_ms=1) == []
+        kafka.produce("orders", "a", "b")
+        assert ada.fetch() == [(1, 2, 1)]
+        moved = kafka.move_leader("orders")
+    with ShareMember(addresses[moved], "jobs", "bob", topic_id) as bob:
+        assert bob.fetch() == [(1, 2, 1)]
 
 
 def test_a_reset_refuses_what_there_is_not(alone: tuple[Kafka, ShareMember]) -> None:

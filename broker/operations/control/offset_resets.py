@@ -61,7 +61,7 @@ def offsets_of(
 def _resolve(replica: Partition, budget: LookUpBudget, target: Target) -> int:
     start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
     if target.to is not None:
-        return start if target.to == "earliest" else end
+        return {"earliest": start, "latest": end}[target.to]
     if target.offset is not None:
         return min(max(target.offset, start), end)
     assert target.timestamp_ms is not None

@@ -97,6 +97,17 @@ def test_what_a_lost_connection_asked_for_is_dropped() -> None:
     assert done == ["c"]
 
 
+def test_what_a_lost_connection_counts_on_is_done_at_once() -> None:
+    """As records that were sent with acks=0: the client waits for no answer."""
+    done: list[str] = []
+    lost = session(Channel())
+    listings = Listings(lambda: None)
+    listings.begin(listing("records", 5, done), lost, finishes=True)
+    lost.lost()
+    assert not listings.step()
+    assert done == ["records"]
+
+
 def test_listings_of_a_server_take_one_step_in_each_turn(turns: Turns) -> None:
     done: list[str] = []
     listings = listings_soon(turns.call_soon)

@@ -187,7 +187,7 @@ def test_accepted_records_are_never_delivered_again(house: ShareHarness, ada: Me
     asked = ada.fetch(max_wait_ms=LOCK_MS + 10)
     house.advance_ms(LOCK_MS)
     assert not asked.answered
-    assert house.persister.writes == [(house.key(), [(0, 1, 2, 1)])]
+    assert house.persister.writes == [(house.key(), []), (house.key(), [(0, 1, 2, 1)])], "the start, what was accepted"
 
 
 def test_released_records_go_to_whichever_member_waits(house: ShareHarness, ada: Member) -> None:
@@ -471,6 +471,14 @@ def test_a_session_has_so_many_partitions_and_no_more(
     ada.fetch(house.key(0), house.key(1), max_wait_ms=0, epoch=0)
 
 
+def test_a_fetch_is_answered_when_its_member_opens_another_session(house: ShareHarness, ada: Member) -> None:
+    """Else it would keep its connection from further answers until its time is over."""
+    waiting = ada.fetch(house.key(), max_wait_ms=60_000)
+    assert not waiting.answered
+    house.member("ada").fetch(house.key(), max_wait_ms=60_000)
+    assert waiting.acquired == []
+
+
 # --- what observers see ---
 
 
@@ -481,7 +489,7 @@ def test_a_parked_fetch_says_what_it_waits_for(house: ShareHarness, ada: Member)
     assert in_words(parked.causes) == (
         "group `jobs` has 0 of 1 bytes: orders-0 until the leader has read the group's state"
     )
-    house.persister.answer()
+    write_on(house)
     (parked,) = house.share_fetch_purgatory.operations()
     assert in_words(parked.causes) == "group `jobs` has 0 of 1 bytes: orders-0 from 0"
     assert list(map(str, parked.keys)) == ["jobs: orders-0"]

@@ -130,6 +130,51 @@ def test_a_group_without_a_start_offset_begins_where_its_config_says() -> None:
     assert shared.persister.writes[-1].start_offset == 40
 
 
+def test_a_start_that_was_chosen_is_written_before_a_record_leaves() -> None:
+    """Else the next leader would choose again, and skip what was produced meanwhile."""
+    shared = Shared(start_offset=-1, loaded=False)
+    shared.persister.waits = True
+    answers = shared.load()
+    shared.persister.answer_read()
+    assert (answers, shared.partition.may_acquire(), shared.changes) == ([], False, 0)
+    (written,) = shared.persister.writes
+    assert (written.start_offset, written.delivery_complete_count, written.batches) == (40, 0, [])
+    assert written.epochs == (7, 3)
+    shared.persister.answer()
+    assert (shared.partition.state, shared.changes) == (State.ACTIVE, 1)
+    assert shared.acquire((40, 49)) == [(40, 49, 1)]
+
+
+def test_a_start_that_is_known_is_not_written_again() -> None:
+    assert Shared(start_offset=3).persister.writes == []
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_start_that_cannot_be_written_fails_the_load(error: ErrorCode, told: ErrorCode) -> None:
+    shared = Shared(start_offset=-1, loaded=False)
+    shared.persister.waits = True
+    answers = shared.load()
+    shared.persister.answer_read()
+    shared.persister.answer(error)
+    assert (answers, shared.partition.state, shared.changes) == ([told], State.FAILED, 1)
+
+
+def test_a_start_that_is_being_written_begins_nothing_for_a_leader_that_was_fenced() -> None:
+    shared = Shared(start_offset=-1, loaded=False)
+    shared.persister.waits = True
+    answers = shared.load()
+    shared.persister.answer_read()
+    shared.partition.fence(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    shared.persister.answer()
+    assert (answers, shared.partition.state) == ([ErrorCode.LEADER_NOT_AVAILABLE], State.FENCED)
+
+
 def test_a_start_offset_that_cannot_be_found_fails_the_load() -> None:
     shared = Shared(start_offset=-1, loaded=False)
     shared.start = ErrorCode.OFFSET_NOT_AVAILABLE, -1

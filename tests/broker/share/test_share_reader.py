@@ -81,3 +81,29 @@ def test_a_fetch_acquires_from_so_many_partitions_and_the_next_one_from_the_othe
     carl = house.member("carl")
     got = [carl.fetch(*map(house.key, range(3))), carl.fetch()]
     assert [asked.acquired for asked in got] == [[(0, 0, 1), (0, 0, 1)], [(0, 0, 1)]]
+
+
+def test_what_a_producer_commits_after_an_abort_is_delivered_also_if_both_are_read_together() -> None:
+    house = ShareHarness(settings=ShareSettings(auto_offset_reset=OffsetReset(ResetTo.EARLIEST), reads_committed=True))
+    coordinator_of(house, ErrorCode.NONE)
+    send(house, 0)
+    end(house, committed=False)
+    send(house, 1)
+    end(house)
+    asked = house.member("carl").fetch(house.key())
+    assert asked.acquired == [(1, 3, 1)]  # from the end marker of the first one on
+
+
+def test_what_one_partition_gives_is_not_asked_of_the_next_one() -> None:
+    house = ShareHarness(partitions=2)
+    for partition in range(2):
+        house.produce(TopicPartition("orders", partition), records=batch(b"a", b"b", b"c"), acks=1)
+    asked = house.member("carl").fetch(house.key(0), house.key(1), max_records=4, mode=AcquireMode.RECORD_LIMIT)
+    assert asked.acquired == [(0, 2, 1), (0, 0, 1)]
+
+
+def test_only_the_first_partition_with_records_gives_more_than_its_share_of_bytes() -> None:
+    house = ShareHarness(partitions=2)
+    for partition in range(2):
+        house.produce(TopicPartition("orders", partition), records=batch(b"a" * 1_000), acks=1)
+    assert house.member("carl").fetch(house.key(0), house.key(1), max_bytes=300).acquired == [(0, 0, 1)]

@@ -49,6 +49,10 @@ KNOWN: dict[str, str] = {
         "Here each change of start offsets begins an epoch, which fences the leaders that still use those of before."
     ),
     r"^DescribeShareGroupOffsets, empty id: ": "Kafka's answer to a group without a name is UNKNOWN_SERVER_ERROR.",
+    r"^DescribeShareGroupOffsets, me, (latest|begins with .*|comes back .*): .*(start_offset|lag): Kafka -1, ": (
+        "Here the start of a group is written when it is decided, before a record leaves, and another leader goes on "
+        "there. In Kafka it has none before the first acknowledgement: with `latest`, another leader skips records."
+    ),
     r"^DeleteShareGroupOffsets, gone: responses\[0\]\.topic_id: ": "Here the answer has the id of a topic that exists.",
     r"^Share(Fetch|Acknowledge), .*\.current_leader\.leader_(id|epoch): Kafka 0, Purgatorio -1$": (
         "No leader is named: Kafka's schema says -1 for that, but its answers have 0, which may be a broker's id."

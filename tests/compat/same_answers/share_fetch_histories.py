@@ -409,6 +409,19 @@ def starts(talk: Talk) -> None:
     one.start("after all")
 
 
+def first_start(talk: Talk) -> None:
+    """A group begins with the latest record by default: once, or whenever its leader finds no start."""
+    one = Fetcher(talk, topic=new_topic(talk, "latest"))
+    one.produce(2)
+    one.empty("begins with the latest")
+    one.start("begins with the latest")
+    one.acknowledge("leaves", epoch=-1, topics=[])
+    one.epoch = 0
+    one.produce(3)
+    one.empty("comes back to new records")
+    one.start("comes back to new records")
+
+
 def two_sessions(talk: Talk) -> None:
     """Two members share a partition; what one leaves the other gets."""
     one = Fetcher(talk)
@@ -438,6 +451,7 @@ HISTORIES = [
     lock_limit,
     small_batches_and_the_lock_limit,
     renewals,
+    first_start,
     starts,
     two_sessions,
 ]
