@@ -71,7 +71,7 @@ class AddressSettings(Settings):
     inter_broker_listener_name: str | None = text(
         None,
         "Must be a listener's name, as in Kafka. The brokers of one process use it only while no listener has "
-        "security; otherwise they have a listener of their own on loopback, with credentials of their own.",
+        "security; otherwise they have a listener of their own on loopback, with a secret of their own.",
     )
     cluster_port: int | None = other(
         None,

@@ -42,7 +42,7 @@ class BrokerConnections:
         self._broker_id = config.broker_id
         self._listener = inter_broker_listener(config)
         has_login = any(each.protocol.has_sasl for each in brokers_own(config))
-        self._token = credentials.token(config.broker_id) if has_login else None
+        self._credentials = credentials if has_login else None
         tls = brokers_tls(config)
         self._tls = None if tls is None else ReloadedContext(tls, client_context)
         self._image = image
@@ -53,7 +53,7 @@ class BrokerConnections:
         """Open a connection to another broker, for one part of this broker.
 
         Raises:
-            OSError: the broker is not registered, or refuses the connection.
+            OSError: the broker is not registered, or refuses the connection; or what answers is not this broker.
             TimeoutError: the connection was not accepted in time.
         """
         registration = self._image().brokers.get(broker_id)
@@ -63,6 +63,6 @@ class BrokerConnections:
         peer = PeerConnection(self._clock, client_id=f"broker-{self._broker_id}-{client}")
         await peer.connect(endpoint.host, endpoint.port, tls=None if self._tls is None else self._tls())
         self._peer_network.connected(broker_id, peer)
-        if self._token is not None:
-            await log_in(peer, NAME, self._token)
+        if self._credentials is not None:
+            await log_in(peer, NAME, self._credentials.login(self._broker_id, broker_id, endpoint))
         return peer

@@ -22,7 +22,7 @@ from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.routing.request import Routes
-from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
+from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials, BrokerMechanism
 from purgatorio.broker.security.brokers_tls import known_broker
 from purgatorio.broker.security.client_certificate import ClientCertificates
 from purgatorio.broker.security.sasl import SaslSettings
@@ -77,6 +77,7 @@ class BrokerListeners:
     ) -> None:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
+        self._own: Endpoint | None = None
         self._limits = connection_limits(config)
         self._slots = ConnectionSlots(self._limits)
         turns = turns or Turns(call_soon, clock.now_seconds)
@@ -89,7 +90,7 @@ class BrokerListeners:
                 name=each.name,
                 observer=observer,
                 memory=memory,
-                sasl=_sasl(config, each, credentials, clients),
+                sasl=self._sasl(each, credentials, clients),
                 rates=None if each.name == BROKERS else rates,
                 slots=ConnectionSlots(_of_brokers(self._limits)) if each.name == BROKERS else self._slots,
                 turns=turns,
@@ -121,7 +122,24 @@ class BrokerListeners:
             if each.advertised is not None:
                 host, port = each.advertised
                 endpoints.append(Endpoint(each.name, host, port or listener.address[1]))
+                if each.name == BROKERS:
+                    self._own = endpoints[-1]
         return tuple(endpoints)
+
+    def _sasl(
+        self, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
+    ) -> SaslSettings | None:
+        """Return how the clients of a listener authenticate, or the other brokers; None if they do not."""
+        if not listener.protocol.has_sasl:
+            return None
+        if listener.name == BROKERS:
+            mechanism = BrokerMechanism(credentials, self._config.broker_id, self._brokers_endpoint)
+            return SaslSettings(mechanisms={NAME: mechanism})
+        return sasl_settings(self._config, listener, clients)
+
+    def _brokers_endpoint(self) -> Endpoint:
+        assert self._own is not None, "a broker connects when this one listens"
+        return self._own
 
     def allow_connections(self, most: int, most_per_ip: int) -> None:
         """Accept no client's connection beyond these numbers, in total and from one address."""
@@ -146,17 +164,6 @@ class BrokerListeners:
         """Close all connections at once."""
         for listener in self.by_name.values():
             listener.abort()
-
-
-def _sasl(
-    config: BrokerConfig, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
-) -> SaslSettings | None:
-    """Return how the clients of a listener authenticate, or the other brokers; None if they do not."""
-    if not listener.protocol.has_sasl:
-        return None
-    if listener.name == BROKERS:
-        return SaslSettings(mechanisms={NAME: credentials})
-    return sasl_settings(config, listener, clients)
 
 
 def _of_brokers(limits: ConnectionLimits) -> ConnectionLimits:

@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677, KIP-84): no password travels, and brokers do not know it.
 
 Names and passwords are taken as they are: Kafka prepares neither with SASLprep. A login costs the broker four HMACs;
-the client pays for the iterations.
+the client pays for the iterations. `ScramLogin` is the client's side, which brokers have of each other.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ def new_credential(mechanism: ScramMechanism, password: str, salt: bytes) -> Scr
     return credential_of(mechanism, salt, salted(mechanism, password, salt, MIN_ITERATIONS), MIN_ITERATIONS)
 
 
+def new_nonce(random_bytes: Callable[[int], bytes]) -> str:
+    """Return one side's part of a login's nonce."""
+    return base64.b64encode(random_bytes(NONCE_BYTES)).decode()
+
+
 class Scram:
     """One of the two mechanisms.
 
@@ -72,8 +77,7 @@ class Scram:
         self._secret = secret
 
     def begin(self) -> ScramExchange:
-        nonce = base64.b64encode(self._random_bytes(NONCE_BYTES)).decode()
-        return ScramExchange(self.mechanism, self.credential, nonce)
+        return ScramExchange(self.mechanism, self.credential, new_nonce(self._random_bytes))
 
     def credential(self, name: str) -> tuple[ScramCredential, bool]:
         """Return a user's credential and True; or one that no password fits, and False, after the same work."""
@@ -164,6 +168,57 @@ class ScramExchange:
             return False
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         return hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), self._credential.stored_key)
+
+
+class ScramLogin:
+    """The client's side of one login, at a server whose salt and iterations it knows.
+
+    Args:
+        salt: that of the user, as are the iterations and the salted password; the server may ask for no others.
+        nonce: the client's part of the nonce, which no other login has.
+    """
+
+    def __init__(
+        self, mechanism: ScramMechanism, name: str, salt: bytes, iterations: int, salted_password: bytes, nonce: str
+    ) -> None:
+        self._hash = _HASHES[mechanism]
+        self._salted_password = salted_password
+        self._nonce = nonce
+        self._bare = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+        self._ending = f",s={base64.b64encode(salt).decode()},i={iterations}"
+        self._signature = b""
+
+    def first(self) -> bytes:
+        """Return the first message."""
+        return f"n,,{self._bare}".encode()
+
+    def final(self, server_first: bytes) -> bytes:
+        """Return the last message: that the client knows the password.
+
+        Raises:
+            AuthenticationFailed: the server's first message is not an answer to this login's.
+        """
+        text = server_first.decode(errors="replace")
+        nonce = text.removeprefix("r=").removesuffix(self._ending)
+        if text != f"r={nonce}{self._ending}" or not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise AuthenticationFailed("its first message is not an answer to this login")
+        unproven = f"c=biws,r={nonce}"
+        signed = ",".join((self._bare, text, unproven)).encode()
+        client_key = hmac.digest(self._salted_password, b"Client Key", self._hash)
+        signature = hmac.digest(hashlib.new(self._hash, client_key).digest(), signed, self._hash)
+        server_key = hmac.digest(self._salted_password, b"Server Key", self._hash)
+        self._signature = b"v=" + base64.b64encode(hmac.digest(server_key, signed, self._hash))
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
+
+    def verify(self, server_final: bytes) -> None:
+        """Make sure that the server knows the user's keys, too.
+
+        Raises:
+            AuthenticationFailed: it does not show so.
+        """
+        if not self._signature or not hmac.compare_digest(server_final, self._signature):
+            raise AuthenticationFailed("its signature is wrong")
 
 
 def _read_first(text: str) -> _First:

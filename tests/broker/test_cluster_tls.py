@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.sources import load_cluster_config
+from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
@@ -98,7 +99,8 @@ async def test_a_client_cannot_pose_as_a_broker(certificates: Certificates) -> N
         assert written.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         peer.close()
         peer = PeerConnection(SystemClock(), client_id="impostor")
-        await peer.connect(*broker.listeners[BROKERS].address)
+        endpoint = Endpoint(BROKERS, *broker.listeners[BROKERS].address)
+        await peer.connect(endpoint.host, endpoint.port)
         with pytest.raises(ConnectionError, match="SASL_AUTHENTICATION_FAILED"):
-            await log_in(peer, NAME, BrokerCredentials(b"guessed").token(2))
+            await log_in(peer, NAME, BrokerCredentials(b"guessed").login(2, 1, endpoint))
         await peer.wait_closed()
