@@ -52,7 +52,7 @@ class BrokerControls:
         Raises:
             ValueError: the topic or partition does not exist, or has no leader now.
         """
-        return self._call(lambda: self._controls.leader_id(topic, partition), f"find {topic}'s leader")
+        return self._thread.run(self._controls.leader_id(topic, partition), f"find {topic}'s leader")
 
     def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
         """Have an in-sync replica lead a partition; return its id, when all brokers know. No record is lost.

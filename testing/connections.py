@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.operations.errors import AwaitsElection
 from purgatorio.broker.operations.reading.records import check_isolation_level
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.time.clock import SystemClock
@@ -35,15 +36,15 @@ VERSIONS: Final = {
     ApiKey.FETCH: 12,
 }
 """Versions that name topics, and answer with sentences where there are any."""
-
-
+CHANGING: Final = frozenset((ApiKey.CREATE_TOPICS, ApiKey.PRODUCE))
+"""Requests that are not sent again when their answer is lost."""
 PASSING: Final = frozenset(
     (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE)
 )
 """Errors while a partition's leader changes, also of brokers that do not know it yet."""
 
 
-class LeaderChanges(ValueError):
+class LeaderChanges(ValueError, AwaitsElection):
     """A partition has no leader that answers now; it will have one soon."""
 
 
@@ -63,12 +64,25 @@ class Connections:
         for each in self._open.values():
             each.close()
 
+    def forget(self, broker_id: int) -> None:
+        """Close the connection to a broker that ends: what is asked next is not sent to it."""
+        if broker_id in self._open:
+            self._open.pop(broker_id).close()
+
     async def _ask(self, broker_id: int, api_key: ApiKey, message: Any) -> Any:
-        connection = self._open.get(broker_id)
-        if connection is None or connection.closed:
-            connection = self._open[broker_id] = PeerConnection(SystemClock(), client_id=CLIENT_ID)
-            await connection.connect(*self._address(broker_id))
-        return await connection.request(api_key, VERSIONS[api_key], message, timeout_ms=2 * LIMIT_MS)
+        """Ask a broker; a LeaderChanges if it is not there, a ConnectionError if it may have done what changes it."""
+        is_sent = False
+        try:
+            connection = self._open.get(broker_id)
+            if connection is None or connection.closed:
+                connection = self._open[broker_id] = PeerConnection(SystemClock(), client_id=CLIENT_ID)
+                await connection.connect(*self._address(broker_id))
+            is_sent = True
+            return await connection.request(api_key, VERSIONS[api_key], message, timeout_ms=2 * LIMIT_MS)
+        except ConnectionError as error:
+            if is_sent and api_key in CHANGING:
+                raise
+            raise LeaderChanges(f"broker {broker_id} does not answer: {error}") from error
 
     # --- topics ---
 
@@ -145,7 +159,8 @@ class Connections:
         if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
             raise TimeoutError(f"{topic}-{partition}: the in-sync replicas do not have the records; see parked()")
         if result.error_code:
-            raise ValueError(f"{topic}-{partition}: {result.error_message or ErrorCode(result.error_code).name}")
+            refusal = LeaderChanges if result.error_code in PASSING else ValueError
+            raise refusal(f"{topic}-{partition}: {result.error_message or ErrorCode(result.error_code).name}")
         return int(result.base_offset)
 
     async def records(self, leader: int, topic: str, partition: int, isolation_level: IsolationLevel) -> list[Record]:

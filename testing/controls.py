@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from purgatorio.broker.causes.words import in_words
@@ -21,12 +22,14 @@ from purgatorio.broker.operations.control import topic_control
 from purgatorio.broker.operations.control.access import add_acls
 from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.operations.control.cluster_control import ClusterControl
+from purgatorio.broker.operations.control.decisions import when_led
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
 from purgatorio.broker.operations.reading.records import check_isolation_level
 from purgatorio.broker.operations.reading.report import HIDDEN, connected_clients
 from purgatorio.broker.purgatory import ParkedOperation
+from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record as WireRecord
@@ -158,7 +161,7 @@ class Controls:
 
     async def do(self, operation: Operation) -> dict[str, Any]:
         """Do an operation, and return its answer."""
-        return await self.asked(operation.run(self.operator))
+        return await self.asked(when_led(partial(operation.run, self.operator)))
 
     async def change_broker(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker) -> None:
         """Do an operation on a broker; a BrokerStateError if there is none of that id, or the cluster refuses it."""
@@ -202,7 +205,8 @@ class Controls:
         pairs = tuple(headers.items())
         batch = build_batch([WireRecord(nth, at_ms, key, value, pairs) for nth, value in enumerate(values)])
         tp = TopicPartition(topic, partition)
-        (result,) = await self.asked(topic_control.append(self.cluster, [(tp, batch)], client="purgatorio.testing"))
+        append = partial(topic_control.append, self.cluster, [(tp, batch)], client="purgatorio.testing")
+        (result,) = await self.asked(when_led(append))
         if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
             raise TimeoutError(f"{tp}: the in-sync replicas do not have the records; see parked()")
         if result.error_code:
@@ -215,11 +219,14 @@ class Controls:
         It waits a moment for what clients were acknowledged, see `topic_control.until_committed`.
         """
         check_isolation_level(isolation_level)
-        with _refused_as_value_error():
+
+        async def led() -> list[Partition]:
             count = topic_control.partition_count(self.cluster, topic)
             partitions = range(count) if partition is None else (partition,)
             await topic_control.until_committed(self.cluster, topic, partitions, isolation_level)
-            replicas = [topic_control.led(self.cluster, topic, index) for index in partitions]
+            return [topic_control.led(self.cluster, topic, index) for index in partitions]
+
+        replicas = await self.asked(when_led(led))
         return [each for replica in replicas for each in read_records(replica, isolation_level)]
 
     # --- what waits ---
@@ -289,18 +296,17 @@ class Controls:
         """Wait until all brokers that reach the metadata know a broker."""
         await self.until(lambda: all(broker_id in each.image.brokers for each in self.cluster.network.brokers))
 
-    def leader(self, topic: str, partition: int) -> Broker:
-        """Return the broker that leads a partition."""
-        with _refused_as_value_error():
-            return topic_control.leader(self.cluster, topic, partition)
-
     def fault_rules(self) -> tuple[Sequence[AnyLive], Sequence[AnyLive]]:
         """Return the fault rules, and those of them that are from the start on."""
         return self.cluster.faults.rules, self.faults_at_start
 
-    def leader_id(self, topic: str, partition: int) -> int:
+    async def leader_id(self, topic: str, partition: int) -> int:
         """Return the id of the broker that leads a partition."""
-        return self.leader(topic, partition).broker_id
+
+        async def led() -> int:
+            return topic_control.leader(self.cluster, topic, partition).broker_id
+
+        return await self.asked(when_led(led))
 
     def running(self) -> list[int]:
         """Return the ids of the running brokers."""

@@ -8,7 +8,9 @@ from typing import Final
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.group.overview import MemberOverview, members, overview
+from purgatorio.broker.operations.control.decisions import when_led
 from purgatorio.broker.operations.control.group_control import GroupControl
+from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.testing.values import Group
 
 POLL_SECONDS: Final = 0.001
@@ -28,14 +30,29 @@ class GroupControls:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def find(self, group_id: str) -> Group | None:
-        """Return a group; None if it does not exist, or its coordinator does not run or loads it."""
-        control = GroupControl(self._cluster, lambda: self._cluster.store.image)
-        for broker, shard in control.shards():
-            if shard.is_active and (view := overview(broker.groups, shard, group_id)) is not None:
-                found = members(shard.groups.get(group_id), broker.groups.image, MAX_MEMBERS)
-                return Group(group_id, view.state, broker.broker_id, view.epoch, _ids(found), view.waits_for)
-        return None
+    async def find(self, group_id: str) -> Group | None:
+        """Return a group; None if it does not exist, or has no coordinator."""
+
+        async def found() -> Group | None:
+            return self._found(group_id)
+
+        try:
+            return await when_led(found)
+        except OperationRefused:
+            return None
+
+    def _found(self, group_id: str) -> Group | None:
+        """Return a group; None if it does not exist.
+
+        Raises:
+            OperationRefused: as `GroupControl.find`.
+        """
+        broker, shard = GroupControl(self._cluster, lambda: self._cluster.store.image).find(group_id)
+        view = overview(broker.groups, shard, group_id)
+        if view is None:
+            return None
+        found = members(shard.groups.get(group_id), broker.groups.image, MAX_MEMBERS)
+        return Group(group_id, view.state, broker.broker_id, view.epoch, _ids(found), view.waits_for)
 
     async def until(self, group_id: str, state: str | None, count: int | None) -> Group:
         """Wait until a group has that state and that many members; return it.
@@ -45,7 +62,7 @@ class GroupControls:
         """
         wanted = None if state is None else state_named(state)
         while True:
-            found = self.find(group_id)
+            found = await self.find(group_id)
             if found is not None and wanted in (None, found.state) and count in (None, len(found.members)):
                 return found
             await asyncio.sleep(POLL_SECONDS)

@@ -218,8 +218,8 @@ class Kafka(AccessControls):
         return Waiting(self._thread.start(found, what), what, timeout_seconds)
 
     def group(self, name: str) -> Group | None:
-        """Return a consumer group; None if it does not exist, or its coordinator does not run or still loads it."""
-        return self._call(lambda: self._controls.groups.find(name), f"find group {name!r}")
+        """Return a consumer group, as its coordinator has it; None if it does not exist."""
+        return self._thread.run(self._controls.groups.find(name), f"find group {name!r}")
 
     def share_group(self, name: str) -> ShareGroup:
         """Return a share group: its records in flight, and the locks under which members have them (KIP-932).

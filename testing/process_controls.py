@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
 from purgatorio.broker.cli.processes.supervised import ProcessFailed
@@ -15,8 +16,9 @@ from purgatorio.broker.cli.processes.supervisor import Supervisor
 from purgatorio.broker.cluster import BrokerStateError
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.layers.faults import AnyLive
-from purgatorio.broker.operations.brokers import ListBrokers, ListConnections
+from purgatorio.broker.operations.brokers import KillBroker, ListBrokers, ListConnections, StopBroker
 from purgatorio.broker.operations.clock import AdvanceClock, FreezeClock, ShowClock, UnfreezeClock
+from purgatorio.broker.operations.control.decisions import when_led
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.groups import DescribeGroup
 from purgatorio.broker.operations.purgatories import State
@@ -24,7 +26,7 @@ from purgatorio.broker.operations.reading.report import HIDDEN, is_broker
 from purgatorio.broker.operations.topics import ListTopics
 from purgatorio.broker.web.asking import Asked, ask
 from purgatorio.broker.web.front import Front
-from purgatorio.testing.connections import CLIENT_ID, Connections, LeaderChanges
+from purgatorio.testing.connections import CLIENT_ID, Connections
 from purgatorio.testing.controls import POLL_SECONDS
 from purgatorio.testing.group_controls import state_named
 from purgatorio.testing.options import ONE_PROCESS
@@ -34,8 +36,6 @@ T = TypeVar("T")
 
 REFUSED: Final = f"{ONE_PROCESS}: start the cluster without processes=True"
 LOOPBACK: Final = "127.0.0.1"
-PATIENCE_SECONDS: Final = 5.0
-"""How long a partition may have no leader before a read fails."""
 OPERATIONS_SHOWN: Final = 500
 
 
@@ -130,6 +130,9 @@ class ProcessControls:
             await self.do(operation)
         except ValueError as error:
             raise BrokerStateError(str(error)) from None
+        finally:
+            if isinstance(operation, KillBroker | StopBroker):
+                self._connections.forget(operation.id)
 
     async def asked(self, change: Awaitable[T]) -> T:
         """Return what a change returns."""
@@ -169,6 +172,9 @@ class ProcessControls:
 
     async def leader_id(self, topic: str, partition: int) -> int:
         """Return the id of the broker that leads a partition."""
+        return await when_led(partial(self._leader, topic, partition))
+
+    async def _leader(self, topic: str, partition: int) -> int:
         return await self._connections.leader(await self._any(), topic, partition)
 
     async def produce(
@@ -181,30 +187,25 @@ class ProcessControls:
         timestamp_ms: int | None,
     ) -> int:
         """Append records to a partition with acks=all; return the offset of the first."""
-        leader = await self.leader_id(topic, partition)
         at_ms = self._supervisor.clock.wall_ms() if timestamp_ms is None else timestamp_ms
-        return await self._connections.produce(leader, topic, partition, key, values, headers, at_ms)
+
+        async def produce() -> int:
+            leader = await self._leader(topic, partition)
+            return await self._connections.produce(leader, topic, partition, key, values, headers, at_ms)
+
+        return await when_led(produce)
 
     async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
         """Return the committed records of a topic, by partition and offset."""
-        broker_id = await self._any()
-        count = await self._connections.partition_count(broker_id, topic)
+        count = await self._connections.partition_count(await self._any(), topic)
         found: list[Record] = []
         for index in range(count) if partition is None else (partition,):
-            found += await self._records(topic, index, isolation_level)
+            found += await when_led(partial(self._records, topic, index, isolation_level))
         return found
 
     async def _records(self, topic: str, partition: int, isolation_level: IsolationLevel) -> list[Record]:
-        """Return the records of a partition, whose leader may be changing."""
-        give_up = asyncio.get_running_loop().time() + PATIENCE_SECONDS
-        while True:
-            try:
-                leader = await self.leader_id(topic, partition)
-                return await self._connections.records(leader, topic, partition, isolation_level)
-            except LeaderChanges:
-                if asyncio.get_running_loop().time() > give_up:
-                    raise
-                await asyncio.sleep(POLL_SECONDS)
+        leader = await self._leader(topic, partition)
+        return await self._connections.records(leader, topic, partition, isolation_level)
 
     async def until_in_sync(self, topic: str) -> None:
         """Wait until all replicas of a topic are in sync."""

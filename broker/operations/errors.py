@@ -6,6 +6,7 @@
     ├── Invalid
     ├── NotThere
     ├── ClusterUnavailable
+    │   └── AwaitsElection
     └── NotInSync
 """
 
@@ -37,6 +38,10 @@ class NotThere(OperationRefused):
 
 class ClusterUnavailable(OperationRefused):
     """No broker runs, or the metadata store does not answer; a later attempt may succeed."""
+
+
+class AwaitsElection(ClusterUnavailable):
+    """A leader does not run, or does not lead yet; when its lease is over, another one is elected."""
 
 
 class NotInSync(OperationRefused):

@@ -21,8 +21,9 @@ from starlette.types import ASGIApp
 from purgatorio.broker.causes.answers import explain
 from purgatorio.broker.metrics.prometheus import process_registry
 from purgatorio.broker.operations import brokers, purgatories
+from purgatorio.broker.operations.control.decisions import when_led
 from purgatorio.broker.operations.declare import Answer, Operation
-from purgatorio.broker.operations.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.operations.errors import AwaitsElection, ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.operations.table import OPERATIONS
 from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.web.app import application, guarded
@@ -140,6 +141,8 @@ class Front(HttpService):
             case "all brokers":
                 found = await self._shared.answer(kind, request, partial(self._of_all, kind, asked))
                 return found or json_response(await self._of_all(kind, asked))
+            case "who knows" if kind.method == "GET":
+                return _response(await when_led(partial(self._knowing, asked)))
             case "who knows":
                 return _response(await self._first(asked, unless=_NOT_HERE))
             case "any broker":
@@ -176,6 +179,13 @@ class Front(HttpService):
         if not answers:
             raise ClusterUnavailable("; ".join(reasons))
         return max(answers, key=lambda told: told.status)
+
+    async def _knowing(self, asked: Asked) -> Told:
+        """Return the answer of the broker that leads what is asked for; an AwaitsElection while there is none."""
+        told = await self._first(asked, unless=_NOT_HERE)
+        if told.status == 503:
+            raise AwaitsElection(json.loads(told.body)["error"])
+        return told
 
     async def _asked_all(self, asked: Asked, ids: Sequence[int] | None = None) -> dict[int, Told]:
         """Return the answers of all that answer, by broker; of all brokers, or of these."""

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.operations.control.decisions import when_led
 from purgatorio.broker.operations.declare import Argument, Operation, limits_of
 from purgatorio.broker.operations.errors import ClusterUnavailable, Invalid, NotInSync, NotThere, OperationRefused
 from purgatorio.broker.operations.operator import Operator
@@ -84,10 +85,11 @@ async def _run(
         operation = kind(**given)
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
-    if found := await shared.answer(kind, request, lambda: operation.run(operator)):
+    run = partial(when_led, partial(operation.run, operator))
+    if found := await shared.answer(kind, request, run):
         return found
     try:
-        return json_response(await operation.run(operator))
+        return json_response(await run())
     finally:
         if kind.method != "GET":
             shared.changed()

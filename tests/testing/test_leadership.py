@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer
 
-from purgatorio.testing import Kafka, cluster
+from purgatorio.broker.operations.groups import DescribeGroup
+from purgatorio.broker.operations.records import ProduceRecords, ReadRecords
+from purgatorio.testing import Group, Kafka, cluster
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -97,3 +103,76 @@ async def test_what_the_members_of_a_group_wait_for_is_found_by_the_group(kafka:
 def test_a_state_that_no_group_has_is_refused(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match="no group has the state 'happy', only Empty"):
         kafka.until(group="billing", state="happy").wait()
+
+
+# --- after the leader's death, before the election of another ---
+
+
+def after_the_leaders_death(kafka: Kafka, ask: Callable[[], T]) -> T:
+    """Kill the leader of orders-0, and ask at once."""
+    kafka.produce("orders", "tea")
+    kafka.kill(kafka.leader("orders"))
+    return ask()
+
+
+def test_records_are_read_from_the_leader_that_is_elected(kafka: Kafka) -> None:
+    assert [each.value for each in after_the_leaders_death(kafka, lambda: kafka.records("orders", 0))] == [b"tea"]
+
+
+def test_records_are_produced_to_the_leader_that_is_elected(kafka: Kafka) -> None:
+    assert after_the_leaders_death(kafka, lambda: kafka.produce("orders", "cake")) == 1
+    assert [each.value for each in kafka.records("orders", 0)] == [b"tea", b"cake"]
+
+
+def test_the_leader_is_the_one_that_is_elected(kafka: Kafka) -> None:
+    dead = kafka.leader("orders")
+    assert after_the_leaders_death(kafka, lambda: kafka.leader("orders")) != dead
+
+
+def test_a_topic_that_is_made_then_can_be_written_to(kafka: Kafka) -> None:
+    made = after_the_leaders_death(kafka, lambda: kafka.topic("bills", partitions=6))
+    leaders = {each.leader for each in kafka._cluster.brokers[0].image.topics[made].partitions}
+    assert leaders <= set(kafka.brokers)
+
+
+def test_records_over_http_are_read_from_and_written_to_the_leader_that_is_elected(kafka: Kafka) -> None:
+    read = after_the_leaders_death(kafka, lambda: kafka.do(ReadRecords("orders", 0)))
+    assert [each["value"] for each in read["records"]] == ["tea"]
+    done = after_the_leaders_death(kafka, lambda: kafka.do(ProduceRecords("orders", [{"value": "x", "partition": 0}])))
+    assert done["records"] == [{"partition": 0, "offset": 2}]
+
+
+@pytest.fixture
+def group(kafka: Kafka) -> Iterator[Group]:
+    """The group billing, which has one member."""
+    config = kafka.client_config("confluent", "consumer") | {"group.id": "billing", "log_level": 0}
+    with Consumer(config) as consumer:
+        consumer.subscribe(["orders"])
+        joining = kafka.until(group="billing", state="Stable", members=1)
+        while not consumer.assignment():
+            consumer.poll(0.01)
+        yield joining.wait()
+
+
+def test_a_group_is_read_from_the_coordinator_that_is_elected(kafka: Kafka, group: Group) -> None:
+    kafka.kill(group.coordinator)
+    seen = kafka.group("billing")
+    assert seen is not None
+    assert (seen.coordinator != group.coordinator, seen.members) == (True, group.members)
+
+
+def test_a_group_over_http_is_read_from_the_coordinator_that_is_elected(kafka: Kafka, group: Group) -> None:
+    kafka.kill(group.coordinator)
+    assert kafka.do(DescribeGroup("billing"))["members"][0]["member_id"] == group.members[0]
+
+
+def test_a_member_is_expired_by_the_coordinator_that_is_elected(kafka: Kafka, group: Group) -> None:
+    kafka.kill(group.coordinator)
+    assert kafka.expire_member("billing") == group.members[0]
+
+
+def test_a_partition_whose_only_replica_died_is_refused_when_no_election_can_help(kafka: Kafka) -> None:
+    kafka.topic("bills", replicas=1)
+    kafka.kill(kafka.leader("bills"))
+    with pytest.raises(ValueError, match="bills-0 has no leader now"):
+        kafka.records("bills")

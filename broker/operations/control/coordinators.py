@@ -12,7 +12,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.operated import OperatedCluster
-from purgatorio.broker.operations.errors import ClusterUnavailable
+from purgatorio.broker.operations.errors import AwaitsElection, ClusterUnavailable
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -42,42 +42,45 @@ def coordinator_of(
         what: of which kind it is, for messages.
 
     Raises:
-        ClusterUnavailable: the coordinator does not run, or loads what it keeps.
+        AwaitsElection: the coordinator does not run, or loads what it keeps.
+        ClusterUnavailable: there is none.
     """
     known = image.topics.get(topic)
     if known is None:
         return None
     tp = TopicPartition(topic, coordinator_partition(name, len(known.partitions)))
-    broker = _running_leader(cluster, image, tp, f"{tp}, which keeps {what} {name},")
+    broker = running_leader(cluster, image, tp, f"{tp}, which keeps {what} {name},")
     try:
         return broker, shard_of(broker)
     except CoordinatorError as error:
-        raise ClusterUnavailable(f"broker {broker.broker_id}, the coordinator of {name}: {error}") from error
+        raise AwaitsElection(f"broker {broker.broker_id}, the coordinator of {name}: {error}") from error
 
 
 def led(cluster: OperatedCluster, image: ClusterImage, tp: TopicPartition) -> tuple[Broker, Partition]:
     """Return the leader of a partition, and its replica.
 
     Raises:
+        AwaitsElection: its leader does not run, or does not lead yet.
         ClusterUnavailable: there is none here.
     """
-    broker = _running_leader(cluster, image, tp, str(tp))
+    broker = running_leader(cluster, image, tp, str(tp))
     try:
         replica = broker.replicas.lookup.find(tp)
         replica.check_leader(-1)
     except PartitionError as error:
-        raise ClusterUnavailable(f"{tp}: {error}") from error
+        raise AwaitsElection(f"{tp}: {error}") from error
     return broker, replica
 
 
-def _running_leader(cluster: OperatedCluster, image: ClusterImage, tp: TopicPartition, what: str) -> Broker:
+def running_leader(cluster: OperatedCluster, image: ClusterImage, tp: TopicPartition, what: str) -> Broker:
     """Return the broker that leads a partition.
 
     Args:
         what: names the partition in messages.
 
     Raises:
-        ClusterUnavailable: it has no leader, or its leader does not run in this process.
+        AwaitsElection: its leader is a broker of this process, and does not run.
+        ClusterUnavailable: it has no leader, or its leader is a broker of another process.
     """
     state = image.partition(*tp)
     leader = NO_LEADER if state is None else state.leader
@@ -86,7 +89,8 @@ def _running_leader(cluster: OperatedCluster, image: ClusterImage, tp: TopicPart
             return broker
     if leader == NO_LEADER:
         raise ClusterUnavailable(f"{what} has no leader now")
-    raise ClusterUnavailable(f"broker {leader}, the leader of {what} does not run")
+    refusal = AwaitsElection if leader in cluster.broker_ids else ClusterUnavailable
+    raise refusal(f"broker {leader}, the leader of {what} does not run")
 
 
 async def answer_of(change: Callable[[Callable[[T], None]], None], clock: Clock, time_limit_ms: int, what: str) -> T:

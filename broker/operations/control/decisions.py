@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreError, decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.network import Network
-from purgatorio.broker.operations.errors import ClusterUnavailable
+from purgatorio.broker.operations.errors import AwaitsElection, ClusterUnavailable
 from purgatorio.broker.time.clock import SystemClock
 
 POLL_MS: Final = 1
@@ -74,3 +74,22 @@ async def until(holds: Callable[[], bool], what: str, time_limit_ms: int = TIME_
         if _MACHINE.now_ms() >= deadline_ms:
             raise ClusterUnavailable(f"after {time_limit_ms / 1000:g} s it is still not so that {what}")
         await _MACHINE.sleep(POLL_MS)
+
+
+async def when_led(do: Callable[[], Awaitable[R]], time_limit_ms: int = TIME_LIMIT_MS) -> R:
+    """Do what needs leaders, again and again while one of them awaits its election; return what it returns.
+
+    Args:
+        do: it looks for its leaders before it changes anything.
+
+    Raises:
+        AwaitsElection: none was elected in time.
+    """
+    deadline_ms = _MACHINE.now_ms() + time_limit_ms
+    while True:
+        try:
+            return await do()
+        except AwaitsElection:
+            if _MACHINE.now_ms() >= deadline_ms:
+                raise
+            await _MACHINE.sleep(POLL_MS)

@@ -20,6 +20,7 @@ from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.operations.control.coordinators import answer_of, coordinator_of, led_shards
+from purgatorio.broker.operations.control.decisions import newest
 from purgatorio.broker.operations.control.offset_resets import Reset, Target, offsets_of
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
@@ -168,6 +169,7 @@ def expire_member(cluster: OperatedCluster, group: str, member: str | None) -> s
 
     Raises:
         NotThere: there is no such group with members, or no such member.
+        AwaitsElection: the group's coordinator does not run, or loads its groups.
         OperationRefused: there is more than one such member; or the member waits for the coordinator's answer, which
             keeps it alive.
     """
@@ -179,6 +181,7 @@ def expire_member(cluster: OperatedCluster, group: str, member: str | None) -> s
         else:
             others[key.group_id] = None
     if not sessions:
+        GroupControl(cluster, lambda: newest(cluster.network).image).find(group)
         raise NotThere(f"group {group!r} has no members{nearest(group, islice(others, NAMES_COMPARED))}")
     chosen = _chosen(sessions, group, member)
     if not sessions[chosen].expire():

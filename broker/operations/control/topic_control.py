@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from purgatorio.broker.config.room_settings import topic_settings
@@ -15,6 +15,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.operations.control import coordinators
 from purgatorio.broker.operations.control.decisions import decided, newest, until
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.transaction_control import TransactionControl
@@ -38,7 +39,7 @@ async def create(
     configs: Mapping[str, str],
     rng: random.Random,
 ) -> None:
-    """Create a topic; return when each partition has a leader that all running brokers know.
+    """Create a topic; return when each partition has a leader that runs, and that all running brokers know.
 
     Args:
         partitions: how many; -1: the default of the brokers.
@@ -61,8 +62,9 @@ async def create(
     )
     if result.error:
         raise Invalid(f"topic {name!r} was not created: {result.message or result.error.name}")
+    dead = frozenset(cluster.broker_ids) - {each.broker_id for each in cluster.brokers}
     await until(
-        lambda: all(_knows_leaders(each, name) for each in cluster.network.brokers),
+        lambda: all(_knows_leaders(each, name, dead) for each in cluster.network.brokers),
         f"all brokers know the leaders of topic {name!r}",
     )
 
@@ -85,22 +87,21 @@ def leader(cluster: OperatedCluster, topic: str, partition: int) -> Broker:
 
     Raises:
         NotThere: there is no such topic or partition.
-        ClusterUnavailable: the partition has no leader that runs.
+        AwaitsElection: its leader does not run, or does not lead yet.
+        ClusterUnavailable: the partition has no leader.
     """
-    if not 0 <= partition < partition_count(cluster, topic):
-        raise NotThere(f"topic {topic!r} has no partition {partition}")
-    state = newest(cluster.network).image.partition(topic, partition)
-    for broker in cluster.brokers:
-        if state is not None and broker.broker_id == state.leader:
-            return broker
-    raise ClusterUnavailable(f"{topic}-{partition} has no leader now")
+    return _leading(cluster, topic, partition)[0]
 
 
 def led(cluster: OperatedCluster, topic: str, partition: int) -> Partition:
     """Return the leader's replica of a partition; raises as `leader`."""
-    replica = leader(cluster, topic, partition).replica(TopicPartition(topic, partition))
-    assert replica is not None, "a leader has a replica"
-    return replica
+    return _leading(cluster, topic, partition)[1]
+
+
+def _leading(cluster: OperatedCluster, topic: str, partition: int) -> tuple[Broker, Partition]:
+    if not 0 <= partition < partition_count(cluster, topic):
+        raise NotThere(f"topic {topic!r} has no partition {partition}")
+    return coordinators.led(cluster, newest(cluster.network).image, TopicPartition(topic, partition))
 
 
 async def append(
@@ -113,7 +114,7 @@ async def append(
 
     Raises:
         NotThere: there is no such topic or partition.
-        ClusterUnavailable: a partition has no leader that runs.
+        AwaitsElection, ClusterUnavailable: as `leader`.
     """
     loop = asyncio.get_running_loop()
     waits = []
@@ -140,7 +141,7 @@ async def until_committed(
 
     Raises:
         NotThere: there is no such topic or partition.
-        ClusterUnavailable: a partition has no leader that runs.
+        AwaitsElection, ClusterUnavailable: as `leader`.
     """
     replicas = [(index, led(cluster, topic, index)) for index in partitions]
     if any(broker.gate.held for broker in cluster.brokers):
@@ -169,11 +170,11 @@ def _ends_transactions(cluster: OperatedCluster) -> bool:
     return any(each.value.is_decided for _, shard in control.shards() for each in shard.transactions.values())
 
 
-def _knows_leaders(broker: Broker, name: str) -> bool:
-    """Return whether a broker knows the leaders of a topic, and has the replicas that it shall have."""
+def _knows_leaders(broker: Broker, name: str, dead: Container[int]) -> bool:
+    """Return whether a broker knows the leaders of a topic, which live, and has the replicas that it shall have."""
     topic = broker.image.topics.get(name)
     return (
         topic is not None
-        and all(state.leader != NO_LEADER for state in topic.partitions)
+        and all(state.leader != NO_LEADER and state.leader not in dead for state in topic.partitions)
         and broker.replicas.is_current
     )
