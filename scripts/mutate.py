@@ -310,15 +310,15 @@ MUTANTS: Final = (
     Mutant(
         "a-session-keeps-what-another-isolation-could-read",
         "broker/replica/fetching/fetch_session.py",
-        "return params.read_committed, params.knows_zstd,",
-        "return False, params.knows_zstd,",
+        "return params.read_committed, params.",
+        "return False, params.",
         SESSIONS,
     ),
     Mutant(
         "a-session-keeps-what-another-version-could-read",
         "broker/replica/fetching/fetch_session.py",
-        "params.knows_zstd, params.may_read_followers\n",
-        "params.knows_zstd, False\n",
+        "params.read_committed, params.may_read_followers\n",
+        "params.read_committed, False\n",
         SESSIONS,
     ),
     Mutant(

@@ -3,9 +3,9 @@
 Versions 4–18; from v13 on topics are named by id. From v7 on a client may have a fetch session (KIP-227): its requests
 name what is new or altered, and its responses list what has something to tell. A request without one, and the first of
 a session, is answered with every requested partition, empty ones too, since a Java client drops a full response that
-lacks one. Below v10 no zstd batch is sent (KIP-110): a read ends before the first one, and one that begins with it is
-answered with UNSUPPORTED_COMPRESSION_TYPE. What v17 and v18 add is of followers (the directory of a log, the high
-watermark that they know), and is not looked at: followers here send v16.
+lacks one. Batches of zstd are sent in all versions, as by Apache Kafka 4.4; KIP-110 refused them below v10. What v17
+and v18 add is of followers (the directory of a log, the high watermark that they know), and is not looked at: followers
+here send v16.
 """
 
 # compiled: docs/compiled.md
@@ -43,8 +43,6 @@ SESSION_VERSION = 7
 FOLLOWER_FETCHING_VERSION = 11
 TOPIC_ID_VERSION = 13
 NODE_ENDPOINTS_VERSION = 16
-ZSTD_VERSION = 10
-"""The first version that may carry zstd (KIP-110)."""
 READ_COMMITTED = 1
 NO_TOPIC_ID = bytes(16)
 MAX_CONSUMER_PARTITIONS = 4_000
@@ -110,7 +108,6 @@ class FetchHandler:
             read_committed=request.isolation_level == READ_COMMITTED,
             rack_id=request.rack_id,
             may_read_followers=replica_id < 0 and ctx.api_version >= FOLLOWER_FETCHING_VERSION,
-            knows_zstd=ctx.api_version >= ZSTD_VERSION,
             client=ctx.client_id or "",
         )
 

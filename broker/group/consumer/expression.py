@@ -4,8 +4,8 @@ Python's own matcher backtracks: some expressions take it years. RE2, which the 
 this one. An expression is parsed into a graph of nodes, and all its paths are followed at once. The sets of nodes that
 can be reached are kept as numbered states, so that most characters cost one lookup of a character.
 
-Topic names are ASCII, and so are the characters that can match. Of RE2's syntax, the classes of Unicode scripts and
-categories (``\pL``) are left out.
+Topic names are ASCII, and so are the characters that can match: of the classes of Unicode's categories and scripts
+(``\pL``, ``\p{Greek}``), what they have of ASCII.
 """
 
 from __future__ import annotations

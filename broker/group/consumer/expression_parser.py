@@ -1,4 +1,4 @@
-r"""Parses regular expressions in RE2's syntax, without the classes of Unicode scripts and categories.
+r"""Parses regular expressions in RE2's syntax.
 
 Groups, names of groups and lazy repetitions make no difference to whether a whole name matches, and are not kept. What
 RE2 refuses is refused: references to groups, looking ahead and behind, possessive and double repetitions.
@@ -49,6 +49,23 @@ _NAMED_CLASSES: Final = {
     "word": _WORD,
     "xdigit": frozenset(string.hexdigits),
 }
+_CATEGORIES: Final = frozenset(
+    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()
+)
+"""Unicode's categories, by the names that RE2 knows."""
+_SCRIPTS: Final = frozenset(
+    """
+    Arabic Armenian Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal
+    Carian Cham Cherokee Common Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari Egyptian_Hieroglyphs Ethiopic
+    Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo Hebrew Hiragana Imperial_Aramaic Inherited
+    Inscriptional_Pahlavi Inscriptional_Parthian Javanese Kaithi Kannada Katakana Kayah_Li Kharoshthi Khmer Lao Latin
+    Lepcha Limbu Linear_B Lisu Lycian Lydian Malayalam Mandaic Meetei_Mayek Mongolian Myanmar New_Tai_Lue Nko Ogham
+    Ol_Chiki Old_Italic Old_Persian Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic
+    Samaritan Saurashtra Shavian Sinhala Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Tamil
+    Telugu Thaana Thai Tibetan Tifinagh Ugaritic Unknown Vai Yi
+    """.split()
+)
+"""Unicode's scripts, as the RE2/J that Kafka uses knows them. ASCII has Latin letters; all else in it is Common."""
 _CONTROLS: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ASSERTIONS: Final = {"A": "start", "z": "end", "b": "boundary", "B": "no boundary"}
 
@@ -204,6 +221,8 @@ class _Parser:
         character = self._next()
         if character in _CLASSES:
             return Characters(_CLASSES[character])
+        if character in "pP":
+            return Characters(self._unicode_class(is_negated=character == "P"))
         if character in _ASSERTIONS:
             return Assertion(_ASSERTIONS[character])
         return self._literal(self._escaped_character(character))
@@ -247,6 +266,26 @@ class _Parser:
             is_first = False
         return ALL - self._both_cases(found) if is_negated else found
 
+    def _unicode_class(self, *, is_negated: bool) -> frozenset[str]:
+        r"""Parse the name of a category or script, after its \p or \P; return its characters, in both cases if asked."""
+        name, end = self._next(), "}"
+        if name == "{":
+            name, end, _ = self._text[self._at :].partition("}")
+            self._at += len(name) + 1
+        bare = name.removeprefix("^") if len(name) > 1 else name
+        if bare == "Any":
+            found = ALL
+        elif bare in _CATEGORIES:
+            found = _of_category(bare)
+        elif bare in _SCRIPTS:
+            found = {"Latin": _LETTERS, "Common": ALL - _LETTERS}.get(bare, frozenset())
+        else:
+            end = ""
+        if not end:
+            raise ExpressionError(f"Unicode has no category or script {name!r}")
+        found = self._both_cases(found)
+        return ALL - found if is_negated != (bare != name) else found
+
     def _class_item(self) -> frozenset[str]:
         if self._take("[:"):
             name, end, _ = self._text[self._at :].partition(":]")
@@ -261,6 +300,8 @@ class _Parser:
             first = self._next()
             if first in _CLASSES:
                 return _CLASSES[first]
+            if first in "pP":
+                return self._unicode_class(is_negated=first == "P")
             first = self._escaped_character(first)
         if self._text[self._at : self._at + 1] != "-" or self._text[self._at + 1 : self._at + 2] in ("]", ""):
             return frozenset(first)
@@ -330,6 +371,13 @@ class _Parser:
             return False
         self._at += len(expected)
         return True
+
+
+def _of_category(name: str) -> frozenset[str]:
+    """Return the characters of a category of Unicode, or of all that begin with a letter."""
+    from unicodedata import category  # most programs need none of its tables
+
+    return frozenset(character for character in ALL if category(character).startswith(name))
 
 
 def _is_number(digits: str) -> bool:

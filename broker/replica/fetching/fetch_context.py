@@ -40,7 +40,6 @@ class FetchParams:
         max_bytes: the limit of the response; only its first batch may exceed it.
         client: the client id, for observers.
         read_committed: whether the consumer reads up to the last stable offset rather than the high watermark.
-        knows_zstd: whether the consumer's request version may carry batches that are compressed with zstd (KIP-110).
     """
 
     replica_id: int
@@ -52,7 +51,6 @@ class FetchParams:
     rack_id: str = ""
     may_read_followers: bool = False
     client: str = ""
-    knows_zstd: bool = True
 
     @property
     def is_follower(self) -> bool:

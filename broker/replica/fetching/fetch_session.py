@@ -198,8 +198,8 @@ class FetchSession(FetchContext):
         self.is_full = False
 
 
-def _reads_alike(params: FetchParams) -> tuple[bool, bool, bool]:
-    return params.read_committed, params.knows_zstd, params.may_read_followers
+def _reads_alike(params: FetchParams) -> tuple[bool, bool]:
+    return params.read_committed, params.may_read_followers
 
 
 class FetchSessionCache:

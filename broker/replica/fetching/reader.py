@@ -9,12 +9,11 @@ from typing import Final
 
 from purgatorio.broker.causes.cause import OpenTransaction, ReplicationThrottled
 from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
-from purgatorio.broker.log.log import Log, LogError, LogRead
+from purgatorio.broker.log.log import Log, LogError
 from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
 from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.columns import Columns
-from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
     AbortedTransaction,
@@ -23,7 +22,6 @@ from purgatorio.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from purgatorio.protocol.records import iter_batches
 
 REFUSED: Final = -2
 """The partition cannot be read: an error, or an epoch that diverges."""
@@ -130,8 +128,6 @@ class ReplicaReader:
                 end_offset=end_offset,
                 min_one=min_one,
             )
-            if not params.knows_zstd:
-                read = _before_zstd(read, partition)
             if params.read_committed and params.replica_id < 0:
                 data.aborted_transactions = _aborted_transactions(log, request.fetch_offset, read.next_offset)
         except (PartitionError, LogError) as error:
@@ -313,25 +309,6 @@ def _aborted_transactions(log: Log, start_offset: int, end_offset: int) -> Seque
             for first_offset, producer_id in zip(first_offsets, producer_ids, strict=True)
         ]
     return Columns(AbortedTransaction, producer_id=producer_ids, first_offset=first_offsets)
-
-
-def _before_zstd(read: LogRead, partition: Partition) -> LogRead:
-    """Return the batches before the first one that is compressed with zstd.
-
-    Raises:
-        PartitionError: UNSUPPORTED_COMPRESSION_TYPE if that is the first batch of the read.
-    """
-    parts: list[bytes] = []
-    for part in read.parts:
-        for header, batch in iter_batches(part):
-            if header.compression is not Compression.ZSTD:
-                parts.append(bytes(batch))
-            elif parts:
-                return LogRead(parts, sum(map(len, parts)), header.base_offset)
-            else:
-                message = f"{partition.tp} holds zstd at offset {header.base_offset}; it needs Fetch version 10"
-                raise PartitionError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, message)
-    return read
 
 
 def _lags(params: FetchParams, partition: Partition, fetch_offset: int) -> PartitionError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 
 import pytest
 from hypothesis import given
@@ -70,7 +71,7 @@ def test_the_whole_name_must_match(text: str, name: str) -> None:
     "text",
     [
         "(", ")", "a)", "[", "[a", "[z-a]", "*", "a**", "a*+", "a{2}{2}", "a{1001}", "a{2,1}", "(?=a)", "(?<=a)",
-        "(?!a)", r"(a)\1", r"(?P=n)", "(?P<>a)", "(?<a-b>c)", "\\", r"\pL", r"\xg", r"\x{", "[[:no:]]", "(?", "(?i",
+        "(?!a)", r"(a)\1", r"(?P=n)", "(?P<>a)", "(?<a-b>c)", "\\", r"\C", r"\xg", r"\x{", "[[:no:]]", "(?", "(?i",
         "(" * 200, "a" * 1_001, "(a{100}){100}", r"\q", "[\\",
     ],
 )  # fmt: skip
@@ -98,3 +99,56 @@ def test_names_that_match_in_the_same_way_cost_no_work() -> None:
     before = expression.work
     assert expression.matches("orders-99999")
     assert expression.work == before
+
+
+LETTERS = string.ascii_letters
+ASCII = "".join(map(chr, range(128)))
+SYMBOLS = "$+<=>^`|~"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (r"\pL", LETTERS),
+        (r"\p{L}", LETTERS),
+        (r"\p{Lu}", string.ascii_uppercase),
+        (r"[\p{Lu}\d]", string.digits + string.ascii_uppercase),
+        (r"\P{N}", "".join(each for each in ASCII if each not in string.digits)),
+        (r"\p{^L}", "".join(each for each in ASCII if each not in LETTERS)),
+        (r"\P{^L}", LETTERS),
+        (r"[^\p{Lu}]", "".join(each for each in ASCII if each not in string.ascii_uppercase)),
+        (r"[\PL]", "".join(each for each in ASCII if each not in LETTERS)),
+        (r"(?i)\p{Lu}", LETTERS),
+        (r"(?i)\P{Lu}", "".join(each for each in ASCII if each not in LETTERS)),
+        (r"(?i)[\P{Lu}]", "".join(each for each in ASCII if each not in LETTERS)),
+        (r"(?i)[^\p{Lu}]", "".join(each for each in ASCII if each not in LETTERS)),
+        (r"\p{Any}", ASCII),
+        (r"\p{Latin}", LETTERS),
+        (r"\p{Common}", "".join(each for each in ASCII if each not in LETTERS)),
+        (r"\p{Greek}", ""),
+        (r"\P{Han}", ASCII),
+        (r"\p{S}", SYMBOLS),
+        (r"\pP", "".join(each for each in string.punctuation if each not in SYMBOLS)),
+        (r"\p{Pd}", "-"),
+        (r"\p{Pc}", "_"),
+        (r"\pZ", " "),
+        (r"\p{C}", "".join(map(chr, [*range(32), 127]))),
+        (r"\pM", ""),
+        (r"[\pL-z]", "-" + LETTERS),
+    ],
+)
+def test_unicode_classes_match_the_ascii_that_re2_j_1_8_matches(text: str, expected: str) -> None:
+    expression = Expression(text)
+    assert "".join(filter(expression.matches, ASCII)) == "".join(sorted(expected))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\p", r"\p{", r"\p{}", r"\p{L", r"\p{Lx}", r"\p{LU}", r"\pl", r"\p^", r"\p{ L}", r"\p{Cn}", r"\p{IsL}",
+        r"\p{letter}", r"\p{Zyyy}", r"[\p{Lu]", r"[a-\pL]", r"\p{^^L}", r"\p{^",
+    ],
+)  # fmt: skip
+def test_unknown_unicode_classes_are_refused(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        Expression(text)
