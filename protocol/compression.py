@@ -1,11 +1,12 @@
 """The compression codecs of record batches, for batches whose records the broker has to read.
 
-Formats that clients send and this module accepts:
+Formats that clients send and this module accepts, as Apache Kafka's readers do:
 
-* snappy: Java's is framed as the xerial library does (a magic, then length-prefixed blocks); librdkafka's is one raw
-  block.
-* lz4: the LZ4 frame format, one or more frames; written with independent blocks, as Java's reader refuses linked ones.
-* gzip, zstd: one or more members or frames.
+* snappy: Java's is framed as the xerial library does (a magic, then length-prefixed blocks), one or more streams;
+  librdkafka's is one raw block. Up to three bytes that follow the last block are ignored.
+* lz4: one frame of the LZ4 frame format with independent blocks; what follows it is ignored.
+* gzip: one or more members; what follows them is ignored.
+* zstd: one or more frames.
 
 The size of the output is limited during decompression: a decompression bomb never allocates more than `max_bytes`,
 and up to there at most four times the space that the output needs.
@@ -20,7 +21,7 @@ from typing import Final
 
 import cramjam
 
-from purgatorio.protocol.errors import CorruptRecordError, RecordTooLargeError
+from purgatorio.protocol.errors import DamagedPayloadError, RecordTooLargeError
 
 Buffer = bytes | bytearray | memoryview
 
@@ -30,6 +31,8 @@ MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
 STEP_BYTES: Final = 256 * 1024
 """The input of one step of `compress_steps`: 10 ms for gzip, 2 ms for zstd. A multiple of the codecs' blocks."""
 
+_MAX_PIECES: Final = 10_000
+"""The most blocks or members of one payload: each costs a microsecond or two. Java's snappy makes 3,200 of 100 MiB."""
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _FIRST_GUESS_BYTES: Final = 4096
 _GROWTH: Final = 4
@@ -41,12 +44,20 @@ _SNAPPY_MAX_RATIO: Final = 64  # a copy of three bytes makes at most 64
 
 # Magic, flags (version 1, independent blocks, no checksums), 64 KiB blocks, and the header checksum of those two.
 _LZ4_FRAME_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_MAGIC: Final = _LZ4_FRAME_HEADER[:4]
+_LZ4_INDEPENDENT: Final = 0x20
+_LZ4_BLOCK_CHECKSUMS: Final = 0x10
+_LZ4_CONTENT_SIZE: Final = 0x08
+_LZ4_CONTENT_CHECKSUM: Final = 0x04
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_UNCOMPRESSED: Final = 1 << 31
 _LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
 
 _GZIP_LEVEL: Final = 6
 _GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header
+_GZIP_MEMBER_START: Final = b"\x1f\x8b\x08"
+_GZIP_MEMBER_BYTES: Final = 18  # the smallest: header and trailer
+_GZIP_FIRST_STEP_BYTES: Final = 4096
 _ZSTD_LEVEL: Final = 3
 
 
@@ -117,15 +128,15 @@ def decompress(codec: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESS
         max_bytes: the largest allowed size of the output.
 
     Raises:
-        CorruptRecordError: the data is not in the codec's format, or is damaged or cut short.
+        DamagedPayloadError: the data is not in the codec's format, or is damaged or cut short.
         RecordTooLargeError: the output would be larger than `max_bytes`.
     """
     if codec is Compression.GZIP:
-        return _decompress_growing(cramjam.gzip.decompress_into, data, max_bytes)
+        return _decompress_gzip(memoryview(data), max_bytes)
     if codec is Compression.ZSTD:
         return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes)
     if codec is Compression.LZ4:
-        return _decompress_growing(cramjam.lz4.decompress_into, data, max_bytes)
+        return _decompress_growing(cramjam.lz4.decompress_into, _lz4_frame(memoryview(data)), max_bytes)
     if codec is Compression.SNAPPY:
         return _decompress_snappy(data, max_bytes)
     if len(data) > max_bytes:
@@ -137,8 +148,8 @@ def _too_large(max_bytes: int) -> RecordTooLargeError:
     return RecordTooLargeError(f"the batch unpacks to more than {max_bytes} bytes")
 
 
-def _corrupt(error: Exception) -> CorruptRecordError:
-    return CorruptRecordError(f"the batch cannot be unpacked: {error}")
+def _damaged(why: object) -> DamagedPayloadError:
+    return DamagedPayloadError(f"the batch cannot be unpacked: {why}")
 
 
 def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int) -> bytes:
@@ -153,7 +164,7 @@ def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, 
             written = into(data, output)
         except cramjam.DecompressionError as error:
             if str(error) != _OUTPUT_FULL:
-                raise _corrupt(error) from error
+                raise _damaged(error) from error
         else:
             return bytes(memoryview(output)[:written])
         if size_bytes >= max_bytes:
@@ -161,37 +172,89 @@ def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, 
         size_bytes = min(max_bytes, _GROWTH * size_bytes)
 
 
+def _decompress_gzip(view: memoryview, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    left_bytes, position = max_bytes, 0
+    for _ in range(_MAX_PIECES):
+        member = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        step_bytes = _GZIP_FIRST_STEP_BYTES
+        while not member.eof:
+            if position == len(view):
+                raise _damaged("it ends within a gzip member")
+            step = view[position : position + step_bytes]
+            try:
+                part = member.decompress(step, left_bytes + 1)
+            except zlib.error as error:
+                raise _damaged(error) from error
+            left_bytes -= len(part)
+            if left_bytes < 0:
+                raise _too_large(max_bytes)
+            parts.append(part)
+            # Each step may be copied into `unused_data`, so that steps grow only with their member.
+            position += len(step) - len(member.unused_data)
+            step_bytes *= 2
+        is_member = bytes(view[position : position + len(_GZIP_MEMBER_START)]) == _GZIP_MEMBER_START
+        if not is_member or len(view) - position <= _GZIP_MEMBER_BYTES:
+            return b"".join(parts)
+    raise _damaged(f"it has more than {_MAX_PIECES} gzip members")
+
+
+def _lz4_frame(view: memoryview) -> memoryview:
+    """Return the first frame of a payload; its checksums and blocks are left to the decompressor."""
+    if len(view) < len(_LZ4_FRAME_HEADER) or bytes(view[: len(_LZ4_MAGIC)]) != _LZ4_MAGIC:
+        raise _damaged("it does not begin with the header of an lz4 frame")
+    flags = view[len(_LZ4_MAGIC)]
+    if not flags & _LZ4_INDEPENDENT:
+        raise _damaged("its lz4 blocks are linked, which Java's clients cannot read")
+    position = len(_LZ4_FRAME_HEADER) + (8 if flags & _LZ4_CONTENT_SIZE else 0)
+    checksum_bytes = 4 if flags & _LZ4_BLOCK_CHECKSUMS else 0
+    for _ in range(_MAX_PIECES):
+        size_bytes = int.from_bytes(view[position : position + 4], "little")
+        position += 4
+        if not size_bytes:
+            position += 4 if flags & _LZ4_CONTENT_CHECKSUM else 0
+            if position > len(view):
+                raise _damaged("it ends within an lz4 frame")
+            return view[:position]
+        position += (size_bytes & ~_LZ4_UNCOMPRESSED) + checksum_bytes
+    raise _damaged(f"it has more than {_MAX_PIECES} lz4 blocks")
+
+
 def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, max_bytes)
     blocks: list[bytes] = []
-    left_bytes = max_bytes
-    position = len(_XERIAL_HEADER)
-    if len(view) < position:
-        raise CorruptRecordError("the batch ends within the header of its snappy blocks")
-    while position < len(view):
+    left_bytes, position = max_bytes, 0
+    for _ in range(_MAX_PIECES):
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # a stream begins
+            position += len(_XERIAL_HEADER)
+            if position > len(view):
+                raise _damaged("it ends within the header of its snappy blocks")
+            continue
         start = position + 4
+        if start > len(view):
+            return b"".join(blocks)
         end = start + int.from_bytes(view[position:start], "big")
         if end > len(view) or end <= start:
-            raise CorruptRecordError("a snappy block is empty or ends after the batch")
+            raise _damaged("a snappy block is empty or ends after the batch")
         block = _decompress_snappy_block(view[start:end], left_bytes)
         left_bytes -= len(block)
         blocks.append(block)
         position = end
-    return b"".join(blocks)
+    raise _damaged(f"it has more than {_MAX_PIECES} snappy blocks")
 
 
 def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
     try:
         size_bytes = cramjam.snappy.decompress_raw_len(block)
         if size_bytes > _SNAPPY_MAX_RATIO * len(block):
-            raise CorruptRecordError("a snappy block promises more than it can hold")
+            raise _damaged("a snappy block promises more than it can hold")
         if size_bytes > max_bytes:
             raise _too_large(max_bytes)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
-        raise _corrupt(error) from error
+        raise _damaged(error) from error
 
 
 def _compress_snappy(data: memoryview) -> bytes:

@@ -329,6 +329,15 @@ class InvalidRecordError(CorruptRecordError):
     error_code: ClassVar[ErrorCode] = ErrorCode.INVALID_RECORD
 
 
+class DamagedPayloadError(CorruptRecordError):
+    """The compressed records of a batch are not in their codec's format, or are damaged or cut short.
+
+    The code is Apache Kafka's. A producer gives the batch up; after CORRUPT_MESSAGE it would send it again and again.
+    """
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class RecordTooLargeError(CorruptRecordError):
     """A record or a batch is larger than allowed, compressed or decompressed."""
 

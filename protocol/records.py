@@ -51,6 +51,7 @@ _LENGTH_END: Final = 12  # base offset and batch length, which the batch length 
 _EPOCH_END: Final = 16
 _CRC_START: Final = 17
 _CRC_END: Final = 21
+_ATTRIBUTES_END: Final = 23
 _MIN_LENGTH: Final = HEADER_SIZE - _LENGTH_END
 _MIN_MESSAGE_LENGTH: Final = 14
 """The length of a message of magic 0 without key and value, as its length field says it."""
@@ -306,6 +307,15 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
     crc = _crc32c(bytes(memoryview(placed)[_CRC_END:]))
     placed[_CRC_START:_CRC_END] = crc.to_bytes(4, "big")
     return bytes(placed)
+
+
+def with_create_time(header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, bytes]:
+    """Return a batch whose attributes do not say any more that a broker set its timestamps, with its header."""
+    changed = bytearray(batch)
+    changed[_ATTRIBUTES_END - 1] &= ~LOG_APPEND_TIME
+    crc = _crc32c(bytes(memoryview(changed)[_CRC_END:]))
+    changed[_CRC_START:_CRC_END] = crc.to_bytes(4, "big")
+    return header._replace(crc=crc, attributes=header.attributes & ~LOG_APPEND_TIME), bytes(changed)
 
 
 def with_codec(header: BatchHeader, codec: Compression, payload: Buffer) -> bytes:

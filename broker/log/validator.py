@@ -26,6 +26,7 @@ from purgatorio.protocol.records import (
     read_header,
     validate_batch,
     with_codec,
+    with_create_time,
 )
 
 WORK_PER_REQUEST: Final = 25_000
@@ -173,10 +174,9 @@ class Admission:
                 raise _too_large(size_bytes, self._limit_bytes)
             covered = validate_batch(header, batch) if from_client else check_crc(header, batch)
             if attributes & LOG_APPEND_TIME:
-                raise InvalidBatch(
-                    ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime"
-                )
+                header, batch = self._with_create_time(header, batch)
             if self._create_time and header.max_timestamp > wall_ms + self._after_max_ms:
+                self._name_late_records(header, batch, wall_ms)
                 raise self._out_of_range(header.max_timestamp, wall_ms)
             if attributes & CONTROL:
                 pass  # the broker's own: a client's was refused above
@@ -202,20 +202,51 @@ class Admission:
         earliest, latest = wall_ms - self._config.message_timestamp_before_max_ms, wall_ms + self._after_max_ms
         return f"timestamp {timestamp_ms} is not between {earliest} and {latest}"
 
+    def _with_create_time(self, header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, Buffer]:
+        """Take back the timestamp type of a producer, as Kafka does where records keep the producer's timestamps."""
+        if self._create_time:
+            return with_create_time(header, batch)
+        raise InvalidBatch(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set the timestamp type LogAppendTime")
+
+    def _unpack(self, header: BatchHeader, batch: Buffer) -> bytes | None:
+        """Return the records of a batch, decompressed; None if it is taken by its header.
+
+        Raises:
+            CorruptRecordError: as `RecordValidation.unpack`, but MESSAGE_TOO_LARGE only if the topic needs the records.
+        """
+        try:
+            return self._validation.unpack(header, batch)
+        except RecordTooLargeError as error:
+            config = self._config
+            limits_sizes = config.max_decompressed_message_bytes < LARGEST_RECORD_BYTES
+            has_codec = config.compression is None or config.compression is header.compression
+            if has_codec and not (config.compact or self._lower_bound or limits_sizes):
+                return None
+            raise RecordTooLargeError(f"{error}, the most that is read where a topic needs the records") from error
+
+    def _name_late_records(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> None:
+        """Raise the refusal that names the records whose timestamps are out of range, if they can be read."""
+        try:
+            data = self._validation.unpack(header, batch)
+        except RecordTooLargeError:
+            return
+        if data is not None:
+            self._check_lower_bound(header, data, wall_ms)
+
     def _check_form(self, header: BatchHeader, batch: Buffer, covered: bytes) -> None:
         """Check the form of the records; `covered` are the bytes that the CRC covers, which spare another copy."""
         validation = self._validation
         if not header.attributes & CODEC_MASK:  # as `RecordValidation.check`, without the call
             left = validation.left
             validation.left = check_records(covered, header.record_count, left, None, RECORDS_AFTER_CRC)
-        elif (data := validation.unpack(header, batch)) is not None:
+        elif (data := self._unpack(header, batch)) is not None:
             validation.check(header, data)
             self._check_sizes(data)
 
     def _check(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
         """Check the records, and compress the batch anew if the topic wants another codec than the producer's."""
         validation = self._validation
-        data = validation.unpack(header, batch)
+        data = self._unpack(header, batch)
         if data is None:
             return header, batch
         keyless: list[int] | None = [] if self._config.compact else None

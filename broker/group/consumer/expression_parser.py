@@ -49,12 +49,12 @@ _NAMED_CLASSES: Final = {
     "word": _WORD,
     "xdigit": frozenset(string.hexdigits),
 }
-_CATEGORIES: Final = frozenset(
-    "C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()
-)
+_CATEGORY_NAMES: Final = """
+    C Cc Cf Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs
+"""
+_CATEGORIES: Final = frozenset(_CATEGORY_NAMES.split())
 """Unicode's categories, by the names that RE2 knows."""
-_SCRIPTS: Final = frozenset(
-    """
+_SCRIPT_NAMES: Final = """
     Arabic Armenian Avestan Balinese Bamum Batak Bengali Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal
     Carian Cham Cherokee Common Coptic Cuneiform Cypriot Cyrillic Deseret Devanagari Egyptian_Hieroglyphs Ethiopic
     Georgian Glagolitic Gothic Greek Gujarati Gurmukhi Han Hangul Hanunoo Hebrew Hiragana Imperial_Aramaic Inherited
@@ -63,8 +63,8 @@ _SCRIPTS: Final = frozenset(
     Ol_Chiki Old_Italic Old_Persian Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic
     Samaritan Saurashtra Shavian Sinhala Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Tamil
     Telugu Thaana Thai Tibetan Tifinagh Ugaritic Unknown Vai Yi
-    """.split()
-)
+"""
+_SCRIPTS: Final = frozenset(_SCRIPT_NAMES.split())
 """Unicode's scripts, as the RE2/J that Kafka uses knows them. ASCII has Latin letters; all else in it is Common."""
 _CONTROLS: Final = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ASSERTIONS: Final = {"A": "start", "z": "end", "b": "boundary", "B": "no boundary"}
@@ -267,7 +267,7 @@ class _Parser:
         return ALL - self._both_cases(found) if is_negated else found
 
     def _unicode_class(self, *, is_negated: bool) -> frozenset[str]:
-        r"""Parse the name of a category or script, after its \p or \P; return its characters, in both cases if asked."""
+        r"""Parse the name of a category or script, after its \p or \P, and return its characters."""
         name, end = self._next(), "}"
         if name == "{":
             name, end, _ = self._text[self._at :].partition("}")

@@ -228,10 +228,16 @@ def test_with_append_times_the_producers_timestamps_do_not_matter(batch_of) -> N
     assert admit(late, **options) == late
 
 
-@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
-def test_a_producer_cannot_claim_append_times(batch_of, kind: str) -> None:
-    claimed = batch_of(b"v", log_append_time_ms=NOW_MS)
-    assert refusal(claimed, message_timestamp_type=kind) is ErrorCode.INVALID_TIMESTAMP
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.ZSTD])
+def test_a_producer_cannot_claim_append_times(batch_of, codec: Compression) -> None:
+    """Apache Kafka takes the claim back where records keep their times, and refuses it where they get the broker's."""
+    plain = batch_of(b"one", b"two", at_ms=NOW_MS, compression=codec)
+    claimed = bytearray(plain)
+    claimed[22] |= 0x08
+    claimed[17:21] = _crc(claimed)
+    assert admit(bytes(claimed)) == plain
+    assert admit(bytes(claimed), compression_type="zstd") == admit(plain, compression_type="zstd")
+    assert refusal(bytes(claimed), message_timestamp_type="LogAppendTime") is ErrorCode.INVALID_TIMESTAMP
 
 
 @pytest.mark.parametrize("compression", Compression)
@@ -274,8 +280,36 @@ def test_a_batch_that_gets_too_large_by_unpacking_is_refused(batch_of) -> None:
 def test_a_bomb_is_refused_where_its_records_must_be_read(batch_of) -> None:
     bomb = batch_of(bytes(33 << 20), at_ms=NOW_MS, compression=Compression.ZSTD)
     assert len(bomb) < 100_000
-    assert refusal(bomb, compression_type="gzip") is ErrorCode.MESSAGE_TOO_LARGE
-    assert refusal(bomb) is ErrorCode.MESSAGE_TOO_LARGE
+    for configs in (
+        {"compression_type": "gzip"},
+        {"cleanup_policy": ("compact",)},
+        {"message_timestamp_before_max_ms": HOUR_MS},
+        {"max_decompressed_message_bytes": 1 << 20},
+    ):
+        assert refusal(bomb, **configs) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("compression", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+def test_a_batch_that_unpacks_to_more_than_is_read_of_a_request_is_taken_by_its_header(
+    batch_of, compression: Compression
+) -> None:
+    """Apache Kafka takes all sizes; none of what is checked here needs the records."""
+    admission = Admission(LogConfig(compression_type="zstd"), RecordValidation(work=100))
+    for each in (Admission(LogConfig(), RecordValidation(work=100)), admission):
+        if each is admission and compression is not Compression.ZSTD:
+            continue  # it would have to be compressed anew
+        large = batch_of(bytes(100 * UNPACKED_PER_UNIT), at_ms=NOW_MS, compression=compression)
+        assert each.admit(large, NOW_MS)[1] == large
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
+def test_records_of_the_future_are_named(batch_of, compression: Compression) -> None:
+    late_ms = NOW_MS + HOUR_MS + 1
+    records = batch_of(b"a", b"b", b"c", at_ms=(late_ms, NOW_MS, late_ms), compression=compression)
+    with pytest.raises(InvalidBatch) as caught:
+        admit(records)
+    assert caught.value.error_code is ErrorCode.INVALID_TIMESTAMP
+    assert [each.batch_index for each in caught.value.record_errors] == [0, 2]
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
