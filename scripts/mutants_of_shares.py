@@ -12,6 +12,9 @@ LOCKS: Final = "tests/broker/share/test_acquisition_lock.py"
 IN_FLIGHT: Final = "tests/broker/share/test_in_flight.py"
 SESSIONS: Final = "tests/broker/share/test_share_session.py"
 FETCHES: Final = "tests/broker/share/test_share_fetches.py"
+READER: Final = "tests/broker/share/test_share_reader.py"
+PARTITION: Final = "tests/broker/share/test_share_partition.py"
+HOLDINGS: Final = "tests/broker/share/test_holdings.py"
 BATCHES: Final = "tests/broker/share/state/test_batches.py"
 COORDINATOR: Final = "tests/broker/share/state/test_coordinator.py"
 UPKEEP: Final = "tests/broker/share/state/test_upkeep.py"
@@ -147,13 +150,13 @@ SHARE_MUTANTS: Final = (
     Mutant(
         "a-session-goes-on-on-another-connection",
         "broker/share/share_session.py",
-        "        else:\n            self._forget_connection(before)",
-        "",
+        "            self._leave_connection(before)\n        session",
+        "        session",
         SESSIONS,
     ),
     Mutant(
         "a-group-keeps-what-it-fetches-without-members",
-        "broker/share/share_fetches.py",
+        "broker/share/session_endings.py",
         "        if is_last:\n",
         "        if False:\n",
         FETCHES,
@@ -185,5 +188,54 @@ SHARE_MUTANTS: Final = (
         "if len(own) >= self._quota + (self._larger > 0):",
         "if len(own) > self._quota + 1:",
         SHARE_GROUPS,
+    ),
+    Mutant(
+        "an-abort-hides-what-its-producer-commits-later",
+        "broker/share/share_reader.py",
+        "            begun.discard(header.producer_id)",
+        "            pass",
+        READER,
+    ),
+    Mutant(
+        "each-partition-gives-as-many-records-as-the-fetch-wants",
+        "broker/share/share_reader.py",
+        "            left_records -= sum(each.last_offset - each.first_offset + 1 for each in acquired.records)",
+        "            pass",
+        READER,
+    ),
+    Mutant(
+        "each-partition-gives-a-batch-beyond-the-bytes",
+        "broker/share/share_reader.py",
+        "            is_first = is_first and not acquired.parts",
+        "            pass",
+        READER,
+    ),
+    Mutant(
+        "the-fetch-of-a-session-that-was-opened-again-waits-on",
+        "broker/share/share_session.py",
+        "            before.operation.force_complete()",
+        "            pass",
+        FETCHES,
+    ),
+    Mutant(
+        "a-start-offset-is-not-written",
+        "broker/share/share_partition.py",
+        "if stored is None or error or stored.start_offset != NO_START_OFFSET:",
+        "if True:",
+        PARTITION,
+    ),
+    Mutant(
+        "locks-are-not-counted",
+        "broker/share/holdings.py",
+        "        self._holdings.count(more)",
+        "",
+        HOLDINGS,
+    ),
+    Mutant(
+        "sessions-of-a-connection-are-not-weighed",
+        "broker/share/share_session.py",
+        "        self._of_connection[session.connection].session_bytes += more",
+        "",
+        HOLDINGS,
     ),
 )

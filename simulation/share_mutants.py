@@ -16,6 +16,7 @@ from purgatorio.broker.share.dead_letters.destination import Destination
 from purgatorio.broker.share.dead_letters.line import Line, Round
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause, LetterOwner
+from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable
 from purgatorio.broker.share.persister import Done
@@ -36,9 +37,9 @@ def _lock_time() -> Patches:
     lock = LockTable.lock
 
     def lock_briefly(
-        table: LockTable, batch: InFlightBatch, member_id: str, duration_ms: int, owner: LockOwner
+        table: LockTable, batches: Sequence[InFlightBatch], holder: LockHolder, duration_ms: int, owner: LockOwner
     ) -> None:
-        lock(table, batch, member_id, duration_ms // 10, owner)
+        lock(table, batches, holder, duration_ms // 10, owner)
 
     yield replaced(LockTable, "lock", lock_briefly)
 

@@ -156,9 +156,9 @@ class NoShareRecordsYet:
 
 @dataclass(frozen=True, slots=True)
 class NoShareSessionLeft:
-    """The broker has as many share sessions as it may have (group.share.max.share.sessions)."""
+    """The broker's share sessions, or those of the connection, are as many or as large as they may be."""
 
-    limit: int
+    why: str
 
 
 # --- changes of the cluster ---

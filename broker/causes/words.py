@@ -153,7 +153,7 @@ def _and_more(count: int) -> str:
 
 @_say.register
 def _(cause: NoShareSessionLeft) -> str:
-    return f"all {cause.limit} share sessions of the broker are taken"
+    return cause.why
 
 
 def _say_share_fetch(cause: NoShareRecordsYet, fate: TellFate) -> str:

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import ACQUIRED, MAX_BATCHES, InFlight, InFlightBatch
 from purgatorio.protocol.errors import ErrorCode
 
 
@@ -107,8 +107,33 @@ def is_held(batch: InFlightBatch, member_id: str) -> bool:
     return batch.state is ACQUIRED and batch.target is None and lock is not None and lock.member_id == member_id
 
 
+def has_room(records: InFlight, decided: Sequence[Decision]) -> bool:
+    """Return whether records may be cut for these decisions; see `MAX_BATCHES` and `MAX_RUNS`."""
+    if len(records) + 2 * len(decided) > MAX_BATCHES:  # so many at most; they are counted if that is too much
+        more = records.cuts((each.first_offset, each.last_offset) for each in decided)
+        if more and len(records) + more > MAX_BATCHES:
+            return False
+    renewed = [(each.first_offset, each.last_offset) for each in decided if each.type is AcknowledgeType.RENEW]
+    locks = (each.lock for each in records.overlapping(*renewed[0])) if renewed else ()
+    lock = next((each for each in locks if each is not None), None)
+    return lock is None or not (more := records.cuts(renewed)) or more <= lock.holder.room
+
+
 def decisions(acknowledgements: Sequence[Acknowledgement], start_offset: int) -> Iterator[Decision]:
     """Iterate over what is said about records from the start offset on; neighbours of a type come together."""
+    last: Decision | None = None
+    for each in _decisions(acknowledgements, start_offset):
+        if last is not None and last.type is each.type and last.last_offset + 1 == each.first_offset:
+            last = Decision(last.first_offset, each.last_offset, each.type)
+            continue
+        if last is not None:
+            yield last
+        last = each
+    if last is not None:
+        yield last
+
+
+def _decisions(acknowledgements: Sequence[Acknowledgement], start_offset: int) -> Iterator[Decision]:
     for each in acknowledgements:
         first_offset = max(each.first_offset, start_offset)
         if first_offset > each.last_offset:

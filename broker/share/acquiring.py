@@ -63,6 +63,7 @@ class Acquisition:
     """What one fetch acquires of one partition.
 
     Args:
+        max_parts: the most parts, each of which gets a lock; the last one is larger than BatchSize if it has to be.
         lock: is called with each batch that is acquired, to lock it for the member that fetches.
         give_up: is called with an available batch that reached the delivery limit, since that was lowered; it makes the
             batch unavailable.
@@ -78,6 +79,7 @@ class Acquisition:
         "_isolated_left",
         "_lock",
         "_max_locks",
+        "_max_parts",
         "_mode",
         "_records",
         "_records_left",
@@ -92,12 +94,14 @@ class Acquisition:
         batch_size: int,
         batches: Sequence[OffsetRange],
         *,
+        max_parts: int,
         lock: Callable[[InFlightBatch], None],
         give_up: Callable[[InFlightBatch], None],
     ) -> None:
         self._records = records
         self._delivery_limit = settings.delivery_count_limit
         self._max_locks = settings.max_record_locks
+        self._max_parts = max_parts
         self._mode = mode
         self._records_left = max_records
         self._batch_size = max(1, batch_size)
@@ -135,7 +139,7 @@ class Acquisition:
 
     def _take_available(self, first_offset: int, last_offset: int) -> bool:
         """Acquire records of this range that are available; return whether new ones may follow."""
-        while self._records_left > 0:
+        while self._records_left > 0 and len(self._acquired) < self._max_parts:
             batch = self._records.next_available(first_offset, last_offset)
             if batch is None:
                 return self._isolated_left < 0
@@ -183,7 +187,7 @@ class Acquisition:
         """Acquire records from the end offset to this one; return whether the limits allowed all of them."""
         records = self._records
         room = min(self._records_left, self._max_locks - records.record_count)
-        if room <= 0:
+        if room <= 0 or len(self._acquired) == self._max_parts:
             return False
         end_offset = self._limited(records.end_offset + 1, last_offset, room)
         batch = records.append(end_offset, AVAILABLE, 0)
@@ -213,7 +217,7 @@ class Acquisition:
         if self._mode is AcquireMode.BATCH_OPTIMIZED and batch.count > self._batch_size:
             bases = self._bases
             for base in bases[bisect_right(bases, first_offset) : bisect_right(bases, last_offset)]:
-                if base - first_offset >= self._batch_size:
+                if base - first_offset >= self._batch_size and len(self._acquired) + 1 < self._max_parts:
                     (part,) = records.cut(first_offset, base - 1)
                     self._lock_part(part, together)
                     first_offset = base

@@ -16,6 +16,7 @@ from purgatorio.broker.causes.cause import NotAcknowledged
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import DelayedOperation, Purgatory
+from purgatorio.broker.share.holdings import LockHolder
 
 PURGATORY: Final = "AcquisitionLock"
 
@@ -53,17 +54,29 @@ class AcquisitionLock(DelayedOperation):
         owner: is told when the deadline comes.
 
     Attributes:
+        holder: the member.
         held_count: how many of its records are still acquired under it; the share partition counts them.
+        run_count: in how many runs these are; none is counted of a lock that is over.
         ran_out: whether its deadline has come.
     """
 
-    __slots__ = ("_key", "_purgatory", "_share_partition", "delivery_count", "held_count", "member_id", "ran_out")
+    __slots__ = (
+        "_is_over",
+        "_key",
+        "_purgatory",
+        "_share_partition",
+        "delivery_count",
+        "held_count",
+        "holder",
+        "ran_out",
+        "run_count",
+    )
 
     def __init__(
         self,
         purgatory: Purgatory[Any],
         key: LockKey,
-        member_id: str,
+        holder: LockHolder,
         duration_ms: int,
         *,
         delivery_count: int,
@@ -73,10 +86,17 @@ class AcquisitionLock(DelayedOperation):
         self._purgatory = purgatory
         self._key = key
         self._share_partition = owner
-        self.member_id = member_id
+        self.holder = holder
         self.delivery_count = delivery_count
         self.held_count = 0
+        self.run_count = 0
         self.ran_out = False
+        self._is_over = False
+
+    @property
+    def member_id(self) -> str:
+        """The id of the member that has the records."""
+        return self.holder.member_id
 
     @property
     def first_offset(self) -> int:
@@ -87,6 +107,17 @@ class AcquisitionLock(DelayedOperation):
     def last_offset(self) -> int:
         """The last of the records that it was taken for."""
         return self._key.last_offset
+
+    def count_runs(self, more: int) -> None:
+        """Count runs of records that are held under it, or, if negative, are no more."""
+        if not self._is_over:
+            self.run_count += more
+            self.holder.count(more)
+
+    def over(self) -> None:
+        """Count no run any more: records of a lock that has ended may still be on their way to another state."""
+        self.count_runs(-self.run_count)
+        self._is_over = True
 
     def start(self) -> None:
         """Begin the time of the lock."""

@@ -68,9 +68,10 @@ class DelayedShareFetch(GroupOperation):
         answer: acquires and answers; called once, unless `failed` is.
         failed: answers after an unexpected error.
         expired: called when the fetch expires.
+        look_later: has it checked in a later turn of the event loop: there is more to look at.
     """
 
-    __slots__ = ("_answer", "_expired", "_failed", "_reader", "_session", "min_bytes")
+    __slots__ = ("_answer", "_expired", "_failed", "_look_later", "_reader", "_session", "min_bytes")
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class DelayedShareFetch(GroupOperation):
         answer: Callable[[], None],
         failed: Callable[[], None],
         expired: Callable[[], None],
+        look_later: Callable[[DelayedShareFetch], None],
     ) -> None:
         super().__init__(max_wait_ms)
         self.client = client
@@ -93,10 +95,11 @@ class DelayedShareFetch(GroupOperation):
         self._answer = answer
         self._failed = failed
         self._expired = expired
+        self._look_later = look_later
 
     @property
     def weight(self) -> int:
-        return 1 + len(self._session.worth)
+        return 1 + len(self._session.worth) + len(self._session.marked)
 
     def watch_keys(self) -> tuple[Hashable, ...]:
         """Return the keys under which the page shows it."""
@@ -106,10 +109,16 @@ class DelayedShareFetch(GroupOperation):
         return (ShareMemberKey(session.group_id, session.member_id),)
 
     def try_complete(self) -> bool:
-        """Complete if enough can be acquired, a partition has an error, or the session has ended."""
+        """Complete if enough can be acquired, a partition has an error, or the session has ended.
+
+        It looks at all marked partitions before, which may take several turns of the event loop.
+        """
         session = self._session
         if session.marked:
             self._reader.look(session)
+            if session.marked and session.is_open:
+                self._look_later(self)
+                return False
         return self._is_due and self.force_complete()
 
     def could_complete(self) -> bool:
@@ -126,9 +135,8 @@ class DelayedShareFetch(GroupOperation):
         session = self._session
         if not session.is_open:
             return True
-        return bool(session.worth) and (
-            session.available_bytes >= self.min_bytes or any(each.error_code for each in session.worth)
-        )
+        has_enough = session.available_bytes >= self.min_bytes and session.holder.room > 0
+        return bool(session.worth) and (has_enough or any(each.error_code for each in session.worth))
 
     def on_complete(self) -> None:
         """Acquire what there is, and answer."""
@@ -158,15 +166,16 @@ class DelayedShareSession(DelayedOperation):
     So a client that tries again does not keep the broker busy. Kafka's name is an idle share fetch.
 
     Args:
+        why: which limit is reached.
         refuse: answers with SHARE_SESSION_LIMIT_REACHED; called once.
     """
 
-    __slots__ = ("_limit", "_refuse")
+    __slots__ = ("_refuse", "_why")
 
-    def __init__(self, max_wait_ms: int, limit: int, client: str, refuse: Callable[[], None]) -> None:
+    def __init__(self, max_wait_ms: int, why: str, client: str, refuse: Callable[[], None]) -> None:
         super().__init__(max_wait_ms)
         self.client = client
-        self._limit = limit
+        self._why = why
         self._refuse = refuse
 
     def try_complete(self) -> bool:
@@ -178,5 +187,5 @@ class DelayedShareSession(DelayedOperation):
         self._refuse()
 
     def causes(self) -> tuple[NoShareSessionLeft]:
-        """Return the limit of sessions."""
-        return (NoShareSessionLeft(self._limit),)
+        """Return which limit is reached."""
+        return (NoShareSessionLeft(self._why),)

@@ -6,13 +6,14 @@ again. So what is kept follows the number of different states, and an acknowledg
 keeps a state for each record of a batch as soon as a member decides about a part of it.)
 
 Batches are found by bisection over their first offsets, and those that may be acquired over a list of their own. Both
-lists are short, at most a few thousand: the limit of locks bounds them.
+lists are short: a member that would cut records into more than `MAX_BATCHES` is refused, since it may acquire a record
+batch whole, of more records than the limit of locks.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
@@ -23,6 +24,9 @@ AVAILABLE: Final = RecordState.AVAILABLE
 ACQUIRED: Final = RecordState.ACQUIRED
 ACKNOWLEDGED: Final = RecordState.ACKNOWLEDGED
 ARCHIVED: Final = RecordState.ARCHIVED
+
+MAX_BATCHES: Final = 2_500
+"""The most batches of a share partition into which acknowledgements cut its records."""
 
 TRANSITIONS: Final[Mapping[RecordState, tuple[RecordState, ...]]] = {
     AVAILABLE: (ACQUIRED, RecordState.ARCHIVING, ARCHIVED),
@@ -144,6 +148,11 @@ class InFlight:
         firsts = self._firsts
         return self._batches[max(0, bisect_right(firsts, first_offset) - 1) : bisect_right(firsts, last_offset)]
 
+    def overlap_count(self, first_offset: int, last_offset: int) -> int:
+        """Return how many batches have an offset in this range."""
+        firsts = self._firsts
+        return max(0, bisect_right(firsts, last_offset) - max(0, bisect_right(firsts, first_offset) - 1))
+
     def next_available(self, first_offset: int, last_offset: int) -> InFlightBatch | None:
         """Return the first batch that may be acquired in this range; one that begins below the range is split for it.
 
@@ -161,6 +170,15 @@ class InFlight:
         if index == len(available) or available[index] > last_offset:
             return None
         return self._at(available[index])
+
+    def cuts(self, ranges: Iterable[tuple[int, int]]) -> int:
+        """Return how many batches more `cut` makes of these ranges, one after the other, at most."""
+        count = 0
+        for first_offset, last_offset in ranges:
+            touched = self.overlapping(first_offset, last_offset)
+            count += touched[0].first_offset < first_offset and not touched[0].is_hole
+            count += touched[-1].last_offset > last_offset and not touched[-1].is_hole
+        return count
 
     # --- changing ---
 
@@ -263,6 +281,8 @@ class InFlight:
                 break
             if batch.state is AVAILABLE:
                 self._forget_available(batch.first_offset)
+            if batch.lock is not None:
+                batch.lock.count_runs(-1)
             batch.target = batch.lock = None
             done += 1
         self._cut_off(done)
@@ -281,6 +301,8 @@ class InFlight:
         """Let a batch end below this offset, and return a new one from there."""
         upper = InFlightBatch(offset, batch.last_offset, batch.state, batch.delivery_count, batch.delivered_with)
         upper.lock = batch.lock
+        if upper.lock is not None:
+            upper.lock.count_runs(1)
         upper.is_dead_letter = batch.is_dead_letter
         batch.last_offset = offset - 1
         index = bisect_left(self._firsts, offset)

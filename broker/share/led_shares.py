@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.coordinator.share_settings import ResetTo, ShareGroupSettings
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import GroupWatch, LaterChecks, Purgatory
@@ -12,6 +13,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.giving_up import DeadLetters
 from purgatorio.broker.share.persister import Persister
+from purgatorio.broker.share.session_endings import SessionEndings
 from purgatorio.broker.share.share_fetches import ShareFetches
 from purgatorio.broker.share.share_metrics import ShareMetrics, ShareObserver
 from purgatorio.broker.share.share_partition import SharePartition
@@ -39,6 +41,7 @@ class LedShares:
         fetches: the requests of members.
         partitions: the share partitions.
         sessions: the members' sessions.
+        endings: gives back what they had acquired.
         metrics: what is counted of all these.
     """
 
@@ -60,9 +63,8 @@ class LedShares:
         self.dead_letters = dead_letters
         self._clock = clock
         self._lock_purgatory = lock_purgatory
-        self._watch: GroupWatch[SharePartitionKey, SessionPartition] = GroupWatch(
-            purgatory, LaterChecks(purgatory, clock.call_later)
-        )
+        later = LaterChecks(purgatory, clock.call_later)
+        self._watch: GroupWatch[SharePartitionKey, SessionPartition] = GroupWatch(purgatory, later)
         self._services = ShareServices(
             persister=persister,
             locks=lock_purgatory,
@@ -73,21 +75,28 @@ class LedShares:
         )
         self.metrics = ShareMetrics(observer, clock.now_ms)
         self.partitions = SharePartitions(replicas, self._make, self.metrics)
-        self.sessions = ShareSessionCache(max_sessions, lambda session, is_last: self.fetches.ended(session, is_last))
+        self.sessions = ShareSessionCache(
+            max_sessions,
+            lambda session, is_last: self.endings.begin(session, is_last),
+            lambda connection: self.fetches.has_room(connection),
+        )
+        reader = ShareSessionReader(
+            replicas, self.partitions, self._watch, lambda group_id: settings.of(group_id).reads_committed
+        )
+        self.endings = SessionEndings(
+            self.partitions, reader, self.sessions.has_group, replicas.actions, clock.call_later
+        )
         self.fetches = ShareFetches(
             image=image,
             shares=self.partitions,
             sessions=self.sessions,
-            reader=ShareSessionReader(
-                replicas,
-                self.partitions,
-                self._watch,
-                lambda group_id: settings.of(group_id).reads_committed,
-            ),
+            reader=reader,
             actions=replicas.actions,
             purgatory=purgatory,
             metrics=self.metrics,
             call_later=clock.call_later,
+            listings=listings_soon(lambda turn: clock.call_later(0, turn)),
+            look_later=lambda fetch: later.add(fetch, "share fetch", fetch.watch_keys()[0]),
         )
 
     def now_ms(self) -> int:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
-from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch, DelayedShareSession, ShareMemberKey
 from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_partition import SharePartition
@@ -33,12 +32,13 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 """The epoch of a request that ends its session."""
 MAX_PARTITIONS: Final = 2_000
-"""The most partitions of a session: opening it costs some 35 µs for each, with its load, in one turn of the event
-loop."""
+"""The most partitions of a session."""
+MAX_REFUSED_LATER: Final = 1_000
+"""The most requests that wait to be told that there are too many sessions; further ones are told at once."""
 
-ENDED_PER_TURN: Final = 100
-"""The most share partitions whose locks the end of a session releases, or that it drops, in one turn of the event loop:
-some 50 µs each."""
+ACKNOWLEDGED_PER_STEP: Final = 1_000
+"""The runs of records after which acknowledgements of further partitions wait for another turn of the event loop: some
+10 µs each."""
 
 Acknowledgements = Mapping[SharePartitionKey, Sequence[Acknowledgement]]
 
@@ -143,6 +143,8 @@ class ShareFetches:
         purgatory: "ShareFetch".
         metrics: counts them.
         call_later: the clock's; with 0, a later turn of the event loop.
+        listings: takes the steps of requests that acknowledge much.
+        look_later: checks a fetch in a later turn, whose look has not ended.
 
     Attributes:
         shares: the share partitions that this broker leads.
@@ -160,6 +162,8 @@ class ShareFetches:
         purgatory: Purgatory[DelayedShareFetch | DelayedShareSession],
         metrics: ShareMetrics,
         call_later: Callable[[int, Callable[[], None]], Any],
+        listings: Listings,
+        look_later: Callable[[DelayedShareFetch], None],
     ) -> None:
         self.shares = shares
         self.sessions = sessions
@@ -169,6 +173,9 @@ class ShareFetches:
         self._actions = actions
         self._metrics = metrics
         self._call_later = call_later
+        self._listings = listings
+        self._look_later = look_later
+        self._refused_later = 0
 
     # --- requests ---
 
@@ -176,16 +183,18 @@ class ShareFetches:
         """Acknowledge, then acquire; `answer` is called when there is enough, or the time is over.
 
         Raises:
-            ShareRequestError: INVALID_REQUEST, SHARE_SESSION_NOT_FOUND or INVALID_SHARE_SESSION_EPOCH.
+            ShareRequestError: INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH or
+                SHARE_SESSION_LIMIT_REACHED.
         """
         if client.epoch == INITIAL_EPOCH:
             if wants.acknowledgements:
                 message = "a request that opens a share session has nothing to acknowledge"
                 raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
-            session = self.sessions.open(client.group_id, client.member_id, client.connection)
-            if session is None:
-                self._refuse_later(client, wants.max_wait_ms, answer)
+            why = self._refusal(client, len(wants.added))
+            if why is not None:
+                self._refuse_later(client, wants.max_wait_ms, why, answer)
                 return
+            session = self.sessions.open(client.group_id, client.member_id, client.connection)
         else:
             session = self._session_of(client)
         if client.epoch != FINAL_EPOCH:
@@ -220,43 +229,14 @@ class ShareFetches:
 
         self._acknowledge(session, acknowledgements, results, acknowledged, renews=renews)
 
-    def ended(self, session: ShareSession, is_last: bool) -> None:
-        """Give back what a member has acquired: its session has ended (see `ShareSessionCache`).
+    def has_room(self, connection: Session) -> None:
+        """Check the fetches of a connection in a later turn: its members had too many locks, and may acquire again."""
+        self._call_later(0, partial(self._check_fetches, connection))
 
-        A large session takes several turns of the event loop for that. What the member acquires meanwhile in another
-        session stays acquired.
-        """
-        with self._actions:
-            held: list[tuple[SharePartition, list[AcquisitionLock]]] = []
-            for partition in session.partitions.values():
-                self._reader.release(partition)
-                share = self.shares.known(partition.key)
-                if share is not None and (locks := share.locks(session.member_id)):
-                    held.append((share, locks))
+    def _check_fetches(self, connection: Session) -> None:
+        for session in self.sessions.of_connection(connection):
             if session.operation is not None:
-                session.operation.force_complete()
-            self._take_turns(self._ending(session.group_id, held, is_last))
-
-    def _ending(
-        self, group_id: str, held: Iterable[tuple[SharePartition, list[AcquisitionLock]]], is_last: bool
-    ) -> Iterator[None]:
-        """Release locks; then drop the group's share partitions, unless it has a session again. Yields after each."""
-        for share, locks in held:
-            share.release(locks, done=_ignore)
-            yield
-        if is_last:
-            for share in self.shares.of_group(group_id):
-                if self.sessions.has_group(group_id):
-                    return
-                self.shares.drop(share)
-                yield
-
-    def _take_turns(self, ending: Iterator[None]) -> None:
-        """Take as many steps of an ending as a turn of the event loop may have, and leave the others to later ones."""
-        with self._actions:
-            count = sum(1 for _ in islice(ending, ENDED_PER_TURN))
-        if count == ENDED_PER_TURN:
-            self._call_later(0, partial(self._take_turns, ending))
+                self.purgatory.check(session.operation, "acquisition locks", session.group_id)
 
     # --- sessions ---
 
@@ -270,32 +250,54 @@ class ShareFetches:
             raise ShareRequestError(ErrorCode.INVALID_SHARE_SESSION_EPOCH, message)
         return session
 
-    def _refuse_later(self, client: ShareClient, max_wait_ms: int, answer: Answer) -> None:
-        """Refuse a request for one session too many, but only when its time is over."""
-        limit = len(self.sessions)
-        error = ShareRequestError(
-            ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"the broker has {limit} share sessions, the most that it may have"
-        )
-        operation = DelayedShareSession(max_wait_ms, limit, client.client_id, lambda: answer({}, error))
+    def _refuse_later(self, client: ShareClient, max_wait_ms: int, why: str, answer: Answer) -> None:
+        """Refuse a request for one session too many, but only when its time is over.
+
+        Raises:
+            ShareRequestError: SHARE_SESSION_LIMIT_REACHED: too many requests wait for that.
+        """
+        error = ShareRequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, why)
+        if self._refused_later >= MAX_REFUSED_LATER:
+            raise error
+        self._refused_later += 1
+
+        def refuse() -> None:
+            self._refused_later -= 1
+            answer({}, error)
+
+        operation = DelayedShareSession(max_wait_ms, why, client.client_id, refuse)
         self.purgatory.try_complete_else_watch(operation, (ShareMemberKey(client.group_id, client.member_id),))
+
+    def _refusal(self, client: ShareClient, partition_count: int) -> str | None:
+        """Return why a member may have no session of so many partitions now; None: it may.
+
+        Raises:
+            ShareRequestError: INVALID_REQUEST: no session has so many.
+        """
+        if partition_count > MAX_PARTITIONS:
+            message = f"a share session has at most {MAX_PARTITIONS} partitions"
+            raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
+        return self.sessions.refusal(client.group_id, client.member_id, client.connection, partition_count)
 
     def _change(self, session: ShareSession, client: ShareClient, wants: ShareWants) -> None:
         """Take the partitions that a request adds and forgets.
 
         Raises:
-            ShareRequestError: INVALID_REQUEST: they are too many; the session is as before, or not opened.
+            ShareRequestError: INVALID_REQUEST or SHARE_SESSION_LIMIT_REACHED: they are too many; the session is as
+                before.
         """
-        if len(session.partitions) + sum(key not in session.partitions for key in wants.added) > MAX_PARTITIONS:
-            if client.epoch == INITIAL_EPOCH:
-                self.sessions.close(session)
-            message = f"a share session has at most {MAX_PARTITIONS} partitions"
-            raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
+        more = sum(key not in session.partitions for key in wants.added)
+        if more and client.epoch != INITIAL_EPOCH:
+            why = self._refusal(client, len(session.partitions) + more)
+            if why is not None:
+                raise ShareRequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, why)
         for key, tp in wants.added.items():
             session.add(key, tp)
         for key in wants.forgotten:
             forgotten = session.remove(key)
             if forgotten is not None:
                 self._reader.release(forgotten)
+        self.sessions.weigh(session)
         if client.epoch != INITIAL_EPOCH:
             session.advance()
 
@@ -310,22 +312,53 @@ class ShareFetches:
         *,
         renews: bool,
     ) -> None:
-        """Acknowledge at each partition; go on when all have a result."""
+        """Acknowledge at each partition; go on when all have a result.
+
+        Much of it takes several turns of the event loop; meanwhile the connection is muted.
+        """
         under_way = _Acknowledging(results, then)
+        steps = self._acknowledging(session, iter(acknowledgements.items()), under_way, renews)
+        self._listings.begin(steps, session.connection)
+
+    def _acknowledging(
+        self,
+        session: ShareSession,
+        left: Iterator[tuple[SharePartitionKey, Sequence[Acknowledgement]]],
+        under_way: _Acknowledging,
+        renews: bool,
+    ) -> Iterator[None]:
+        while self._acknowledge_some(session, left, under_way, renews):
+            yield
+        under_way.end_one()
+
+    def _acknowledge_some(
+        self,
+        session: ShareSession,
+        left: Iterator[tuple[SharePartitionKey, Sequence[Acknowledgement]]],
+        under_way: _Acknowledging,
+        renews: bool,
+    ) -> bool:
+        """Acknowledge at partitions, as many as a step may have; return whether others are left."""
+        work = 0
         with self._actions:
-            for key, batches in acknowledgements.items():
-                result = results[key] = ShareResult(key, self._name(session, key))
+            for key, batches in left:
+                result = under_way.results[key] = ShareResult(key, self._name(session, key))
                 under_way.missing += 1
+                work += 1
                 try:
                     share = self._acknowledged_share(key, result.tp)
                 except PartitionError as error:
                     result.acknowledge_error = error
-                    self._metrics.acknowledgements(result.tp, batches, failed=True)
+                    if result.tp.topic in self._image().topics:
+                        self._metrics.acknowledgements(result.tp, batches, failed=True)
                     under_way.end_one()
                 else:
+                    work += share.work_of(batches)
                     settled = partial(self._settled, under_way, result, batches)
                     share.acknowledge(session.member_id, batches, renews=renews, done=settled)
-        under_way.end_one()
+                if work >= ACKNOWLEDGED_PER_STEP:
+                    return True
+        return False
 
     def _settled(
         self, under_way: _Acknowledging, result: ShareResult, said: Sequence[Acknowledgement], error_code: ErrorCode
@@ -381,6 +414,7 @@ class ShareFetches:
                 {}, ShareRequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be acquired")
             ),
             expired=self._metrics.expired,
+            look_later=self._look_later,
         )
         session.operation = operation
         self.purgatory.try_complete_else_watch(operation, operation.watch_keys())
@@ -406,7 +440,8 @@ class ShareFetches:
         got = [(each.tp, each.acquired) for each in results.values() if each.acquired and each.acquired.records]
         for tp, acquired in got:
             metrics.observer.share_fetched(tp.topic, sum(len(part) for part in acquired.parts))
-        for topic in dict.fromkeys(each.tp.topic for each in results.values() if each.error is not None):
+        failed = dict.fromkeys(each.tp.topic for each in results.values() if each.error is not None)
+        for topic in failed.keys() & session.topics.keys():
             metrics.observer.share_fetch_failed(topic)
         if got:
             waited_ms, of_count = metrics.now_ms() - since_ms, len(session.partitions)
@@ -417,7 +452,3 @@ def named(image: ClusterImage, key: SharePartitionKey) -> TopicPartition:
     """Return a partition with its topic's name; of an unknown topic, with its id in place of it."""
     topic = image.topic_by_id(key.topic_id)
     return TopicPartition(key.topic_id.hex() if topic is None else topic.name, key.partition)
-
-
-def _ignore(error_code: ErrorCode) -> None:
-    """Answer no request: a session that has ended has none. What was not written comes back when its locks run out."""

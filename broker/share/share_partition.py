@@ -11,9 +11,8 @@ purgatory of acquisition locks, and the persister writes.
 
 from __future__ import annotations
 
-import enum
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -25,14 +24,17 @@ from purgatorio.broker.share.acknowledging import (
     check,
     check_form,
     decisions,
+    has_room,
 )
 from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, Acquisition, OffsetRange, ReadRecords
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause
+from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
-from purgatorio.broker.share.lock_table import LockTable, held_under
+from purgatorio.broker.share.lock_table import LockTable, held_by, held_under
 from purgatorio.broker.share.persister import Done, ShareState
 from purgatorio.broker.share.share_metrics import PartitionCounts
+from purgatorio.broker.share.share_partition_state import TRANSITIONS, SharePartitionState
 from purgatorio.broker.share.share_services import FindStart, ShareServices
 from purgatorio.broker.share.stored_state import FENCING, archived_batches, client_error, in_flight, state_batches
 from purgatorio.protocol.errors import ErrorCode
@@ -49,32 +51,6 @@ _log = logging.getLogger(__name__)
 ARCHIVING: Final = RecordState.ARCHIVING
 MAX_INT32: Final = 2**31 - 1
 """The most that a count in a stored record can say; a hole may have more offsets."""
-
-
-class SharePartitionState(enum.Enum):
-    """How far a share partition has come."""
-
-    EMPTY = "empty"
-    """Its state was not asked for yet."""
-    INITIALIZING = "initializing"
-    """The share coordinator was asked for its state."""
-    ACTIVE = "active"
-    """It gives records to members."""
-    FAILED = "failed"
-    """Its state could not be read. It stays so; make another one to try again."""
-    FENCED = "fenced"
-    """This broker is to have no part in it any more. It stays so."""
-
-
-_State = SharePartitionState
-TRANSITIONS: Final[Mapping[_State, tuple[_State, ...]]] = {
-    _State.EMPTY: (_State.INITIALIZING, _State.FENCED),
-    _State.INITIALIZING: (_State.ACTIVE, _State.FAILED, _State.FENCED),
-    _State.ACTIVE: (_State.FENCED,),
-    _State.FAILED: (_State.FENCED,),
-    _State.FENCED: (),
-}
-"""By state of a share partition, the states that may follow."""
 
 
 class SharePartition:
@@ -228,6 +204,11 @@ class SharePartition:
         """Return the locks under which members have records now, or those of one member, oldest first."""
         return list(self._locks if member_id is None else self._locks.of_member(member_id))
 
+    def work_of(self, acknowledgements: Iterable[Acknowledgement]) -> int:
+        """Return how many runs of records acknowledgements are about, or how many types they have if these are more."""
+        count = self._records.overlap_count
+        return sum(max(len(each.types), count(each.first_offset, each.last_offset)) for each in acknowledgements)
+
     def next_fetch_offset(self) -> int:
         """Return where the next fetch reads: at the first record that may be acquired again, or above the end."""
         first = self._records.first_available
@@ -244,7 +225,7 @@ class SharePartition:
 
     def acquire(
         self,
-        member_id: str,
+        holder: LockHolder,
         read: ReadRecords,
         *,
         max_records: int,
@@ -254,6 +235,7 @@ class SharePartition:
         """Acquire records that were read for a member, as one delivery more of each.
 
         Args:
+            holder: the member; nothing is acquired if it has no room for another lock.
             read: what was read from `next_fetch_offset` on; nothing is acquired if the records have been deleted since.
             max_records: the most records, in batch-optimized mode up to a record batch more.
             batch_size: in batch-optimized mode the records of a part, if there are more; see `Acquisition`.
@@ -262,7 +244,7 @@ class SharePartition:
             What the member may process, in ascending order. Other records that were read are not for it.
         """
         records = self._records
-        if self.state is not SharePartitionState.ACTIVE or max_records <= 0 or not read.batches:
+        if self.state is not SharePartitionState.ACTIVE or max_records <= 0 or not read.batches or holder.room <= 0:
             return []
         if read.fetch_offset > records.end_offset + 1:
             return []
@@ -277,7 +259,8 @@ class SharePartition:
             max_records,
             batch_size,
             read.batches,
-            lock=lambda batch: self._locks.lock(batch, member_id, settings.record_lock_duration_ms, self),
+            max_parts=holder.room,
+            lock=lambda batch: self._locks.lock([batch], holder, settings.record_lock_duration_ms, self),
             give_up=lambda batch: self._let_go([batch]),
         )
         acquired = acquisition.run(undelivered)
@@ -295,9 +278,9 @@ class SharePartition:
 
         `done` receives NONE when that is written. Otherwise it receives INVALID_REQUEST for acknowledgements without
         order or types, with unknown types, or for offsets that no member has acquired yet; INVALID_RECORD_STATE if a
-        record is not acquired by this member, or is being acknowledged already, or renewals are off;
-        NOT_LEADER_OR_FOLLOWER if this is fenced; or why the state could not be written: the member has the records on
-        then, until its lock runs out.
+        record is not acquired by this member, or is being acknowledged already, or renewals are off, or there would be
+        too many runs of records; NOT_LEADER_OR_FOLLOWER if this is fenced; or why the state could not be written: the
+        member has the records on then, until its lock runs out.
 
         Args:
             renews: whether the request may renew locks: it has IsRenewAck.
@@ -306,15 +289,21 @@ class SharePartition:
         if error:
             done(error)
             return
+        decided = list(decisions(acknowledgements, self._records.start_offset))
+        if not has_room(self._records, decided):
+            done(ErrorCode.INVALID_RECORD_STATE)
+            return
         changed: list[InFlightBatch] = []
-        for first_offset, last_offset, kind in decisions(acknowledgements, self._records.start_offset):
+        renewed: list[InFlightBatch] = []
+        for first_offset, last_offset, kind in decided:
             batches = [each for each in self._records.cut(first_offset, last_offset) if not each.is_hole]
             if kind is AcknowledgeType.RENEW:
-                self._locks.renew(batches, member_id, self._settings().record_lock_duration_ms, self)
+                renewed += batches
             else:
                 for batch in batches:
                     self._begin(batch, kind)
                 changed += batches
+        self._locks.renew(renewed, self._settings().record_lock_duration_ms, self)
         self._write(changed, done)
 
     def _check(self, member_id: str, acknowledgements: Sequence[Acknowledgement], renews: bool) -> ErrorCode:
@@ -349,19 +338,20 @@ class SharePartition:
         batch.give_up_cause = cause
         return ARCHIVING
 
-    def release(self, locks: Iterable[AcquisitionLock], done: Done) -> None:
-        """Make all records available again that a member still has under these locks: its share session has ended.
+    def release(self, holder: LockHolder, most: int, done: Done) -> int:
+        """Make so many runs of records available again that a member still has: its share session has ended.
 
-        `done` receives NONE when that is written, or why it was not: the records are acquired then, until the lock runs
-        out.
+        `done` receives NONE when that is written, or why it was not: the records are acquired then, until their locks
+        run out.
+
+        Returns:
+            How many runs: fewer than `most` if it has no more of them.
         """
-        changed: list[InFlightBatch] = []
-        for lock in locks:
-            changed += held_under(lock, self._records)
-        changed.sort(key=lambda batch: batch.first_offset)
+        changed = held_by(holder, self._locks.of_member(holder.member_id), self._records, most)
         for batch in changed:
             self._begin(batch, AcknowledgeType.RELEASE)
         self._write(changed, done)
+        return len(changed)
 
     # --- dead letters ---
 

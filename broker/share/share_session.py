@@ -13,6 +13,14 @@ from typing import Any, Final
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.purgatory import GroupOperation, KeyGroup, WatchedKey
 from purgatorio.broker.routing.request import Session
+from purgatorio.broker.share.holdings import (
+    MAX_BROKER_BYTES,
+    MAX_CONNECTION_BYTES,
+    Holdings,
+    LockHolder,
+    in_group,
+    size_of_session,
+)
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 
@@ -40,21 +48,28 @@ class SessionPartition(WatchedKey["ShareSession"]):
         self.available_bytes = 0
         self.error_code = ErrorCode.NONE
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the broker knew the topic when the session was given the partition."""
+        return self.tp.topic != self.key.topic_id.hex()
+
 
 class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
     """The partitions that one member fetches from this broker.
 
     Args:
         connection: the connection that opened the session.
+        holder: the member as the holder of locks.
 
     Attributes:
         epoch: that of the next request.
         partitions: by key, in the order in which they were added.
-        topics: how many partitions of each topic.
+        topics: how many partitions of each topic, without those of unknown topic ids.
         unnamed: the partitions that no answer has named yet.
         worth: the partitions of which the last look found records to acquire, or an error.
         available_bytes: the bytes that can be acquired from all partitions, as of the last look at each.
         is_open: whether it is in the cache.
+        size_bytes: what it takes; the cache counts it.
         readable_by: the permissions of a client that may read all of its topics; None: that is to be checked.
     """
 
@@ -63,18 +78,22 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
         "connection",
         "epoch",
         "group_id",
+        "holder",
         "is_open",
         "member_id",
         "partitions",
         "readable_by",
+        "size_bytes",
         "topics",
         "unnamed",
         "worth",
     )
 
-    def __init__(self, group_id: str, member_id: str, connection: Session) -> None:
+    def __init__(self, group_id: str, member_id: str, connection: Session, holder: LockHolder) -> None:
         self.group_id = group_id
         self.member_id = member_id
+        self.holder = holder
+        self.size_bytes = 0
         self.connection = connection
         self.epoch = FIRST_EPOCH
         self.partitions: dict[SharePartitionKey, SessionPartition] = {}
@@ -90,8 +109,10 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
     def add(self, key: SharePartitionKey, tp: TopicPartition) -> None:
         """Fetch from a partition from now on, if it is not one of the session's."""
         if key not in self.partitions:
+            key = in_group(self.group_id, key)
             partition = self.partitions[key] = SessionPartition(self, key, tp)
-            self.topics[tp.topic] = self.topics.get(tp.topic, 0) + 1
+            if partition.is_named:
+                self.topics[tp.topic] = self.topics.get(tp.topic, 0) + 1
             self.marked[partition] = None
             self.unnamed[partition] = None
 
@@ -100,9 +121,10 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
         partition = self.partitions.pop(key, None)
         if partition is not None:
             topic = partition.tp.topic
-            self.topics[topic] -= 1
-            if not self.topics[topic]:
-                del self.topics[topic]
+            if partition.is_named:
+                self.topics[topic] -= 1
+                if not self.topics[topic]:
+                    del self.topics[topic]
             self.looked_at(partition, 0, ErrorCode.NONE)
             self.marked.pop(partition, None)
             self.unnamed.pop(partition, None)
@@ -135,17 +157,27 @@ class ShareSessionCache:
     Args:
         max_sessions: the most sessions (group.share.max.share.sessions).
         ended: called with a session that has ended, and whether it is the last one of its group on this broker.
+        has_room: called with a connection whose members may acquire again: they had too many locks.
 
     Attributes:
         ended_count: the sessions that ended because their connection was closed, since the broker started.
+        size_bytes: what all sessions take.
     """
 
-    def __init__(self, max_sessions: int, ended: Callable[[ShareSession, bool], None]) -> None:
+    def __init__(
+        self,
+        max_sessions: int,
+        ended: Callable[[ShareSession, bool], None],
+        has_room: Callable[[Session], None] = lambda connection: None,
+    ) -> None:
         self._max_sessions = max_sessions
         self._ended = ended
+        self._has_room = has_room
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._of_group: dict[str, int] = {}
+        self._of_connection: dict[Session, Holdings] = {}
         self.ended_count = 0
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -163,6 +195,12 @@ class ShareSessionCache:
         """Return the ids of a group's members that have sessions here."""
         return [member_id for group, member_id in self._sessions if group == group_id]
 
+    def of_connection(self, connection: Session) -> list[ShareSession]:
+        """Return the sessions of a connection."""
+        if connection not in self._of_connection:
+            return []
+        return [session for session in self._sessions.values() if session.connection is connection]
+
     def find(self, group_id: str, member_id: str) -> ShareSession | None:
         """Return the session of a member."""
         return self._sessions.get((group_id, member_id))
@@ -172,20 +210,58 @@ class ShareSessionCache:
         session = self.find(group_id, member_id)
         return [] if session is None else [(key.topic_id, each.tp) for key, each in session.partitions.items()]
 
-    def open(self, group_id: str, member_id: str, connection: Session) -> ShareSession | None:
-        """Open a session in place of the member's earlier one; None: there are too many.
+    # --- limits ---
+
+    def refusal(self, group_id: str, member_id: str, connection: Session, partition_count: int) -> str | None:
+        """Return why a member may have no session of so many partitions, which it has or opens; None: it may."""
+        before = self._sessions.get((group_id, member_id))
+        count, limit = len(self._sessions), self._max_sessions
+        if before is None and count >= limit:
+            return f"the broker has {count} share sessions, the most that it may have"
+        size_bytes = size_of_session(group_id, member_id, partition_count)
+        freed_bytes = 0 if before is None else before.size_bytes
+        if self.size_bytes - freed_bytes + size_bytes > MAX_BROKER_BYTES:
+            return f"the share sessions of a broker take at most {MAX_BROKER_BYTES} bytes"
+        held = self._of_connection.get(connection)
+        held_bytes = 0 if held is None else held.session_bytes
+        if before is not None and before.connection is not connection:
+            freed_bytes = 0
+        if held_bytes - freed_bytes + size_bytes > MAX_CONNECTION_BYTES:
+            return f"the share sessions of a connection take at most {MAX_CONNECTION_BYTES} bytes"
+        return None
+
+    def weigh(self, session: ShareSession) -> None:
+        """Count what a session takes that has other partitions now."""
+        self._count(session, size_of_session(session.group_id, session.member_id, len(session.partitions)))
+
+    def _count(self, session: ShareSession, size_bytes: int) -> None:
+        more = size_bytes - session.size_bytes
+        session.size_bytes = size_bytes
+        self.size_bytes += more
+        self._of_connection[session.connection].session_bytes += more
+
+    # --- changes ---
+
+    def open(self, group_id: str, member_id: str, connection: Session) -> ShareSession:
+        """Open a session, which `refusal` allows, in place of the member's earlier one.
 
         What the member had acquired stays acquired: it has only lost an answer, perhaps.
         """
         key = group_id, member_id
+        holdings = self._of_connection.get(connection)
+        if holdings is None:
+            holdings = self._of_connection[connection] = Holdings(lambda: self._has_room(connection))
+        holdings.session_count += 1
         before = self._sessions.pop(key, None)
         if before is None:
-            if len(self._sessions) >= self._max_sessions:
-                return None
             self._of_group[group_id] = self._of_group.get(group_id, 0) + 1
+            holder = LockHolder(member_id, holdings)
         else:
-            self._forget_connection(before)
-        session = self._sessions[key] = ShareSession(group_id, member_id, connection)
+            holder = before.holder
+            holder.move(holdings)
+            self._leave_connection(before)
+        session = self._sessions[key] = ShareSession(group_id, member_id, connection, holder)
+        self.weigh(session)
         connection.when_lost[key] = lambda: self._connection_lost(session)
         if before is not None and before.operation is not None:
             before.operation.force_complete()
@@ -197,15 +273,21 @@ class ShareSessionCache:
         if self._sessions.get(key) is not session:
             return
         del self._sessions[key]
-        self._forget_connection(session)
+        self._leave_connection(session)
         left = self._of_group.pop(session.group_id) - 1
         if left:
             self._of_group[session.group_id] = left
         self._ended(session, not left)
 
-    def _forget_connection(self, session: ShareSession) -> None:
+    def _leave_connection(self, session: ShareSession) -> None:
         session.is_open = False
-        session.connection.when_lost.pop((session.group_id, session.member_id), None)
+        self._count(session, 0)
+        connection = session.connection
+        connection.when_lost.pop((session.group_id, session.member_id), None)
+        holdings = self._of_connection[connection]
+        holdings.session_count -= 1
+        if not holdings.session_count:
+            del self._of_connection[connection]
 
     def _connection_lost(self, session: ShareSession) -> None:
         self.ended_count += 1

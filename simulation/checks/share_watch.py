@@ -19,8 +19,9 @@ from purgatorio.broker.share.dead_letters import queue
 from purgatorio.broker.share.dead_letters.line import Line
 from purgatorio.broker.share.giving_up import Archived
 from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
-from purgatorio.broker.share.share_fetches import ShareFetches
-from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
+from purgatorio.broker.share.session_endings import SessionEndings
+from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.broker.share.share_partition_state import SharePartitionState
 from purgatorio.broker.share.share_session import ShareSession
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
@@ -47,17 +48,17 @@ Violated = Callable[[str, str, str], None]
 def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
     """Record locks that end before their time, writes that fail, and dead letters that are lost, in the context."""
     ended, fence, noted, written = (
-        ShareFetches.ended,
+        SessionEndings.begin,
         SharePartition.fence,
         SharePartition._noted,
         SharePartition._written,
     )
 
-    def end_session(fetches: ShareFetches, session: ShareSession, is_last: bool) -> None:
+    def end_session(endings: SessionEndings, session: ShareSession, is_last: bool) -> None:
         for partition in session.partitions.values():
             where = session.group_id, session.member_id, str(partition.tp)
             history.record(ShareEnded(clock.now_ms(), *where))
-        ended(fetches, session, is_last)
+        ended(endings, session, is_last)
 
     def end_partition(share: SharePartition, error: ErrorCode) -> None:
         if share.state is not SharePartitionState.FENCED:
@@ -79,7 +80,7 @@ def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_recorded_losses(history, clock))
         stack.enter_context(_recorded_states(history, clock))
-        stack.enter_context(mock.patch.object(ShareFetches, "ended", end_session))
+        stack.enter_context(mock.patch.object(SessionEndings, "begin", end_session))
         stack.enter_context(mock.patch.object(SharePartition, "fence", end_partition))
         stack.enter_context(mock.patch.object(SharePartition, "_noted", note))
         stack.enter_context(mock.patch.object(SharePartition, "_written", write))

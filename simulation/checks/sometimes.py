@@ -188,7 +188,7 @@ _PATHS: Final[Mapping[str, _Path]] = {
     "throttled": _Path(Muting, "mute"),
     "lock-over": _Path(SharePartition, "lock_ran_out"),
     "lock-renewed": _Path(LockTable, "renew"),
-    "session-over": _Path(SharePartition, "release", lambda share, locks, done: bool(locks)),
+    "session-over": _Path(SharePartition, "release", after=lambda count: count > 0),
     "given-up": _Path(SharePartition, "_given_up", lambda share, batch, cause: cause is GiveUpCause.DELIVERY_LIMIT),
     "share-load": _Path(SharePartition, "_restore", lambda share, stored: bool(stored.batches)),
     "state-moved": _Path(CoordinatorPersister, "_again", lambda persister, call, is_time_over: not is_time_over),

@@ -48,6 +48,9 @@ QUICK_RETRIES_MS: Final = (20, 100)
 MAX_HERE: Final = 100
 """The most calls of this broker's coordinator in one turn of the loop: some milliseconds."""
 
+LARGE: Final = 500
+"""The state batches of a call of this broker's coordinator that has a turn of the loop almost for itself."""
+
 MAX_CALLS: Final = 10_000
 """The most calls that are not done; further ones get COORDINATOR_NOT_AVAILABLE at once."""
 
@@ -194,7 +197,10 @@ class CoordinatorPersister:
         self._made_here = 0
         while self._here:
             for _ in range(min(MAX_HERE, len(self._here))):
-                self._route(self._here.popleft())
+                call = self._here.popleft()
+                self._route(call, has_waited=True)
+                if call.weight > LARGE:
+                    break
             yield
             self._made_here = 0
 
@@ -222,8 +228,8 @@ class CoordinatorPersister:
         else:
             self._route(call)
 
-    def _route(self, call: Call) -> None:
-        """Ask the coordinator where the newest image has it."""
+    def _route(self, call: Call, *, has_waited: bool = False) -> None:
+        """Ask the coordinator where the newest image has it; this broker's own perhaps in a later turn."""
         call.asked = broker_id = self._leader(call.key)
         if broker_id == NO_LEADER:
             if SHARE_GROUP_STATE_TOPIC not in self._image().topics:
@@ -231,10 +237,11 @@ class CoordinatorPersister:
             self._answered(call, Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader"))
         elif broker_id != self._broker_id or self.asks_itself(call.kind.api_key):
             self._requests.send(broker_id, call)
-        elif self._made_here < MAX_HERE or self._has_stopped:
+        elif (self._made_here < MAX_HERE and (has_waited or call.weight <= LARGE)) or self._has_stopped:
             self._call_here(call)
         else:
             self._here.append(call)
+            self._has_called.set()
 
     def _call_here(self, call: Call) -> None:
         if not self._made_here:

@@ -105,6 +105,7 @@ async def test_a_share_session_of_thousands_of_partitions_does_not_hold_the_loop
             group_id="idle",
             member_id="one",
             share_session_epoch=epoch,
+            max_wait_ms=1_000,
             min_bytes=1,
             max_bytes=MAX_PARTITIONS * 1_000,
             max_records=MAX_PARTITIONS,

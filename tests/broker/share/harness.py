@@ -15,6 +15,7 @@ from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
+from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_partition import SharePartition
@@ -162,6 +163,8 @@ class Shared:
             dead_letters=self.letters,
         )
         self.metrics = ShareMetrics(BrokerMetrics(1), lambda: self.now_ms)
+        self.holdings = Holdings(lambda: None)
+        self.holders: dict[str, LockHolder] = {}
         self.partition = self.lead()
         if loaded:
             assert self.load() == [ErrorCode.NONE]
@@ -208,7 +211,7 @@ class Shared:
         """Acquire of what was read at an offset, by default the next one to fetch."""
         offset = self.partition.next_fetch_offset() if at is None else at
         read = ReadRecords(offset, ranges(*batches), ranges(*undelivered))
-        acquired = self.partition.acquire(member, read, max_records=most, batch_size=size, mode=mode)
+        acquired = self.partition.acquire(self.holder(member), read, max_records=most, batch_size=size, mode=mode)
         return [(each.first_offset, each.last_offset, each.delivery_count) for each in acquired]
 
     def ack(
@@ -223,9 +226,13 @@ class Shared:
         self.partition.acknowledge(member, made, renews=renews, done=answers.append)
         return answers
 
-    def release(self, member: str = "ada") -> list[ErrorCode]:
+    def holder(self, member: str = "ada") -> LockHolder:
+        """A member, whose connection it shares with the others."""
+        return self.holders.setdefault(member, LockHolder(member, self.holdings))
+
+    def release(self, member: str = "ada", most: int = 500) -> list[ErrorCode]:
         answers: list[ErrorCode] = []
-        self.partition.release(self.partition.locks(member), answers.append)
+        self.partition.release(self.holder(member), most, answers.append)
         return answers
 
     def advance(self, delta_ms: int) -> None:

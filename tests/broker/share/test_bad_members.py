@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from purgatorio.broker.coordinator.share_settings import ShareSettings
+from purgatorio.broker.share import holdings
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.share.harness import Shared
 
@@ -45,8 +48,11 @@ def test_a_member_that_renews_for_ever_keeps_one_lock_and_writes_nothing() -> No
     assert shared.acquire((0, 9), member="bob") == [(0, 9, 2)]
 
 
-def test_ten_thousand_records_that_are_locked_one_by_one_are_all_delivered_again() -> None:
+def test_ten_thousand_records_that_are_locked_one_by_one_are_all_delivered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     count = 10_000
+    monkeypatch.setattr(holdings, "MAX_RUNS", 2 * count)
     shared = Shared(settings=ShareSettings(max_record_locks=count))
     for offset in range(count):
         shared.acquire((offset, offset), most=1)

@@ -48,4 +48,4 @@ def test_batches_are_grouped_by_lock() -> None:
     shared.acquire((2, 3))
     shared.partition.in_flight.cut(1, 2)
     grouped = by_lock(shared.partition.in_flight)
-    assert [(lock.first_offset, len(batches)) for lock, batches in grouped] == [(0, 2), (2, 2)]
+    assert [(lock.first_offset, len(batches)) for lock, batches in grouped.items()] == [(0, 2), (2, 2)]

@@ -8,7 +8,7 @@ import pytest
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share import share_fetches
+from purgatorio.broker.share import session_endings, share_fetches
 from purgatorio.broker.share.acknowledging import Acknowledgement, AcknowledgeType
 from purgatorio.broker.share.acquiring import AcquireMode
 from purgatorio.protocol.errors import ErrorCode
@@ -364,7 +364,7 @@ def test_a_lock_that_ends_while_its_record_is_being_accepted_leaves_that_to_the_
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> ShareHarness:
     """One with two records in each of two partitions, where a turn has room for the end at one partition."""
-    monkeypatch.setattr(share_fetches, "ENDED_PER_TURN", 1)
+    monkeypatch.setattr(session_endings, "WORK_PER_TURN", 1)
     large = ShareHarness(partitions=2)
     for partition in range(2):
         produce(large, b"a", b"b", partition=partition)
@@ -405,7 +405,7 @@ def test_what_a_member_acquires_in_its_next_session_does_not_end_with_the_one_be
 def test_the_share_partitions_of_a_group_are_dropped_in_turns_while_it_has_no_session(large: ShareHarness) -> None:
     ada = large.member("ada")
     turns: list[Callable[[], None]] = []
-    large.shares.fetches._call_later = lambda delay_ms, turn: turns.append(turn)
+    large.shares.endings._call_later = lambda delay_ms, turn: turns.append(turn)
     for goes_on, left in ((False, 0), (True, 1)):
         ada = large.member("ada")
         ada.fetch(large.key(0), large.key(1))

@@ -35,9 +35,9 @@ class Cache(ShareSessionCache):
 
 
 def open_session(cache: ShareSessionCache, member_id: str, on: Session | None = None) -> ShareSession:
-    session = cache.open("jobs", member_id, on or connection())
-    assert session is not None
-    return session
+    on = on or connection()
+    assert cache.refusal("jobs", member_id, on, 0) is None
+    return cache.open("jobs", member_id, on)
 
 
 def test_epochs_grow_by_one_and_begin_anew_at_one() -> None:
@@ -78,7 +78,7 @@ def test_each_request_begins_with_another_partition() -> None:
 def test_a_full_cache_opens_no_session_but_in_place_of_the_members_own() -> None:
     cache = Cache(1)
     before = open_session(cache, "ada")
-    assert cache.open("jobs", "bob", connection()) is None
+    assert cache.refusal("jobs", "bob", connection(), 0) == "the broker has 1 share sessions, the most that it may have"
     again = open_session(cache, "ada")
     assert (before.is_open, again.is_open, len(cache), cache.over) == (False, True, 1, [])
 
