@@ -11,9 +11,7 @@ import base64
 import contextlib
 import random
 import secrets
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from itertools import chain
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
@@ -28,6 +26,7 @@ from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.machine import fitted, usable_memory_bytes
 from purgatorio.broker.node.member import Member
+from purgatorio.broker.node.ports import Ports, close
 from purgatorio.broker.operations.control import snapshots
 from purgatorio.broker.operations.control.leadership import Leadership
 from purgatorio.broker.operations.control.network import Network
@@ -35,6 +34,7 @@ from purgatorio.broker.operations.control.snapshots import Snapshot
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
+from purgatorio.broker.server.listening import hold
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clock import Clock, RunningClock, SystemClock
 from purgatorio.broker.time.garbage import GarbageTuning
@@ -104,6 +104,7 @@ class Cluster:
         self._configs = {each.broker_id: fitted(each, config.brokers, memory_bytes) for each in own_configs}
         self._first_ids = list(self._configs)
         self._links: dict[int, DirectLink] = {}
+        self._held: dict[int, Ports] = {}
         self._changing: set[int] = set()
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
@@ -200,7 +201,7 @@ class Cluster:
             self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:
             for broker in self.brokers:
-                await self._start(broker)
+                await self._start(broker, self._member.listening if self._member else None)
             if self._starts_admin:
                 await self.start_admin()
             self._record_delays()
@@ -236,7 +237,7 @@ class Cluster:
 
         Raises:
             BrokerStateError: a broker is being stopped or started.
-            OSError: the port of a broker that did not run has been taken; the cluster can only be stopped then.
+            OSError: a port cannot be listened on; the cluster can only be stopped then.
         """
         async with self._alone():
             await self._reset()
@@ -269,7 +270,8 @@ class Cluster:
     async def _reset(self) -> None:
         self.faults.reset()
         self.network.clear()
-        ports = {broker.broker_id: broker.keep_ports() for broker in self.brokers}
+        ports = {**self._held, **{broker.broker_id: broker.keep_ports() for broker in self.brokers}}
+        self._held = {}
         try:
             for broker in self.brokers:
                 await broker.kill()
@@ -287,9 +289,8 @@ class Cluster:
                 await self._start(broker, ports.pop(broker.broker_id, None))
             self._record_delays()
         finally:
-            for kept in chain.from_iterable(each.values() for each in ports.values()):
-                for each in kept:
-                    each.close()
+            for kept in ports.values():
+                close(kept)
 
     def snapshot(self) -> Snapshot:
         """Return what the cluster has now, for `restore`; takes milliseconds, and copies no record.
@@ -346,6 +347,8 @@ class Cluster:
             self._garbage.end()
         # Concurrently, so that no broker waits for the response of a stopped one.
         outcomes = await asyncio.gather(*(broker.stop() for broker in self.brokers), return_exceptions=True)
+        for held_ports in self._held.values():
+            close(held_ports)
         for broker in self.brokers:
             broker.store.close()
         for task in (self._lease_beat, self._lease_checks):
@@ -406,11 +409,11 @@ class Cluster:
         await self._end(broker_id, kill=True)
 
     async def start_broker(self, broker_id: int) -> None:
-        """Start a broker again, with empty logs, on the port that it had.
+        """Start a broker again, with empty logs, on the port that it had, which this process has kept meanwhile.
 
         Raises:
             BrokerStateError: the broker runs already, or no broker has this id.
-            OSError: the port is in use.
+            OSError: it is another broker, and its port is in use.
         """
         if broker_id in self._changing or any(broker.broker_id == broker_id for broker in self.brokers):
             raise BrokerStateError(f"broker {broker_id} is running already")
@@ -418,10 +421,12 @@ class Cluster:
             self.broker(broker_id)
         broker = self._build(self._configs[broker_id])
         self._changing.add(broker_id)
+        ports = self._held.pop(broker_id, {})
         try:
-            await self._start(broker)
+            await self._start(broker, ports)
         except BaseException:
             broker.store.close()
+            close(ports)
             raise
         finally:
             self._changing.discard(broker_id)
@@ -454,7 +459,7 @@ class Cluster:
             raise
         return broker_id
 
-    async def _start(self, broker: Broker, listening: Mapping[str, Sequence[socket.socket]] | None = None) -> None:
+    async def _start(self, broker: Broker, listening: Ports | None = None) -> None:
         await broker.start(listening)
         broker.when_ended(self._broker_ended)
         # Ports that the system chose are kept, so that clients can reconnect after a restart.
@@ -466,11 +471,14 @@ class Cluster:
         if broker_id in self._changing:
             raise BrokerStateError(f"broker {broker_id} is being stopped")
         self._changing.add(broker_id)
+        ports = broker.hold_ports()
         try:
             if not kill:
                 self.network.resume(broker_id)  # what stands still cannot stop in good order
             await (broker.kill() if kill else broker.stop())
         finally:
+            # No other process may take the port, where it would be taken for this broker.
+            self._held[broker_id] = {name: hold(kept) for name, kept in ports.items()}
             broker.store.close()
             self.faults.detach(broker.fault_access)
             self.brokers = [each for each in self.brokers if each is not broker]

@@ -390,6 +390,10 @@ class Broker:
         """Return a socket for each listener, by name, that listens on when this broker has ended, for the next one."""
         return {name: listener.keep_port() for name, listener in self.listeners.items()}
 
+    def hold_ports(self) -> dict[str, list[socket.socket]]:
+        """Return a socket for each listener, by name, that has its port when this broker has ended (see `hold`)."""
+        return {name: listener.hold_port() for name, listener in self.listeners.items()}
+
     async def stop(self) -> None:
         """Stop within shutdown.grace.ms: unregister, answer parked requests, close connections."""
         if self._main is None:

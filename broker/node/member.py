@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
-from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.metadata.served import ServedStore
+from purgatorio.broker.node.ports import Ports
 from purgatorio.late import dataclass
 
 
@@ -19,17 +18,16 @@ class Member:
         number: its number in the cluster, from 0.
         store: the cluster's metadata store.
         secret: that of the cluster's brokers.
-        ports: the ports that its listeners had before, by name; None: they are as configured.
+        listening: sockets for its listeners, of the process that has started this one; None: it opens them.
     """
 
     number: int
     store: ServedStore
     secret: bytes
-    ports: Mapping[str, int] | None = None
+    listening: Ports | None = None
     SLOWEST_RATE: ClassVar[float] = 0.9
     """How slow this process's clock may be, by the store's, for its lease to be certain."""
 
     def config(self, cluster: ClusterConfig) -> BrokerConfig:
         """Return the settings of this broker."""
-        config = cluster.broker_config(self.number)
-        return with_ports(config, self.ports) if self.ports else config
+        return cluster.broker_config(self.number)

@@ -126,8 +126,8 @@ class Listener:
 
         Args:
             port: 0 takes any free port; `address` tells which.
-            listening: accept from these sockets, which `keep_port` of an earlier listener returned, instead of opening
-                some; the listener closes them.
+            listening: accept from these sockets, which `keep_port` or `hold_port` of an earlier listener returned,
+                instead of opening some; the listener closes them.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -199,7 +199,18 @@ class Listener:
         """
         if self._server is None or not self._server.sockets:
             raise RuntimeError(f"listener {self.name} accepts no connections")
-        return [socket.fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
+        if isinstance(self._server, asyncio.Server):
+            return [socket.fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
+        return self._server.kept(listening=True)
+
+    def hold_port(self) -> list[socket.socket]:
+        """Return sockets that have the port when this listener is stopped, and refuse clients, for another `start`.
+
+        They need `hold` then. There is none if the listener does not accept, or if its event loop owns the sockets.
+        """
+        if self._server is None or isinstance(self._server, asyncio.Server):
+            return []
+        return self._server.kept(listening=False)
 
     def allow_connections(self, max_connections: int, max_connections_per_ip: int) -> None:
         """Accept this many connections from now on, in all and of one address; those that are open stay open."""
@@ -328,7 +339,8 @@ class Listener:
     def stop_accepting(self) -> None:
         """Accept no further connection and start no further request; requests in flight go on.
 
-        The port is free afterwards. To stop in good order, call this, answer the parked requests, then `drain`.
+        The port is free afterwards, unless it is kept. To stop in good order, call this, answer the parked requests,
+        then `drain`.
         """
         self._accepting = False
         if self._server is not None:

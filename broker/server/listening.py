@@ -7,10 +7,11 @@ broker busy, two hundred new clients would wait for as many turns: seconds. So t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 from asyncio.selector_events import BaseSelectorEventLoop
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from purgatorio.broker.server.connection_snapshot import host_and_peer
@@ -18,6 +19,8 @@ from purgatorio.broker.time.clock import Alarm, Clock
 
 MAX_ACCEPTS_PER_TURN: Final = 64
 """Clients that are accepted from one socket in one turn of the event loop: 5 ms of work until they are connected."""
+FREE_PORT_TRIES: Final = 10
+"""How often a free port is looked for: another process may take the one that was found."""
 ACCEPT_RETRY_MS: Final = 100
 """The time after which accepting is tried again when no file was free for a client."""
 
@@ -46,7 +49,7 @@ async def open_sockets(host: str, port: int, backlog: int) -> list[socket.socket
     try:
         for family, address in dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found):
             try:
-                sockets.append(socket.create_server((address, port), family=family, backlog=backlog))
+                sockets.append(_listening(address, port, family, backlog))
             except OSError as error:
                 # A name may have an address that the machine lacks: localhost is ::1 too, even if there is no IPv6.
                 if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
@@ -61,6 +64,64 @@ async def open_sockets(host: str, port: int, backlog: int) -> list[socket.socket
             opened.close()
         raise
     return sockets
+
+
+def _listening(address: str, port: int, family: int, backlog: int) -> socket.socket:
+    """Return a socket that listens on a port, 0 being any free one.
+
+    A free port is looked for first, and then asked for by its number: Linux takes one that it chose itself away from a
+    socket that listens no more (`refuse`).
+    """
+    for tries_left in reversed(range(1 if port else FREE_PORT_TRIES)):
+        asked = port
+        if not port:
+            with socket.socket(family) as found:
+                found.bind((address, 0))
+                asked = found.getsockname()[1]
+        try:
+            return socket.create_server((address, asked), family=family, backlog=backlog)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def refuse(listening: socket.socket) -> None:
+    """Listen no more, in whichever process the socket is; clients are refused, and the port stays its own.
+
+    Only Linux does so. Elsewhere nothing happens, and `hold` does it.
+    """
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # or others may use a port where none listens
+    with contextlib.suppress(OSError):
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+def hold(listening: Iterable[socket.socket]) -> list[socket.socket]:
+    """Return these sockets, or others in their place, that have the ports and do not listen; they can listen again.
+
+    Beside Linux a port is free for a moment: one that another process takes then is not held.
+    """
+    holders = []
+    for each in listening:
+        if _listens(each):
+            refuse(each)
+        if not _listens(each):
+            holders.append(each)
+            continue
+        address, holder = each.getsockname(), socket.socket(each.family)
+        each.close()
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections may be left
+        try:
+            holder.bind(address)
+        except OSError:
+            holder.close()
+        else:
+            holders.append(holder)
+    return holders
+
+
+def _listens(sock: socket.socket) -> bool:
+    return bool(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 class ListeningSockets:
@@ -80,13 +141,15 @@ class ListeningSockets:
         self._clock = clock
         self._most_per_turn = most_per_turn
         self._retry: Alarm | None = None
+        self._listens_on = False
         self.sockets: list[socket.socket] = []
 
     async def open(self, host: str, port: int, backlog: int, listening: Sequence[socket.socket] = ()) -> None:
         """Listen.
 
         Args:
-            listening: sockets that listen already, to be used instead of new ones; they are closed with this object.
+            listening: sockets that listen or did (`kept`, `hold`), to be used instead of new ones; they are closed with
+                this object.
 
         Raises:
             OSError: the address cannot be listened on.
@@ -94,14 +157,24 @@ class ListeningSockets:
         self.sockets = list(listening) or await open_sockets(host, port, backlog)
         for each in self.sockets:
             each.setblocking(False)
+        for each in listening:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.listen(backlog)
         self._watch()
 
+    def kept(self, *, listening: bool) -> list[socket.socket]:
+        """Return sockets that have the port beyond `close`: listening on, or refusing clients from then on (`hold`)."""
+        self._listens_on = listening
+        return [socket.fromfd(each.fileno(), each.family, each.type) for each in self.sockets]
+
     def close(self) -> None:
-        """Free the port."""
+        """Free the port, unless it is kept."""
         if self._retry is not None:
             self._retry.cancel()
         for each in self.sockets:
             asyncio.get_running_loop().remove_reader(each)
+            if not self._listens_on:
+                refuse(each)
             each.close()
         self.sockets = []
 
@@ -139,6 +212,7 @@ class PlainAcceptor:
         self._listening = ListeningSockets(self._begin, clock)
         self._beginning: dict[asyncio.Task[None], socket.socket] = {}
         self.open = self._listening.open
+        self.kept = self._listening.kept
 
     @property
     def sockets(self) -> list[socket.socket]:

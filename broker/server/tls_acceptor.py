@@ -111,6 +111,7 @@ class TlsAcceptor:
         self._handshakes: dict[asyncio.Task[None], _Arrival] = {}
         self._alarm: Alarm | None = None
         self.open = self._listening.open
+        self.kept = self._listening.kept
 
     @property
     def sockets(self) -> list[socket.socket]:

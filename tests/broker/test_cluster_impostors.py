@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
 from purgatorio.broker.cluster import Cluster
 from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.sources import load_cluster_config
-from purgatorio.broker.metadata.image import ClusterImage, Endpoint
+from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.node.broker_connections import BrokerConnections
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.time.clock import SystemClock
-from tests.broker.impostors import Impostor, impostor
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
+from tests.broker.impostors import Impostor, impostor, moved, taken
 
 TIMES = 100
 
@@ -28,12 +29,6 @@ async def running() -> AsyncIterator[Cluster]:
     given = {"port": "0", "authorizer.class.name": "StandardAuthorizer"}
     async with Cluster(load_cluster_config(settings=given), admin=False) as cluster:
         yield cluster
-
-
-def moved(image: ClusterImage, broker_id: int, port: int) -> ClusterImage:
-    """Return the image of a broker that believes another one to be at this port."""
-    at = (Endpoint(BROKERS, "127.0.0.1", port),)
-    return image.with_broker(replace(image.brokers[broker_id], endpoints=at))
 
 
 async def connect_to(cluster: Cluster, found: Impostor, broker_id: int) -> list[object]:
@@ -85,3 +80,37 @@ async def test_a_broker_takes_no_weaker_mechanism_of_others(mechanism: str) -> N
         with pytest.raises(ConnectionError, match=r"UNSUPPORTED_SASL_MECHANISM: .* run the same version everywhere"):
             await log_in(peer, mechanism, cluster._credentials.login(2, 1, endpoint))
         await peer.wait_closed()
+
+
+@pytest.mark.parametrize("kill", [True, False])
+async def test_no_other_process_takes_the_ports_of_a_killed_broker(kill: bool) -> None:
+    """Clients are refused there, as where nothing listens; and the broker comes back on its ports, again and again."""
+    async with running() as cluster:
+        ports = [each.address[1] for each in cluster.broker(2).listeners.values()]
+        assert len(ports) == 2
+        for _ in range(2):
+            clients = [await asyncio.open_connection("127.0.0.1", port) for port in ports]
+            await (cluster.kill_broker if kill else cluster.stop_broker)(2)
+            for port in ports:
+                assert not any(taken(port) for _ in range(TIMES))
+                with pytest.raises(ConnectionRefusedError):
+                    await asyncio.open_connection("127.0.0.1", port)
+            for _, writer in clients:
+                writer.close()
+            await cluster.start_broker(2)
+            assert [each.address[1] for each in cluster.broker(2).listeners.values()] == ports
+            peer = PeerConnection(SystemClock(), client_id="till")
+            await peer.connect("127.0.0.1", ports[0])
+            assert await peer.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest(), timeout_ms=10_000)
+            peer.close()
+            await peer.wait_closed()
+
+
+async def test_a_reset_takes_the_ports_of_killed_brokers_back_and_the_end_frees_them() -> None:
+    async with running() as cluster:
+        ports = [[each.address[1] for each in broker.listeners.values()] for broker in cluster.brokers]
+        await cluster.kill_broker(1)
+        await cluster.reset()
+        assert [[each.address[1] for each in broker.listeners.values()] for broker in cluster.brokers] == ports
+        await cluster.kill_broker(3)
+    assert all(taken(port) for each in ports for port in each)

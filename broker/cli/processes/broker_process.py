@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import itertools
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 from purgatorio.broker.cli.logging_setup import configure_logging
@@ -44,10 +46,12 @@ class BrokerProcess:
 
     Args:
         sock: the end of the pair that the supervisor does not have.
+        listening: the sockets of all listeners, one after the other; `begin` tells how many each of them has.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, listening: Sequence[socket.socket]) -> None:
         self._sock = sock
+        self._listening = listening
         self._begin: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._has_image = asyncio.Event()
         self._connection: MessageConnection | None = None
@@ -67,7 +71,9 @@ class BrokerProcess:
         begin = self._begin.result()
         config = ClusterConfig(**begin["config"])
         configure_logging(config.log_format, config.log_level)
-        member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), begin["ports"])
+        sockets = iter(self._listening)
+        ports = {name: list(itertools.islice(sockets, count)) for name, count in begin["sockets"].items()}
+        member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), ports)
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)
         self._admin = cluster.admin
         try:
@@ -78,8 +84,7 @@ class BrokerProcess:
             return EXIT_FAILED
         try:
             (broker,) = cluster.brokers
-            ports = {name: listener.address[1] for name, listener in broker.listeners.items()}
-            connection.send(["started", [list(each) for each in broker.endpoints], cluster.admin.address, ports])
+            connection.send(["started", [list(each) for each in broker.endpoints], cluster.admin.address])
             await first_of(stop.wait(), cluster.failed(), asyncio.wait([alone]))
             if alone.done():
                 # Without the store it cannot unregister; the others elect leaders when its lease has run out.
@@ -133,14 +138,14 @@ def load() -> None:
     AdminServer.load()
 
 
-def run(sock: socket.socket) -> int:
+def run(sock: socket.socket, listening: Sequence[socket.socket]) -> int:
     """Run the process over its end of the supervisor's pair of sockets; returns its exit code."""
     _go_on_without_parent()
     open_files.raise_limit()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
 
     async def broker() -> int:
-        return await BrokerProcess(sock).run()
+        return await BrokerProcess(sock, listening).run()
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(broker())

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 from purgatorio.broker.cli.processes import START
@@ -95,8 +96,8 @@ class Nursery:
         finally:
             os._exit(code)
 
-    async def fork(self, theirs: socket.socket) -> Forked:
-        """Start a process with one end of a pair of sockets.
+    async def fork(self, theirs: socket.socket, listening: Iterable[socket.socket] = ()) -> Forked:
+        """Start a process with one end of a pair of sockets, and with others to listen on.
 
         Raises:
             NurseryEnded: the nursery does not run any more.
@@ -106,7 +107,7 @@ class Nursery:
                 reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
                 self._hearing = asyncio.get_running_loop().create_task(self._hear(reader), name="nursery")
             try:
-                socket.send_fds(self._socket, [START], [theirs.fileno()])
+                socket.send_fds(self._socket, [START], [each.fileno() for each in (theirs, *listening)])
             except OSError as error:
                 raise NurseryEnded(f"the process that starts brokers has ended ({error.strerror})") from None
             waiting = asyncio.ensure_future(self._started.get())

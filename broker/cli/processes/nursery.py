@@ -3,9 +3,10 @@
 The command forks it from the supervisor's process, before that has an event loop; for a supervisor in a process of
 its user's, a test, it is ``python -m purgatorio.broker.cli.processes.nursery FD``. It has imported all that a broker
 needs, so that a broker starts in the time of a fork, and shares the memory of the imports with the others. It runs no
-event loop and no thread, which a fork would tear. One message is one byte with a socket, for each process to start,
-on the connection that it inherits from the supervisor; it answers with lines: JSON arrays of ``started`` and the
-process's id, or ``ended``, the id, and the exit status. It ends when the supervisor ends.
+event loop and no thread, which a fork would tear. One message is one byte with sockets, for each process to start, on
+the connection that it inherits from the supervisor: the process's own connection, and what it listens on. It answers
+with lines: JSON arrays of ``started`` and the process's id, or ``ended``, the id, and the exit status. It ends when the
+supervisor ends.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import Any
 
-from purgatorio.broker.cli.processes import START, broker_process
+from purgatorio.broker.cli.processes import MAX_SOCKETS, START, broker_process
 
 
 def load() -> None:
@@ -47,11 +49,12 @@ def run(supervisor: socket.socket) -> int:
             for pid, status in _ended():
                 _tell(supervisor, ["ended", pid, status])
         if supervisor.fileno() in ready:
-            message, fds, _, _ = socket.recv_fds(supervisor, 1, 1)
+            message, fds, _, _ = socket.recv_fds(supervisor, 1, MAX_SOCKETS)
             if message != START or not fds:
                 return 0
-            pid = _forked(fds[0], supervisor, (woken, wake))
-            os.close(fds[0])
+            pid = _forked(fds, supervisor, (woken, wake))
+            for each in fds:
+                os.close(each)
             _tell(supervisor, ["started", pid])
 
 
@@ -69,7 +72,7 @@ def _ended() -> list[tuple[int, int]]:
     return found
 
 
-def _forked(fd: int, supervisor: socket.socket, pipe: tuple[int, int]) -> int:
+def _forked(fds: Sequence[int], supervisor: socket.socket, pipe: tuple[int, int]) -> int:
     """Return the id of a new process, in which this function does not return."""
     pid = os.fork()
     if pid:
@@ -82,7 +85,8 @@ def _forked(fd: int, supervisor: socket.socket, pipe: tuple[int, int]) -> int:
         for each in pipe:
             os.close(each)
         os.setsid()
-        code = broker_process.run(socket.socket(fileno=fd))
+        connection, *listening = (socket.socket(fileno=each) for each in fds)
+        code = broker_process.run(connection, listening)
     except BaseException:
         traceback.print_exc()
     finally:

@@ -16,6 +16,8 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import Message, StoreConnection
+from purgatorio.broker.node.ports import Ports, close, open_ports
+from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.clock import SystemClock, time_limit
 from purgatorio.broker.web.asking import Asked, Told, Unreachable
 from purgatorio.logger import get_logger
@@ -35,7 +37,7 @@ class ProcessFailed(Exception):
 
 
 class Supervised:
-    """One broker's process, which may be started again after its end.
+    """One broker's process, which may be started again after its end; its ports stay this process's until `close`.
 
     Args:
         number: the broker's number in the cluster, from 0.
@@ -73,7 +75,7 @@ class Supervised:
         self._config, self._store, self._secret, self._when_ended = config, store, secret, when_ended
         self._nursery = nursery
         self._clock = SystemClock()
-        self._ports: dict[str, int] | None = None
+        self._ports: Ports | None = None
         self._started: asyncio.Future[Message] | None = None
         self._asked: dict[int, asyncio.Future[Told]] = {}
         self._numbers = itertools.count(1)
@@ -114,19 +116,24 @@ class Supervised:
             ProcessFailed: it ended before that.
         """
         loop = asyncio.get_running_loop()
+        try:
+            if self._ports is None:
+                self._ports = await open_ports(self._config.broker_config(self.number))
+        except OSError as error:
+            raise ProcessFailed(f"broker {self.broker_id}: {error}") from None
         ours, theirs = socket.socketpair()
         self._started = loop.create_future()
         self.is_paused = self.is_ending = False
         self._silent_since_ms = None
         try:
             with theirs:
-                self.process = await self._nursery.fork(theirs)
+                self.process = await self._nursery.fork(theirs, itertools.chain.from_iterable(self._ports.values()))
         except NurseryEnded as error:
             ours.close()
             raise ProcessFailed(f"broker {self.broker_id}: {error}") from None
         serving: list[StoreConnection] = []
         self._connection = connection = await connect(ours, lambda message: self._receive(serving, message))
-        connection.send(["begin", self._begin(admin_token)])
+        connection.send(["begin", self._begin(admin_token, self._ports)])
         serving.append(StoreConnection(self._store, connection.send))
         connection.when_slow = lambda is_slow: serving[0].pause() if is_slow else serving[0].resume()
         self._end = loop.create_task(self._ended(connection, serving[0]), name=f"process of broker {self.broker_id}")
@@ -136,21 +143,21 @@ class Supervised:
             if self._started.done()
             else ["failed", f"its process has ended: {ending(await self.ended())}"]
         ):
-            case ["started", endpoints, [host, port], dict(ports)]:
+            case ["started", endpoints, [host, port]]:
                 self.endpoints = [Endpoint(*each) for each in endpoints]
-                self.admin_address, self._ports = (host, port), ports
+                self.admin_address = host, port
             case ["failed", reason]:
                 await self._end
                 raise ProcessFailed(f"broker {self.broker_id}: {reason}")
 
-    def _begin(self, admin_token: str | None) -> dict[str, Any]:
+    def _begin(self, admin_token: str | None, ports: Ports) -> dict[str, Any]:
         port = self._config.admin_port and self._config.admin_port + 1 + self.number
         config = self._config.model_copy(update={"admin_port": port, "admin_token": admin_token})
         return {
             "number": self.number,
             "config": config.model_dump(exclude_unset=True),
             "secret": self._secret.hex(),
-            "ports": self._ports,
+            "sockets": {name: len(sockets) for name, sockets in ports.items()},
         }
 
     def _receive(self, serving: Sequence[StoreConnection], message: Message) -> None:
@@ -169,6 +176,8 @@ class Supervised:
         """Wait for the end of the process; then its broker is fenced at once."""
         assert self.process is not None
         status = await self.process.wait()
+        if self._ports is not None:  # clients are refused, and no other process takes the ports for this broker's
+            self._ports = {name: hold(sockets) for name, sockets in self._ports.items()}
         connection.close()
         await connection.closed
         serving.close()
@@ -185,6 +194,12 @@ class Supervised:
         status = self.process.returncode if self.process is not None else None
         assert status is not None
         return status
+
+    def close(self) -> None:
+        """Free the ports of a broker that is not to be started again."""
+        if self._ports is not None:
+            close(self._ports)
+            self._ports = None
 
     async def stop(self) -> None:
         """Stop the broker in good order; end the process by force if it does not end in time."""

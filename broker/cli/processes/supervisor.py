@@ -100,6 +100,8 @@ class Supervisor:
         """Stop all brokers in good order, all at once; no process is left."""
         self._restart = False
         await asyncio.gather(*(each.stop() for each in self.brokers))
+        for each in self.brokers:
+            each.close()
         await self._nursery.close()
         for task in list(self._tasks):
             task.cancel()

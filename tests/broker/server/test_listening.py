@@ -6,17 +6,20 @@ import asyncio
 import contextlib
 import errno
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from purgatorio.broker.server.connection_snapshot import host_and_peer
 from purgatorio.broker.server.listening import (
     ACCEPT_RETRY_MS,
+    FREE_PORT_TRIES,
     ListeningSockets,
     PlainAcceptor,
     can_watch_sockets,
+    hold,
     open_sockets,
 )
 from purgatorio.broker.time.clock import ManualClock
@@ -189,3 +192,69 @@ def test_a_connection_that_is_made_while_the_acceptor_closes_is_told_of_its_end(
 
     with asyncio.Runner(loop_factory=loop_of) as runner:
         runner.run(run())
+
+
+@pytest.fixture
+async def listening() -> AsyncIterator[socket.socket]:
+    (opened,) = await open_sockets("127.0.0.1", 0, 5)
+    yield opened
+    opened.close()
+
+
+def cannot(error: int) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(error, "not here")
+
+    return refuse
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends listening without closing")
+def test_a_port_that_the_system_chose_stays_when_its_socket_listens_no_more(listening: socket.socket) -> None:
+    """And the socket listens on it again, which has not been free for a moment."""
+    address = listening.getsockname()
+    for _ in range(2):
+        assert hold([listening]) == [listening]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
+        with pytest.raises(OSError, match="in use"):
+            socket.create_server(address)
+        listening.listen()
+        assert listening.getsockname() == address
+        socket.create_connection(address).close()
+
+
+def test_where_listening_ends_with_closing_another_socket_has_the_port(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on BSD and macOS; a port that another process has taken meanwhile is not held."""
+    address = listening.getsockname()
+    monkeypatch.setattr(socket.socket, "shutdown", cannot(errno.ENOTCONN))
+    (holder,) = hold([listening])
+    assert (holder is listening, listening.fileno(), holder.getsockname()) == (False, -1, address)
+    assert hold([holder]) == [holder]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+    holder.listen()
+    monkeypatch.setattr(socket.socket, "bind", cannot(errno.EADDRINUSE))
+    assert hold([holder]) == []
+    assert holder.fileno() == -1
+
+
+async def test_a_free_port_is_looked_for_again_when_another_process_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    create_server = socket.create_server
+
+    def taken_at_first(address: tuple[str, int], **options: Any) -> socket.socket:
+        asked.append(address[1])
+        if len(asked) < FREE_PORT_TRIES:
+            raise OSError(errno.EADDRINUSE, "taken")
+        return create_server(address, **options)
+
+    monkeypatch.setattr(socket, "create_server", taken_at_first)
+    (opened,) = await open_sockets("127.0.0.1", 0, 5)
+    assert opened.getsockname()[1] == asked[-1]
+    opened.close()
+    monkeypatch.setattr(socket, "create_server", cannot(errno.EADDRINUSE))
+    for port in (0, 9):
+        with pytest.raises(OSError, match="not here"):
+            await open_sockets("127.0.0.1", port, 5)
