@@ -86,13 +86,22 @@ def application(metrics: Handler, ready: Handler, routes: Iterable[Route], page:
     return app
 
 
-def guarded(app: ASGIApp, allowed_host: str, tokens: AdminTokens | None) -> ASGIApp:
+def guarded(
+    app: ASGIApp,
+    allowed_host: str,
+    tokens: AdminTokens | None,
+    from_brokers: Callable[[ASGIApp], ASGIApp] | None = None,
+) -> ASGIApp:
     """Return the application behind its guards.
 
     Args:
         tokens: what requests need; None: whoever reaches the address may do everything.
+        from_brokers: gets the guard of tokens, and returns one that also takes what other brokers ask (`ProofGuard`).
     """
-    return SecurityHeaders(HostGuard(app if tokens is None else TokenGuard(app, tokens), allowed_host))
+    if tokens is not None:
+        by_token: ASGIApp = TokenGuard(app, tokens)
+        app = by_token if from_brokers is None else from_brokers(by_token)
+    return SecurityHeaders(HostGuard(app, allowed_host))
 
 
 class _Health:

@@ -8,6 +8,7 @@ import ipaddress
 import secrets
 import socket
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -181,6 +182,8 @@ class AdminServer(HttpService):
 
     Attributes:
         app: the application without its guards, for requests that were checked elsewhere; None before `start`.
+        asked_as: returns the broker and the address that brokers of other hosts mean when they ask (`ProofGuard`);
+            None: none asks. From the next `start` on.
         learns: whether the page offers scenes, from the next `start` on.
     """
 
@@ -191,6 +194,7 @@ class AdminServer(HttpService):
         self._lessons: SceneLessons | None = None
         self._metrics_per_partition = metrics_per_partition
         self._control: ClusterControl | None = None
+        self.asked_as: Callable[[], str] | None = None
         self.app: ASGIApp | None = None
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
@@ -208,7 +212,17 @@ class AdminServer(HttpService):
             metrics_per_partition=self._metrics_per_partition,
             lessons=self._lessons,
         )
-        return guarded(self.app, host, tokens)
+        return guarded(self.app, host, tokens, self._from_brokers)
+
+    def _from_brokers(self, others: ASGIApp) -> ASGIApp:
+        """Return a guard that takes what other hosts' brokers ask, too."""
+        from purgatorio.broker.web.proofs import ProofGuard, Proofs
+
+        token, asked_as = self.token, self.asked_as
+        if token is None or asked_as is None:
+            return others
+        assert self.app is not None
+        return ProofGuard(self.app, others, lambda: Proofs(token, asked_as()), self._clock)
 
     async def _close_app(self) -> None:
         if self._lessons is not None:

@@ -49,7 +49,7 @@ class Impostor:
         self.heard.append(heard)
         there, to = await asyncio.open_connection(*self.living[len(self.heard) % len(self.living)])
         both = asyncio.gather(self._pump(reader, to, heard), self._pump(there, writer, bytearray()))
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, asyncio.CancelledError):  # asyncio logs what a server's tasks raise
             await both
         self.ended += 1
         self.ends.set()

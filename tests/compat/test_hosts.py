@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, running, until
+from tests.broker.impostors import impostor
+from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, free_port, running, until
 
 pytestmark = [
     pytest.mark.process,
@@ -106,3 +108,23 @@ def test_what_cannot_be_a_broker_of_the_cluster_says_why_in_a_line(hosts: Hosts,
     assert line.startswith(
         "purgatorio: no etcd answers: http://127.0.0.1:1: All connection attempts failed; does it run"
     )
+
+
+def test_what_hosts_send_to_the_port_of_one_that_is_dead_is_of_no_use_at_the_others(tmp_path: Path) -> None:
+    """While it holds its lease its followers connect to whatever has its port; nothing keeps that from being taken."""
+    (tmp_path / "secret").write_text("0123456789abcdef0123456789abcdef\n")
+    ports = {each: free_port() for each in (1, 2, 3)}
+    settings = ["--set", f"cluster.secret.file={tmp_path / 'secret'}", "--set"]
+    with running(tmp_path, lambda broker_id: [*settings, f"cluster.port={ports[broker_id]}"]) as hosts:
+        leader = hosts.create("orders")
+        hosts.brokers[leader].kill()
+        hosts.brokers[leader].wait(DEADLINE_SECONDS)
+        living = [("127.0.0.1", port) for broker_id, port in ports.items() if broker_id != leader]
+
+        async def attack() -> int:
+            async with impostor(*living, at=("127.0.0.1", ports[leader])) as found, asyncio.timeout(DEADLINE_SECONDS):
+                await found.hears(4)
+                await found.replay(times=25)
+                return found.accepted
+
+        assert asyncio.run(attack()) == 0

@@ -36,6 +36,7 @@ from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.broker.web.front import Front
+from purgatorio.broker.web.proofs import asked_as
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -124,6 +125,7 @@ async def _serve(
     token = _token(config, secret)
     own = config.model_copy(update={"admin_port": config.admin_port and config.admin_port + 1, "admin_token": token})
     cluster = Cluster(own, MovableClock(), garbage=GarbageTuning(), member=Member(0, store, secret))
+    cluster.admin.asked_as = lambda: asked_as(config.broker.broker_id, _page(cluster, config))
     for rule in faults:
         cluster.faults.add(rule)
     brokers = HostedBrokers(cluster, store, token)
@@ -155,8 +157,12 @@ async def _ended(following: asyncio.Task[None]) -> None:
 async def _start(cluster: Cluster, front: Front, config: ClusterConfig, store: EtcdStore) -> None:
     await front.start(*config.admin_address)
     await cluster.start()
-    host = config.advertised_host or config.host
-    store.announce(f"http://{host}:{cluster.admin.address[1]}")
+    store.announce(_page(cluster, config))
+
+
+def _page(cluster: Cluster, config: ClusterConfig) -> str:
+    """Return where the others find this broker's admin HTTP."""
+    return f"http://{config.advertised_host or config.host}:{cluster.admin.address[1]}"
 
 
 def _token(config: ClusterConfig, secret: bytes) -> str | None:

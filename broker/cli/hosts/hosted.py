@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import secrets
 from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +18,7 @@ from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.reading.members import read_member
 from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.web.asking import Asked, Told, Unreachable, ask
+from purgatorio.broker.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
 
 READ_LIMIT_SECONDS: Final = 1.0
 CHANGE_LIMIT_SECONDS: Final = 120.0
@@ -30,7 +33,7 @@ class HostedBrokers:
     Args:
         cluster: this process's broker.
         store: knows the other brokers, and where their admin HTTP is.
-        token: what their admin HTTP asks for; None: nothing.
+        token: what their admin HTTP asks for, which is not sent (`Proofs`); None: nothing.
 
     Attributes:
         clock: this process's clock.
@@ -42,8 +45,8 @@ class HostedBrokers:
         self._store = store
         self._own_id = cluster.config.broker.broker_id
         self._silent_since_ms: dict[int, int] = {}
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._client = httpx.AsyncClient(headers=headers, timeout=READ_LIMIT_SECONDS, trust_env=False)
+        self._token = token
+        self._client = httpx.AsyncClient(timeout=READ_LIMIT_SECONDS, trust_env=False)
 
     async def close(self) -> None:
         """Close the connections to the others."""
@@ -68,7 +71,7 @@ class HostedBrokers:
         """Return a broker's answer to a request.
 
         Raises:
-            Unreachable: it does not answer.
+            Unreachable: it does not answer, or what answers is not this broker.
         """
         if broker_id == self._own_id:
             if self._cluster.admin.app is None:
@@ -82,18 +85,43 @@ class HostedBrokers:
         headers["host"] = "localhost"  # an admin HTTP answers to no name that it was not told, of pages of other sites
         asked_ms = self.clock.now_ms()
         try:
-            response = await self._client.request(
+            request = self._client.build_request(
                 asked.method,
                 page + asked.target,
                 headers=headers,
                 content=asked.body.encode(),
                 timeout=httpx.Timeout(limit, connect=READ_LIMIT_SECONDS),
             )
+            nonces, proofs = await self._prove(request, asked, broker_id, page)
+            response = await self._client.send(request)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             self._silent_since_ms.setdefault(broker_id, asked_ms)
             raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}") from error
         self._silent_since_ms.pop(broker_id, None)
-        return Told(response.status_code, response.headers.get("content-type", ""), response.text)
+        told = Told(response.status_code, response.headers.get("content-type", ""), response.text)
+        proof = response.headers.get(TOLD, "").encode()
+        if proofs is not None and not hmac.compare_digest(proof, proofs.of_telling(nonces, told).encode()):
+            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: what answers there is not this broker")
+        return told
+
+    async def _prove(
+        self, request: httpx.Request, asked: Asked, broker_id: int, page: str
+    ) -> tuple[str, Proofs | None]:
+        """Have a request show that a broker asks; returns the nonces, and what the answer must show, if anything.
+
+        Raises:
+            HTTPError: there is no answer.
+        """
+        if self._token is None:
+            return "", None
+        proofs, nonce = Proofs(self._token, asked_as(broker_id, page)), secrets.token_hex(NONCE_BYTES)
+        headers = {"host": "localhost", "authorization": f"{SCHEME} {nonce}"}
+        answer = await self._client.get(page, headers=headers)
+        challenge = answer.headers.get("www-authenticate", "").encode("ascii", "replace").decode()
+        nonces = f"{nonce}.{challenge.removeprefix(f'{SCHEME} ')}"
+        sent = asked._replace(target=request.url.raw_path.decode())
+        request.headers["authorization"] = f"{SCHEME} {nonces}.{proofs.of_asking(nonces, sent)}"
+        return nonces, proofs
 
     def _trouble(self, broker_id: int) -> str:
         since_ms = self._silent_since_ms.get(broker_id)

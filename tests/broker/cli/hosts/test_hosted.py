@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from purgatorio.broker.cli.hosts.hosted import HostedBrokers
 from purgatorio.broker.metadata.image import ClusterImage
@@ -15,6 +21,10 @@ from purgatorio.broker.operations.brokers import KillBroker
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.web.asking import Asked, Unreachable
+from purgatorio.broker.web.proofs import ProofGuard, Proofs, asked_as
+from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
+
+TOKEN = "a token of the cluster"
 
 
 class Other:
@@ -22,10 +32,12 @@ class Other:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.more = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+        more = self.more.encode("latin-1")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n%scontent-length: 2\r\n\r\n{}" % more)
         await writer.drain()
         writer.close()
 
@@ -38,7 +50,7 @@ async def other() -> AsyncIterator[tuple[Other, dict[int, str], HostedBrokers, M
     store: Any = SimpleNamespace(pages=pages, image=ClusterImage(version=1, cluster_id="c"))
     config = SimpleNamespace(broker=SimpleNamespace(broker_id=1))
     cluster: Any = SimpleNamespace(clock=clock, config=config, admin=SimpleNamespace(app=None))
-    brokers = HostedBrokers(cluster, store, "a token of the cluster")
+    brokers = HostedBrokers(cluster, store, None)
     yield other, pages, brokers, clock
     await brokers.close()
     server.close()
@@ -49,15 +61,55 @@ ASKED = Asked(
 )
 
 
-async def test_another_one_is_asked_with_the_clusters_token_and_not_by_its_name(other: Any) -> None:
+async def test_another_one_is_not_asked_by_its_name(other: Any) -> None:
     """A page of another site may give an address a name, so an admin HTTP answers to few of them."""
     served, _, brokers, _ = other
     assert (await brokers.ask(2, ASKED)).body == "{}"
     head = served.asked[0].lower()
     assert "host: localhost\r\n" in head
-    assert "authorization: bearer a token of the cluster\r\n" in head
     assert "accept: a/b\r\n" in head
     assert "example.com" not in head
+
+
+async def answering(request: Request) -> Response:
+    return JSONResponse({"asked": f"{request.method} {request.url}", "body": (await request.body()).decode()}, 202)
+
+
+@pytest.fixture
+async def proving(other: Any) -> AsyncIterator[HostedBrokers]:
+    """Broker 1, of a cluster with a token."""
+    brokers = HostedBrokers(other[2]._cluster, other[2]._store, TOKEN)
+    yield brokers
+    await brokers.close()
+
+
+@pytest.mark.parametrize("asked", [ASKED, Asked("POST", "/api/v1/topics?a=b c&d=%20", {}, '{"name": "ö"}')])
+async def test_with_a_token_both_prove_that_they_have_it(other: Any, proving: HostedBrokers, asked: Asked) -> None:
+    page = other[1][2]
+    app = Starlette(routes=[Route("/{path:path}", answering, methods=["GET", "POST"])])
+    proofs = Proofs(TOKEN, asked_as(2, page))
+    guard = ProofGuard(app, TokenGuard(app, AdminTokens(TOKEN)), lambda: proofs, ManualClock())
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(guard)) as client:
+        await proving.close()
+        proving._client = client
+        told = await proving.ask(2, asked)
+    assert told.status == 202
+    assert told.media_type == "application/json"
+    assert json.loads(told.body)["body"] == asked.body
+    assert asked.method in told.body
+
+
+@pytest.mark.parametrize("challenge", ["", "www-authenticate: Purgatorio \xff.,\r\n", "www-authenticate: Bearer\r\n"])
+async def test_what_has_taken_the_address_of_another_one_hears_no_token_and_is_not_believed(
+    other: Any, proving: HostedBrokers, challenge: str
+) -> None:
+    """Nor is it if it passes a living broker's answers on, which are not about this request."""
+    served, _, _, _ = other
+    served.more = f"{challenge}x-purgatorio-proof: {'0' * 64}\r\n"
+    with pytest.raises(Unreachable, match=r"broker 2 cannot be asked at .*: what answers there is not this broker"):
+        await proving.ask(2, ASKED)
+    assert len(served.asked) == 2
+    assert not any(TOKEN in each for each in served.asked)
 
 
 async def test_one_that_does_not_answer_is_marked_with_since_when(other: Any) -> None:
