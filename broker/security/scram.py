@@ -233,6 +233,8 @@ def _read_first(text: str) -> _First:
         raise AuthenticationFailed("the name or the nonce is empty or malformed")
     if acting_as and (not acting_as.startswith("a=") or _name(acting_as[2:]) != name):
         raise AuthenticationFailed(f"user {name!r} may not act as {acting_as!r}")
+    if not all("=" in each for each in bare[2:]):
+        raise AuthenticationFailed("the nonce has a comma, or an extension no name")
     if "tokenauth=true" in bare[2:]:
         raise AuthenticationFailed("there are no delegation tokens (KIP-48)")
     return _First(f"{fields[0]},{acting_as},", ",".join(bare), name, nonce)

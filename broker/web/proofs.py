@@ -118,7 +118,7 @@ class ProofGuard:
         return f"{now_ms}-{hmac.new(self._key, f'{nonce} {now_ms}'.encode(), 'sha256').hexdigest()}"
 
     def _is_good(self, nonce: str, challenge: str) -> bool:
-        """Return whether this side has made the challenge just now, and nobody has answered it; it is answered then."""
+        """Return whether this side has made the challenge just now, for a first answer, which this is."""
         made, now_ms = challenge.partition("-")[0], self._clock.now_ms()
         made_ms = int(made) if made.isascii() and made.isdecimal() else -CHALLENGE_MS - 1
         if now_ms - made_ms > CHALLENGE_MS or not hmac.compare_digest(

@@ -101,6 +101,8 @@ def test_names_of_odd_characters(name: str) -> None:
         "n,,n=al=2,r=x",
         "n,,n=alice,r=x,tokenauth=true",
         "n,,n=alice,r=\u00e4",
+        "n,,n=alice,r=x,y",
+        "n,,n=alice,r=x,",
         f"n,,n={'=2C' * 1_001},r=x",
         f"n,a={'=2C' * 1_001},n=alice,r=x",
         "",
@@ -108,7 +110,7 @@ def test_names_of_odd_characters(name: str) -> None:
     ],
 )
 def test_malformed_first_messages(first: str) -> None:
-    """Channel binding, an unknown extension, another's name, no name or nonce, a bad escape, a token, long names."""
+    """Channel binding, unknown extensions, a wrong name, no name, no nonce, bad escapes, tokens, commas, length."""
     with pytest.raises(AuthenticationFailed):
         _scram(alice="secret").begin().step(first.encode())
 
