@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import importlib
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import field
 from difflib import get_close_matches
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from purgatorio.late import dataclass
 from purgatorio.testing import certificates
+from purgatorio.unpatched import wall_ns
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FIRST_USERS: Final = "alice=alice-secret,bob=bob-secret"
@@ -170,7 +170,7 @@ def _faststream_settings(tls: bool, mechanism: str | None, login: tuple[str, str
 
 def unsecured_token(name: str) -> str:
     """Return a token of this name."""
-    claims = {"sub": name, "exp": int(time.time()) + TOKEN_SECONDS}
+    claims = {"sub": name, "exp": wall_ns() // 1_000_000_000 + TOKEN_SECONDS}
     parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode() for each in ({"alg": "none"}, claims))
     return ".".join(part.rstrip("=") for part in parts) + "."
 
@@ -179,7 +179,7 @@ def token_settings(library: str, name: str) -> dict[str, Any]:
     """Return what gives a client its tokens, in the words of its library."""
     token = unsecured_token(name)
     if library == "confluent":
-        return {"oauth_cb": lambda _: (token, time.time() + TOKEN_SECONDS)}
+        return {"oauth_cb": lambda _: (token, wall_ns() / 1e9 + TOKEN_SECONDS)}
     return {"sasl_oauth_token_provider": _provider(library, token)}
 
 

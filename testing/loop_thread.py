@@ -10,7 +10,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.broker.time.event_loop import own_loop
 
 T = TypeVar("T")
 
@@ -22,13 +22,12 @@ class SharedThread:
     """A daemon thread that runs an event loop. All methods are called from other threads."""
 
     def __init__(self) -> None:
-        self._loop = (loop_factory() or asyncio.new_event_loop)()
+        self._loop = own_loop()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="purgatorio cluster", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 
     @property

@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
+from purgatorio.unpatched import monotonic, monotonic_ns, wall_ns
+
 TURNS_PER_STEP: Final = 20
 """Turns of the event loop after each step of `ManualClock.run_for`. A request to another broker, its answer and what
 comes of it take about ten."""
@@ -105,14 +107,14 @@ class SystemClock:
 
     def now_ms(self) -> int:
         """Monotonic milliseconds."""
-        return time.monotonic_ns() // 1_000_000
+        return monotonic_ns() // 1_000_000
 
-    now_seconds = staticmethod(time.monotonic)
+    now_seconds = staticmethod(monotonic)
     """Monotonic seconds; without a call around the call, since each request reads it."""
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
-        return time.time_ns() // 1_000_000
+        return wall_ns() // 1_000_000
 
     async def sleep(self, delay_ms: float) -> None:
         await asyncio.sleep(delay_ms / 1000)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from purgatorio import unpatched
+
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's event loop if it is installed; None stands for asyncio's own."""
@@ -14,3 +16,15 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
+
+
+def own_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop for a thread of ours in a process of others, whose policy and time are not ours."""
+    made = loop_factory()
+    return _Loop() if made is None else made()
+
+
+class _Loop(getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop)):  # type: ignore[misc]
+    """asyncio's own event loop, by the machine's time; uvloop's needs no help."""
+
+    time = staticmethod(unpatched.monotonic)

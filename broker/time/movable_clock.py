@@ -6,10 +6,10 @@ import asyncio
 import heapq
 import itertools
 import math
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from purgatorio import unpatched
 from purgatorio.broker.time.clock import Alarm, Clock, sleep_by_alarm
 
 STEP_MS: Final = 80
@@ -68,7 +68,7 @@ class MovableClock:
 
     def _make_faces(self) -> None:
         """Make the functions that tell the time; closures, since they cost half of what methods do."""
-        monotonic, monotonic_ns, wall_ns = time.monotonic, time.monotonic_ns, time.time_ns
+        monotonic, monotonic_ns, wall_ns = unpatched.monotonic, unpatched.monotonic_ns, unpatched.wall_ns
         offset_ms, offset_seconds, wall_offset_ms = 0, 0.0, 0
 
         def now_ms() -> int:
@@ -88,13 +88,13 @@ class MovableClock:
 
         def freeze() -> None:
             nonlocal monotonic, monotonic_ns, wall_ns
-            at_ns, wall_at_ns = time.monotonic_ns(), time.time_ns()
+            at_ns, wall_at_ns = unpatched.monotonic_ns(), unpatched.wall_ns()
             monotonic, monotonic_ns, wall_ns = lambda: at_ns / 1e9, lambda: at_ns, lambda: wall_at_ns
 
         def unfreeze() -> None:
             nonlocal monotonic, monotonic_ns, wall_ns
-            stood_ms = (time.monotonic_ns() - monotonic_ns()) // 1_000_000
-            monotonic, monotonic_ns, wall_ns = time.monotonic, time.monotonic_ns, time.time_ns
+            stood_ms = (unpatched.monotonic_ns() - monotonic_ns()) // 1_000_000
+            monotonic, monotonic_ns, wall_ns = unpatched.monotonic, unpatched.monotonic_ns, unpatched.wall_ns
             move(-stood_ms)
 
         def set_wall() -> None:
