@@ -108,16 +108,20 @@ def _bytes_of(given: dict[str, Any], name: str) -> bytes | None:
         if value is None:
             return None
         text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        try:
-            return text.encode()
-        except UnicodeEncodeError:
-            raise NotARecord(f"{name} has half of a surrogate pair, which no UTF-8 has") from None
+        return _encoded(text, name)
     if given.get(name) is not None:
         raise NotARecord(f"give {name} or {name}_base64, not both")
     try:
         return base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError, binascii.Error):
         raise NotARecord(f"{name}_base64 is no base64") from None
+
+
+def _encoded(text: str, name: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise NotARecord(f"{name} has half of a surrogate pair, which no UTF-8 has") from None
 
 
 def _headers(given: object) -> Headers:
@@ -129,6 +133,7 @@ def _headers(given: object) -> Headers:
         if not isinstance(each, dict) or not isinstance(each.get("name"), str):
             raise NotARecord('a header is an object such as {"name": "trace", "value": "9f"}')
         _check_names(each, _HEADER_FIELDS, "a header")
+        _encoded(each["name"], "the name of a header")
         found.append((each["name"], _bytes_of(each, "value")))
     return tuple(found)
 

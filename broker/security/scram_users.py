@@ -67,6 +67,16 @@ def alter_scram_credentials(image: ClusterImage, edits: Sequence[ScramEdit]) -> 
     return image, list(results.values())
 
 
+def stored_problem(user: ScramUser, credential: ScramCredential) -> str | None:
+    """Return why no edit can have set a credential, as a sentence; None if one can."""
+    key_bytes = len(credential_of(user.mechanism, b"", b"", MIN_ITERATIONS).stored_key)
+    if not len(credential.stored_key) == len(credential.server_key) == key_bytes:
+        return f"Keys of {user.mechanism.name} have {key_bytes} bytes."
+    edit = ScramEdit(user.name, user.mechanism, credential.iterations, credential.salt, credential.stored_key)
+    refused = _refusal({}, edit, times=1)
+    return None if refused is None else refused[1]
+
+
 def _refusal(
     credentials: dict[ScramUser, ScramCredential], edit: ScramEdit, times: int
 ) -> tuple[ErrorCode, str] | None:

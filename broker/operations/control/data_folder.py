@@ -2,39 +2,42 @@
 
 ::
 
-    DIR/snapshot.json   the format's version, the metadata, and for each partition its offsets, file, size and CRC-32
-    DIR/3/7.log         the record batches of a partition, one after the other, as Kafka keeps and sends them
-    DIR/lock            held by the process that uses the folder
+    DIR/snapshot.json     the format's version, the metadata, and for each partition its offsets, file, size and CRC-32
+    DIR/snapshot-3/7.log  the record batches of a partition, one after the other, as Kafka keeps and sends them
+    DIR/lock              held by the process that uses the folder
 
 A new snapshot is written to a new folder beside the last one. `snapshot.json`, which names its folder, is then replaced
-at once: a process that dies on the way leaves the last snapshot as it was. It may hold credentials, so that only its
-owner may read it.
+at once: a process that dies on the way, or a machine that loses its power, leaves the last snapshot as it was. What is
+left beside is removed at the next start or by the next write: folders of this name with nothing but logs in them.
+`snapshot.json` may hold credentials, so that only its owner may read it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
-from io import BufferedRandom
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata import keys
-from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.operations.control.snapshots import CLUSTER_METADATA, SavedPartition, Snapshot
+from purgatorio.broker.operations.control import saved_format
+from purgatorio.broker.operations.control.damage import Damaged
+from purgatorio.broker.operations.control.files import (
+    FileRefused,
+    Steps,
+    check_memory,
+    is_file,
+    is_folder,
+    open_plain,
+    why,
+)
+from purgatorio.broker.operations.control.saved_format import MAX_MANIFEST_BYTES, Manifest, NewerFormat
+from purgatorio.broker.operations.control.snapshots import SavedPartition, Snapshot
 
-FORMAT: Final = 1
-"""The version of what is written here. A folder of a newer one is refused."""
 MANIFEST: Final = "snapshot.json"
 LOCK: Final = "lock"
-_BATCH_HEAD_BYTES: Final = 12
-"""The base offset and the length that begin each batch; the length counts what is behind it."""
 
 
 class DataUnusable(Exception):
@@ -46,18 +49,18 @@ class DataFolder:
 
     Args:
         path: it is made if it does not exist.
+        steps: writes files.
 
     Raises:
         DataUnusable: it cannot be written to, or another process uses it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, steps: Steps | None = None) -> None:
         self.path = path
-        try:
+        self._steps = steps if steps is not None else Steps()
+        with _told(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock: BufferedRandom = (path / LOCK).open("a+b")
-        except OSError as error:
-            raise DataUnusable(f"{path}: {(error.strerror or str(error)).lower()}") from None
+            self._lock = open_plain(path / LOCK, "a+b")
         if not _locked(self._lock):
             self._lock.close()
             raise DataUnusable(f"{path} is used by another process")
@@ -69,48 +72,47 @@ class DataFolder:
     # --- reading ---
 
     def read(self) -> Snapshot | None:
-        """Return the snapshot; None if there is none yet.
+        """Return the snapshot, and remove what a process left that was killed as it wrote; None if there is none yet.
 
         Raises:
-            DataUnusable: a newer version wrote it, or it is damaged.
+            DataUnusable: a newer version wrote it, or it is damaged. Nothing is removed.
         """
-        file = self.path / MANIFEST
-        try:
-            manifest = json.loads(file.read_bytes())
-            self._check_format(manifest)
-            return self._snapshot_of(manifest)
-        except FileNotFoundError as error:
-            if error.filename == str(file):
+        with _told(self.path):
+            manifest = self._manifest()
+            if manifest is None:
                 return None
-            raise DataUnusable(f"{self.path} is damaged: {Path(error.filename).name} is missing") from None
-        except OSError as error:
-            raise DataUnusable(f"{error.filename}: {(error.strerror or str(error)).lower()}") from None
-        except keys.UnknownFormat as error:
-            raise DataUnusable(f"{self.path} was written by a newer version of Purgatorio: {error}") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataUnusable(f"{file} is damaged: {type(error).__name__}: {error}") from None
+            check_memory(self.path, sum(log.size_bytes for log in manifest.logs))
+            snapshot = manifest.snapshot(dict(self._logs(manifest)))
+        self._remove_others(manifest.folder)
+        return snapshot
 
-    def _check_format(self, manifest: Any) -> None:
-        found = manifest["format"]
-        if not isinstance(found, int) or found < 1:
-            raise ValueError(f"format {found!r} is none")
-        if found > FORMAT:
-            raise DataUnusable(
-                f"{self.path} was written by a newer version of Purgatorio ({manifest.get('written_by', 'unknown')}): "
-                f"its format is {found}, and this version reads formats up to {FORMAT}"
-            )
+    def _manifest(self) -> Manifest | None:
+        path = self.path / MANIFEST
+        try:
+            with open_plain(path) as file:
+                if os.fstat(file.fileno()).st_size > MAX_MANIFEST_BYTES:
+                    raise Damaged(f"it has more than {MAX_MANIFEST_BYTES} bytes")
+                return saved_format.read_manifest(file.read(MAX_MANIFEST_BYTES))
+        except FileNotFoundError:
+            return None
+        except NewerFormat as error:
+            raise DataUnusable(f"{self.path} {error}") from None
+        except Damaged as error:
+            raise DataUnusable(f"{path} is damaged: {error}") from None
 
-    def _snapshot_of(self, manifest: Mapping[str, Any]) -> Snapshot:
-        image = keys.image_of({key: json.dumps(value).encode() for key, value in manifest["metadata"].items()})
-        logs = {}
-        for each in manifest["logs"]:
-            data = (self.path / str(int(manifest["folder"])) / f"{int(each['file'])}.log").read_bytes()
-            tp = TopicPartition(each["topic"], each["partition"])
-            if (len(data), zlib.crc32(data)) != (each["size_bytes"], each["crc32"]):
-                raise DataUnusable(f"{self.path} is damaged: the file of {tp} is not as it was written")
-            logs[tp] = SavedPartition(each["start_offset"], each["end_offset"], tuple(_batches(data)))
-        metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
-        return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
+    def _logs(self, manifest: Manifest) -> Iterator[tuple[TopicPartition, SavedPartition]]:
+        folder = self.path / manifest.folder
+        if not is_folder(folder):
+            raise DataUnusable(f"{self.path} is damaged: there is no folder {manifest.folder}")
+        for log in manifest.logs:
+            path = folder / log.file_name
+            try:
+                with open_plain(path) as file:
+                    yield log.tp, saved_format.read_log(file, log)
+            except FileNotFoundError:
+                raise DataUnusable(f"{self.path} is damaged: {manifest.folder}/{log.file_name} is missing") from None
+            except Damaged as error:
+                raise DataUnusable(f"{path} is damaged: {error}") from None
 
     # --- writing ---
 
@@ -120,89 +122,82 @@ class DataFolder:
         Raises:
             DataUnusable: it cannot be written; the last one is there as it was.
         """
-        try:
-            self._write(snapshot)
-        except OSError as error:
-            raise DataUnusable(f"{self.path}: {(error.strerror or str(error)).lower()}") from None
+        with _told(self.path):
+            before = self._named()
+            if before is not None:
+                self._remove_others(before)
+            folder = self.path / saved_format.folder_name(self._last_number() + 1)
+            self._steps.make_folder(folder)
+            try:
+                self._write(snapshot, folder)
+            except BaseException:
+                self._remove(folder)
+                raise
+            self._steps.sync(self.path)
+        self._remove_others(folder.name, before)
 
-    def _write(self, snapshot: Snapshot) -> None:
-        before = self._folders()
-        folder = self.path / str(max(before, default=0) + 1)
-        folder.mkdir(mode=0o700)
-        try:
-            logs = [
-                _write_log(folder, number, tp, saved)
-                for number, (tp, saved) in enumerate(sorted(snapshot.logs.items()))
-            ]
-            manifest = {
-                "format": FORMAT,
-                "written_by": version("purgatorio"),
-                "folder": int(folder.name),
-                "metadata": {key: json.loads(value) for key, value in keys.all_keys(_image_of(snapshot)).items()},
-                "logs": logs,
-            }
-            _write_file(self.path / f"{MANIFEST}.new", json.dumps(manifest, indent=1).encode())
-            (self.path / f"{MANIFEST}.new").replace(self.path / MANIFEST)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        for each in before:
-            shutil.rmtree(self.path / str(each), ignore_errors=True)
+    def _write(self, snapshot: Snapshot, folder: Path) -> None:
+        steps, new = self._steps, self.path / f"{MANIFEST}.new"
+        logs = []
+        for number, (tp, saved) in enumerate(sorted(snapshot.logs.items())):
+            logs.append(saved_format.log_entry(number, tp, saved))
+            path = folder / saved_format.log_name(number)
+            steps.write(path, saved.batches)
+            steps.sync(path)
+        steps.sync(folder)
+        content = saved_format.manifest_of(snapshot, folder.name, logs, version("purgatorio"))
+        if len(content) > MAX_MANIFEST_BYTES:
+            raise DataUnusable(f"{self.path}: {MANIFEST} would have more than {MAX_MANIFEST_BYTES} bytes")
+        steps.remove(new)
+        steps.write(new, [content])
+        steps.sync(new)
+        steps.sync(self.path)
+        steps.replace(new, self.path / MANIFEST)
 
-    def _folders(self) -> list[int]:
-        return [int(path.name) for path in self.path.iterdir() if path.name.isdecimal() and path.is_dir()]
+    def _named(self) -> str | None:
+        """Return the folder that `snapshot.json` names: "" if there is no such file, None if it cannot be read."""
+        with contextlib.suppress(DataUnusable, FileRefused):
+            manifest = self._manifest()
+            return "" if manifest is None else manifest.folder
+        return None
 
+    def _last_number(self) -> int:
+        return max((int(path.name.rpartition("-")[2]) for path in self._folders()), default=0)
 
-def _image_of(snapshot: Snapshot) -> ClusterImage:
-    """Return an image with the metadata of a snapshot, and without brokers."""
-    image = ClusterImage(
-        version=0,
-        cluster_id="",
-        broker_configs=snapshot.broker_configs,
-        next_producer_id=snapshot.next_producer_id,
-        **snapshot.metadata,
-    )
-    return image.with_topics(snapshot.topics.values())
+    def _folders(self) -> Iterator[Path]:
+        return (path for path in self.path.iterdir() if saved_format.is_folder_name(path.name))
 
+    def _remove_others(self, named: str, before: str | None = None) -> None:
+        """Remove the folder that `snapshot.json` named, and those that writes left, but for the one that it names."""
+        with contextlib.suppress(OSError):
+            for path in sorted({*self._folders(), *([self.path / before] if before else [])}):
+                if path.name != named:
+                    self._remove(path)
 
-def _write_log(folder: Path, number: int, tp: TopicPartition, saved: SavedPartition) -> dict[str, Any]:
-    crc, size_bytes = 0, 0
-    with (folder / f"{number}.log").open("xb") as file:
-        for part in saved.batches:
-            file.write(part)
-            crc, size_bytes = zlib.crc32(part, crc), size_bytes + len(part)
-        file.flush()
-        os.fsync(file.fileno())
-    return {
-        "topic": tp.topic,
-        "partition": tp.partition,
-        "start_offset": saved.start_offset,
-        "end_offset": saved.end_offset,
-        "file": number,
-        "size_bytes": size_bytes,
-        "crc32": crc,
-    }
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    def _remove(self, folder: Path) -> None:
+        """Remove a folder if it is one, and has nothing but logs."""
+        with contextlib.suppress(OSError):
+            if not is_folder(folder):
+                return
+            files = sorted(folder.iterdir())
+            if all(saved_format.is_log_name(file.name) and is_file(file) for file in files):
+                for file in files:
+                    self._steps.remove(file)
+                self._steps.remove_folder(folder)
 
 
-def _batches(data: bytes) -> Iterator[bytes]:
-    position = 0
-    while position < len(data):
-        head = data[position : position + _BATCH_HEAD_BYTES]
-        end = position + _BATCH_HEAD_BYTES + int.from_bytes(head[8:], "big")
-        if len(head) < _BATCH_HEAD_BYTES or not position + _BATCH_HEAD_BYTES < end <= len(data):
-            raise ValueError(f"there is no batch at byte {position} of a log")
-        yield data[position:end]
-        position = end
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Raise DataUnusable for what the system refuses, and for files that are none."""
+    try:
+        yield
+    except FileRefused as error:
+        raise DataUnusable(str(error)) from None
+    except OSError as error:
+        raise DataUnusable(f"{error.filename or path}: {why(error)}") from None
 
 
-def _locked(file: BufferedRandom) -> bool:
+def _locked(file: IO[Any]) -> bool:
     """Lock a file for this process; return whether it is. The system unlocks it when the process ends."""
     with contextlib.suppress(ImportError):
         import fcntl

@@ -17,8 +17,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller.settings import MAX_PARTITIONS
 from purgatorio.broker.metadata.topic_name import topic_name_problem
+from purgatorio.broker.operations.control.files import FileRefused, check_memory, open_plain, why
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.record_json import JsonRecord, NotARecord, parse_record, partition_of
 from purgatorio.late import dataclass
@@ -77,13 +80,18 @@ def seed_topic(text: str) -> NewTopic:
 def read_folder(folder: Path) -> list[NewTopic]:
     """Return the topics of a folder with JSON lines, by name.
 
+    Its files may be links, as those that Kubernetes makes of a ConfigMap are.
+
     Raises:
         NotImported: it cannot be read, or a line cannot be used.
     """
     try:
         files = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
+        check_memory(folder, sum(path.stat().st_size for path in files))
     except OSError as error:
-        raise NotImported(f"{folder}: {(error.strerror or str(error)).lower()}") from None
+        raise NotImported(f"{error.filename or folder}: {why(error)}") from None
+    except FileRefused as error:
+        raise NotImported(str(error)) from None
     if not files:
         raise NotImported(f"{folder} has no file such as orders{SUFFIX}")
     topics: dict[str, NewTopic] = {}
@@ -92,6 +100,8 @@ def read_folder(folder: Path) -> list[NewTopic]:
         for number, given in _lines(path):
             try:
                 parse(given, topics)
+            except RecursionError:
+                raise NotImported(f"{path}:{number}: its values are nested too deeply") from None
             except (NotARecord, ValueError) as error:
                 raise NotImported(f"{path}:{number}: {error}") from None
     return [topics[name] for name in sorted(topics)]
@@ -100,14 +110,16 @@ def read_folder(folder: Path) -> list[NewTopic]:
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
     """Yield the JSON values of a file, with the numbers of their lines; empty lines are left out."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path, links=True) as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
                 if len(line) > MAX_LINE_BYTES:
                     raise NotImported(f"{path}:{number}: the line is longer than {MAX_LINE_BYTES} bytes")
                 if line.strip():
                     yield number, _json(path, number, line)
+    except FileRefused as error:
+        raise NotImported(str(error)) from None
     except OSError as error:
-        raise NotImported(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise NotImported(f"{path}: {why(error)}") from None
 
 
 def _json(path: Path, number: int, line: bytes) -> Any:
@@ -135,12 +147,13 @@ def _topic_line(given: Any, topics: dict[str, NewTopic]) -> None:
     counts = {}
     for each in ("partitions", "replicas"):
         counts[each] = given.get(each, -1)
-        if not isinstance(counts[each], int) or isinstance(counts[each], bool) or counts[each] == 0:
-            raise ValueError(f"{each} is a whole number from 1 on")
+        if type(counts[each]) is not int or not (counts[each] == -1 or 1 <= counts[each] <= MAX_PARTITIONS):
+            raise ValueError(f"{each} is a whole number from 1 to {MAX_PARTITIONS}")
     configs = given.get("configs") or {}
     if not isinstance(configs, dict):
         raise ValueError('configs is an object such as {"cleanup.policy": "compact"}')
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in configs.items()}
+    LogConfig.from_strings(texts)
     topics[name] = NewTopic(name, counts["partitions"], counts["replicas"], texts, where=TOPICS_FILE)
 
 
@@ -153,6 +166,8 @@ def _record_lines(path: Path, topics: dict[str, NewTopic]) -> Callable[[Any, dic
 
     def take(given: Any, topics: dict[str, NewTopic]) -> None:
         record = parse_record(given)
+        if record.partition is not None and record.partition >= MAX_PARTITIONS:
+            raise ValueError(f"a topic has at most {MAX_PARTITIONS} partitions, so none is number {record.partition}")
         if record.partition is not None and 0 <= topic.partitions <= record.partition:
             raise ValueError(f"topic {name} has {topic.partitions} partitions, so none is number {record.partition}")
         topic.records.append(record)

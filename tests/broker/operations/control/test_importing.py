@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,7 +71,12 @@ def test_a_folder_has_topics_and_records(folder: Write) -> None:
         ({"topics": '{"name": "a"}\n{"name": "a"}'}, "topics.jsonl:2: topic a is in an earlier line"),
         ({"topics": '{"name": "a", "partition": 1}'}, "topics.jsonl:1: a topic has no 'partition', only name,"),
         ({"topics": '{"name": "a b"}'}, "topics.jsonl:1: A topic name consists of ASCII letters"),
-        ({"topics": '{"name": "a", "partitions": 0}'}, "topics.jsonl:1: partitions is a whole number from 1 on"),
+        ({"topics": '{"name": "a", "partitions": 0}'}, "topics.jsonl:1: partitions is a whole number from 1 to 20000"),
+        ({"topics": '{"name": "a", "replicas": -5}'}, "topics.jsonl:1: replicas is a whole number from 1 to 20000"),
+        ({"topics": '{"name": "a", "configs": {"retention.ms": "soon"}}'}, "topics.jsonl:1: retention.ms: "),
+        ({"topics": '{"name": "a", "configs": {"retention": 1}}'}, "topics.jsonl:1: retention: there is no such topic"),
+        ({"a": '{"partition": 2147483647}'}, "a.jsonl:1: a topic has at most 20000 partitions"),
+        ({"a": '{"headers": {"\\ud800": ""}}'}, "a.jsonl:1: the name of a header has half of a surrogate pair"),
         ({"topics": '{"name": "a", "configs": []}'}, None),
         ({"topics": '{"name": "a", "configs": ["x"]}'}, "topics.jsonl:1: configs is an object such as"),
         ({"topics": '["a"]'}, "topics.jsonl:1: a topic is an object such as"),
@@ -93,6 +99,47 @@ def test_a_broken_line_is_told_with_file_number_and_why(
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotImported, match="nowhere: no such file or directory"):
         read_folder(tmp_path / "nowhere")
+
+
+def test_each_depth_of_a_value_is_imported_or_told(folder: Write) -> None:
+    """Reading a value goes as deep as writing it as text, but for some levels."""
+    found = []
+    for depth in range(900, 1_000, 3):
+        path = folder(a='{"value": ' + "[" * depth + "]" * depth + "}")
+        try:
+            found.append(read_folder(path)[0].records[0].value == b"[" * depth + b"]" * depth)
+        except NotImported as refused:
+            found.append("nested too deeply" in str(refused) or "maximum recursion depth" in str(refused))
+    assert all(found)
+
+
+def test_what_is_no_file_is_not_waited_for(folder: Write) -> None:
+    """A pipe that no process writes to, a folder, a device behind a link; a link to a file is read."""
+    path = folder(a='{"value": "a"}')
+    (path / "b.jsonl").symlink_to(path / "a.jsonl")
+    os.mkfifo(path / "pipe")
+    assert [each.name for each in read_folder(path)] == ["a", "b"]
+    for kind, make in (
+        ("a pipe, not a file", os.mkfifo),
+        ("a directory, not a file", Path.mkdir),
+        ("not a file", lambda each: each.symlink_to("/dev/zero")),
+        ("not a file", lambda each: each.symlink_to("pipe")),
+    ):
+        make(path / "c.jsonl")
+        with pytest.raises(NotImported, match=rf"c\.jsonl is {kind}"):
+            read_folder(path)
+        (path / "c.jsonl").rmdir() if kind.startswith("a dir") else (path / "c.jsonl").unlink()
+    (path / "c.jsonl").symlink_to("nowhere")
+    with pytest.raises(NotImported, match=r"c\.jsonl: no such file or directory"):
+        read_folder(path)
+
+
+def test_files_that_memory_does_not_hold_are_not_read(folder: Write) -> None:
+    path = folder(a="")
+    with (path / "a.jsonl").open("wb") as file:
+        file.truncate(1 << 42)
+    with pytest.raises(NotImported, match=rf"^{path} has {1 << 42} bytes, and there are [0-9]+ bytes of memory$"):
+        read_folder(path)
 
 
 def test_a_line_has_a_limit(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
