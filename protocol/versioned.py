@@ -60,13 +60,16 @@ class VersionedCodec(Generic[M]):
         self._decoders: dict[int, Decoder] = {}
         self._encoders: dict[int, tuple[bytes, Encoder]] = {}
 
-    def decode(self, data: Buffer) -> M:
+    def decode(self, data: Buffer, as_version: int | None = None) -> M:
         """Decode a message; bytes after it are ignored.
+
+        Args:
+            as_version: the version whose fields are read, whatever the data say.
 
         Raises:
             DecodeError: the message is malformed, or its version has no codec.
         """
-        version = version_of(data)
+        version = version_of(data) if as_version is None else as_version
         decoder = self._decoders.get(version) or self._decoder(version)
         return cast(M, decoder(data, 2))
 

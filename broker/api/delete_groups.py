@@ -1,8 +1,8 @@
-"""DeleteGroups (key 42): delete groups without members, with their offsets (KIP-229). Versions 0–3; v3 adds messages.
+"""DeleteGroups (key 42): delete groups without members, with their offsets (KIP-229). Versions 0–3.
 
 Answered when the tombstones of all groups are replicated. The states of a share group are deleted first: if a share
-coordinator fails to, its error is answered, and the group stays. (GROUP_DELETION_FAILED, which came with v3, is for a
-plugin of Kafka Streams' groups.)
+coordinator fails to, its error is answered, and the group stays. (The messages and GROUP_DELETION_FAILED, which came with v3, are for
+a plugin of Kafka Streams' groups.)
 """
 
 from __future__ import annotations
@@ -33,8 +33,6 @@ def handle(groups: Groups, ctx: RequestContext, request: DeleteGroupsRequest, re
     def done(result: DeletableGroupResult, error_code: ErrorCode) -> None:
         nonlocal waiting
         result.error_code = error_code
-        if error_code and result.error_message is None:
-            result.error_message = error_code.name
         waiting -= 1
         if not waiting:
             reply(response)
@@ -45,7 +43,6 @@ def handle(groups: Groups, ctx: RequestContext, request: DeleteGroupsRequest, re
         try:
             groups.cleaner.delete_group(result.group_id, partial(done, result))
         except CoordinatorError as error:
-            result.error_message = str(error)
             done(result, error.error_code)
 
 

@@ -1,6 +1,6 @@
-"""DescribeProducers (key 61): the producers that a partition's leader knows (KIP-664).
+"""DescribeProducers (key 61): the producers that a replica of a partition knows (KIP-664).
 
-Version 0. Any other broker answers NOT_LEADER_OR_FOLLOWER. Kafka's tools find transactions that hang with it. An answer
+Version 0. A broker without a replica answers NOT_LEADER_OR_FOLLOWER. Kafka's tools find transactions that hang with it. An answer
 has a bounded number of producers. Where there are more, those without an open transaction are left out; a partition
 whose open transactions are too many is refused with INVALID_REQUEST, and can be asked for alone.
 """
@@ -35,7 +35,7 @@ MAX_PRODUCERS: Final = 6_000
 
 
 def handle(replicas: ReplicaManager, ctx: RequestContext, request: DescribeProducersRequest, reply: Reply) -> None:
-    """List the producers of the partitions that this broker leads."""
+    """List the producers of the partitions that this broker has."""
     left = MAX_PRODUCERS
     topics = []
     for topic in request.topics:
@@ -51,9 +51,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: DescribeProdu
 def _describe(replicas: ReplicaManager, tp: TopicPartition, limit: int) -> PartitionResponse:
     """List at most `limit` producers of a partition."""
     try:
-        partition = replicas.lookup.find(tp)
-        partition.check_leader(-1)
-        described = _listed(partition.log.producers, limit)
+        described = _listed(replicas.lookup.find(tp).log.producers, limit)
     except PartitionError as error:
         return PartitionResponse(
             partition_index=tp.partition, error_code=error.error_code, error_message=str(error), active_producers=[]

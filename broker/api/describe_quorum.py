@@ -17,6 +17,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import METADATA_TOPIC
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -30,7 +31,6 @@ from purgatorio.protocol.messages.describe_quorum import (
     ReplicaState,
 )
 
-METADATA_TOPIC: Final = "__cluster_metadata"
 """The topic that a request names; partition 0 is its only one. No client can read it."""
 
 

@@ -14,6 +14,8 @@ TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 """The internal topic that keeps transactional ids and their transactions."""
 SHARE_GROUP_STATE_TOPIC: Final = "__share_group_state"
 """The internal topic that keeps how far share groups have come (KIP-932)."""
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""The log of Kafka's controllers, which looks like a topic to some requests; no topic can have its name."""
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC})
 """Kafka's internal topics, which hold state of the coordinators."""
 

@@ -183,7 +183,7 @@ class Partition:
             raise PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.tp} has no leader or no lease here")
 
     def _check_epoch(self, current_leader_epoch: int) -> None:
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch not in (-1, self.leader_epoch):
             if current_leader_epoch < self.leader_epoch:
                 raise PartitionError(ErrorCode.FENCED_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")
             raise PartitionError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"{self.tp} is in leader epoch {self.leader_epoch}")

@@ -370,9 +370,11 @@ class ShareFetches:
         """Return the share partition whose records are acknowledged.
 
         Raises:
-            PartitionError: UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER; UNKNOWN_TOPIC_OR_PARTITION also if the group has
-                nothing acquired here.
+            PartitionError: UNKNOWN_TOPIC_ID if the topic was deleted, too; NOT_LEADER_OR_FOLLOWER;
+                UNKNOWN_TOPIC_OR_PARTITION also if the group has nothing acquired here.
         """
+        if self._image().topic_by_id(key.topic_id) is None:
+            raise PartitionError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic any more of the id of {tp}")
         self._reader.check_leads(key, tp)
         share = self.shares.known(key)
         if share is None:

@@ -273,6 +273,7 @@ class ClassicGroup(Group):
         return topics is None or topic in topics
 
     def _read_subscriptions(self) -> frozenset[str] | None:
+        """Read the topics, which all versions begin with: platformatic/kafka 1 says version 1 and writes version 0."""
         if not self.members:
             return frozenset()
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE or self.protocol is None:
@@ -281,7 +282,7 @@ class ClassicGroup(Group):
             return frozenset(
                 topic
                 for member in self.members.values()
-                for topic in SUBSCRIPTION.decode(member.metadata(self.protocol)).topics
+                for topic in SUBSCRIPTION.decode(member.metadata(self.protocol), as_version=0).topics
             )
         except DecodeError:
             return None

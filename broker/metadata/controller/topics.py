@@ -12,7 +12,7 @@ from purgatorio.broker.metadata.controller.placement import NewPartitions, Repli
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
-from purgatorio.broker.metadata.topic_name import collision_key, topic_name_problem
+from purgatorio.broker.metadata.topic_name import METADATA_TOPIC, collision_key, topic_name_problem
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
@@ -114,6 +114,8 @@ class _TopicBuilder:
     def _check_name(self, name: str) -> None:
         if problem := topic_name_problem(name):
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        if name == METADATA_TOPIC:
+            raise Refused(ErrorCode.INVALID_REQUEST, f"The name {name} is that of the controllers' log.")
         taken = self._taken_by(name)
         if taken == name:
             raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' exists already.")

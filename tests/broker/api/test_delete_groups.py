@@ -47,5 +47,6 @@ def test_a_request_without_groups_is_answered() -> None:
 def test_a_broker_that_is_not_the_coordinator_says_so_for_each_group() -> None:
     broker = Coordinator()
     broker.may_lead = False
-    results = broker.ask(delete_groups, 2, DeleteGroupsRequest(groups_names=["a", "b"])).results
+    results = broker.ask(delete_groups, 3, DeleteGroupsRequest(groups_names=["a", "b"])).results
     assert [each.error_code for each in results] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert [each.error_message for each in results] == [None, None]  # as Kafka's

@@ -235,6 +235,15 @@ def test_nothing_is_acknowledged_where_nothing_was_acquired(house: ShareHarness,
     assert ada.acknowledge(unknown, 0).errors == [(NONE, ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
+def test_an_acknowledgement_of_a_deleted_topic_has_an_unknown_topic_id(house: ShareHarness, ada: Member) -> None:
+    """KafkaShareConsumer then has an UnknownTopicIdException for what it commits."""
+    produce(house, b"a")
+    key = house.key()
+    ada.fetch(key)
+    house.set_topics()
+    assert ada.acknowledge(key, 0).errors == [(NONE, ErrorCode.UNKNOWN_TOPIC_ID)]
+
+
 def test_a_renewal_keeps_the_records(house: ShareHarness, ada: Member) -> None:
     produce(house, b"a")
     ada.fetch(house.key())

@@ -87,6 +87,18 @@ def test_a_new_generation_may_subscribe_to_other_topics(group: ClassicGroup) -> 
     assert group.subscribes_to("bills")
 
 
+@pytest.mark.parametrize("version", [-1, 1, 3, 9])
+def test_topics_are_read_though_a_subscription_has_a_version_ahead_of_its_fields(
+    group: ClassicGroup, version: int
+) -> None:
+    """platformatic/kafka 1 says version 1 and writes the fields of version 0."""
+    written = SUBSCRIPTION.encode(ConsumerProtocolSubscription(topics=["orders"]), 0)
+    stable(group, member("a", version.to_bytes(2, signed=True) + written[2:]))
+    assert group.subscribes_to("orders")
+    assert not group.subscribes_to("bills")
+    assert group.offset_expires_from_ms("bills", commit_ms=10) == 10
+
+
 @pytest.mark.parametrize("metadata", [b"", b"\xff\xff\xff"])
 def test_what_cannot_be_read_counts_as_a_subscription_to_everything(group: ClassicGroup, metadata: bytes) -> None:
     stable(group, member("a", metadata))

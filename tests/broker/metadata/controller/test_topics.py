@@ -68,6 +68,7 @@ def test_single_partition_topics_are_not_all_placed_on_one_broker(three: Cluster
     ("topic", "error"),
     [
         (NewTopic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (NewTopic("__cluster_metadata"), ErrorCode.INVALID_REQUEST),
         (NewTopic(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (NewTopic("x" * 250), ErrorCode.INVALID_TOPIC_EXCEPTION),
