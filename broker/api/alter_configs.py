@@ -31,7 +31,9 @@ def handle(admin: AdminContext, ctx: RequestContext, request: AlterConfigsReques
         ResourceEdit(
             resource.resource_type,
             resource.resource_name,
-            replacing({config.name: config.value for config in resource.configs}),
+            replacing(
+                {config.name: config.value for config in resource.configs}, [config.name for config in resource.configs]
+            ),
         )
         for resource in request.resources
     ]

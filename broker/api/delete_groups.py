@@ -1,8 +1,8 @@
 """DeleteGroups (key 42): delete groups without members, with their offsets (KIP-229). Versions 0–3.
 
 Answered when the tombstones of all groups are replicated. The states of a share group are deleted first: if a share
-coordinator fails to, its error is answered, and the group stays. (The messages and GROUP_DELETION_FAILED, which came with v3, are for
-a plugin of Kafka Streams' groups.)
+coordinator fails to, its error is answered, and the group stays. (The messages and GROUP_DELETION_FAILED, which came
+with v3, are for a plugin of Kafka Streams' groups.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """DescribeProducers (key 61): the producers that a replica of a partition knows (KIP-664).
 
-Version 0. A broker without a replica answers NOT_LEADER_OR_FOLLOWER. Kafka's tools find transactions that hang with it. An answer
-has a bounded number of producers. Where there are more, those without an open transaction are left out; a partition
-whose open transactions are too many is refused with INVALID_REQUEST, and can be asked for alone.
+Version 0. A broker without a replica answers NOT_LEADER_OR_FOLLOWER. Kafka's tools find transactions that hang with it.
+An answer has a bounded number of producers. Where there are more, those without an open transaction are left out; a
+partition whose open transactions are too many is refused with INVALID_REQUEST, and can be asked for alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.log.producer_state import ProducerState, ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
+from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -51,6 +52,8 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: DescribeProdu
 def _describe(replicas: ReplicaManager, tp: TopicPartition, limit: int) -> PartitionResponse:
     """List at most `limit` producers of a partition."""
     try:
+        if problem := topic_name_problem(tp.topic):
+            raise PartitionError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         described = _listed(replicas.lookup.find(tp).log.producers, limit)
     except PartitionError as error:
         return PartitionResponse(

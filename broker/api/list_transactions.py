@@ -47,7 +47,7 @@ def _list(transactions: Transactions, request: ListTransactionsRequest, reply: R
     """Look at all transactional ids, in steps of `WORK_PER_STEP`, and reply with the last one."""
     shards = list(transactions.coordinator.shards)
     response = ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in _BY_NAME]
+        unknown_state_filters=list(dict.fromkeys(name for name in request.state_filters if name not in _BY_NAME))
     )
     if any(shard.state is ShardState.LOADING for shard in shards):
         response.error_code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

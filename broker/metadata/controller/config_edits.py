@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from purgatorio.broker.log.config_keys import ConfigKey, ConfigType
 from purgatorio.broker.metadata.controller.result import Refused
@@ -53,13 +53,17 @@ ConfigEdit = Callable[[ResourceConfigs], Mapping[str, str | None]]
 """Returns the configs that are set after the edit; their names and values are yet to be checked. Raises Refused."""
 
 
-def replacing(configs: Mapping[str, str | None]) -> ConfigEdit:
+def replacing(configs: Mapping[str, str | None], named: Iterable[str] = ()) -> ConfigEdit:
     """Return the edit that sets exactly these configs; all others return to their defaults.
 
     Each must have a value: one without is INVALID_REQUEST.
+
+    Args:
+        named: their names as the request has them, if it may have one twice, which is INVALID_REQUEST, too.
     """
 
     def edit(before: ResourceConfigs) -> Mapping[str, str | None]:
+        _check_once(named)
         for name, value in configs.items():
             if value is None:
                 raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
@@ -68,13 +72,17 @@ def replacing(configs: Mapping[str, str | None]) -> ConfigEdit:
     return edit
 
 
+def _check_once(names: Iterable[str]) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{twice[0]}' is changed more than once.")
+
+
 def changing(changes: Sequence[ConfigChange]) -> ConfigEdit:
     """Return the edit that changes some configs and leaves the others as they are."""
 
     def edit(before: ResourceConfigs) -> Mapping[str, str | None]:
-        twice = [name for name, times in Counter(change.name for change in changes).items() if times > 1]
-        if twice:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{twice[0]}' is changed more than once.")
+        _check_once(change.name for change in changes)
         configs = dict(before.configs)
         for change in changes:
             _apply(configs, change, before)

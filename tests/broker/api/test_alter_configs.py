@@ -60,6 +60,17 @@ def test_a_config_without_a_value_is_an_invalid_request(cluster: Any, kind: int,
         assert config in result.error_message
 
 
+def test_a_config_that_is_named_twice_is_an_invalid_request(cluster: Any) -> None:
+    """As in Kafka, and as IncrementalAlterConfigs answers."""
+    cluster.create("a", segment_bytes="2000")
+    asked = alter(TOPIC, "a", retention_ms="7")
+    asked.configs *= 2
+    (result,) = ask(cluster, asked)
+    assert result.error_code == ErrorCode.INVALID_REQUEST
+    assert "retention.ms" in result.error_message
+    assert cluster.image.topics["a"].configs == {"segment.bytes": "2000"}
+
+
 def test_validating_only_changes_nothing(cluster: Any) -> None:
     cluster.create("a")
     (result,) = ask(cluster, alter(TOPIC, "a", retention_ms="7"), validate_only=True)

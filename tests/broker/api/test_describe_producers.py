@@ -121,6 +121,8 @@ def test_each_replica_answers(broker: Harness) -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert all(each.error_message for each in answered)
+    invalid = partitions(describe(broker, ("a b", [0]), ("x" * 250, [0])))
+    assert [each.error_code for each in invalid] == [ErrorCode.INVALID_TOPIC_EXCEPTION] * 2
 
 
 def test_a_full_answer_has_open_transactions_only_and_then_none(

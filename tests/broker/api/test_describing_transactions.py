@@ -114,7 +114,7 @@ def test_filters_by_state_and_producer_id(three: TransactionHarness) -> None:
 
 
 def test_unknown_states_are_told_and_match_nothing(three: TransactionHarness) -> None:
-    answer = listed(three, state_filters=["Ongoing", "ongoing", "Lost"])
+    answer = listed(three, state_filters=["Ongoing", "ongoing", "Lost", "ongoing"])
     assert answer.unknown_state_filters == ["ongoing", "Lost"]
     assert [each.transactional_id for each in answer.transaction_states] == ["open-1"]
     assert ids(three, state_filters=["Lost"]) == []

@@ -116,7 +116,13 @@ def test_a_follower_does_not_take_records_from_producers() -> None:
 
 @pytest.mark.parametrize(
     ("epoch", "error_code"),
-    [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH), (5, None), (-1, None), (-2, ErrorCode.FENCED_LEADER_EPOCH)],
+    [
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (5, None),
+        (-1, None),
+        (-2, ErrorCode.FENCED_LEADER_EPOCH),
+    ],
 )
 def test_a_request_in_another_leader_epoch_is_refused(epoch: int, error_code: ErrorCode | None) -> None:
     partition = leader()
