@@ -127,6 +127,26 @@ def values_of(cluster: Processes, topic: str, count: int) -> list[bytes]:
     return found
 
 
+def test_the_end_of_the_process_that_forks_brokers_is_a_sentence_and_an_end_in_order() -> None:
+    """All records were gone, the supervisor stayed, and brokers said that it had ended."""
+    command = [sys.executable, "-m", "purgatorio", "cluster", "--processes", "--port", "0", "--admin-port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = "".join(iter(process.stdout.readline, "Ctrl-C stops all of it.\n"))
+        pids = [int(pid) for pid in re.findall(r"process (\d+)", said)]
+        parents = subprocess.run(["ps", "-o", "ppid=", "-p", str(pids[0])], capture_output=True, text=True, check=True)
+        nursery = int(parents.stdout)
+        assert nursery != process.pid
+        os.kill(nursery, signal.SIGKILL)
+        printed, told = process.communicate(timeout=DEADLINE_SECONDS)
+    assert process.returncode == 1
+    sentence = f"purgatorio: the process {nursery} that starts brokers has ended, and the cluster with it\n"
+    assert sentence in told
+    assert told.count("broker stopped") == 3, "each stopped in order"
+    assert "the supervisor has ended" not in printed + told
+    until(lambda: not any(map(is_there, pids)))
+
+
 def test_no_acknowledged_record_is_lost_when_the_leaders_process_is_killed() -> None:
     with running() as cluster:
         leader = leader_of(cluster, "orders")

@@ -12,7 +12,14 @@ from purgatorio.broker.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with
 from purgatorio.broker.cli.processes.forking import Nursery
 from purgatorio.broker.cli.processes.supervised import ProcessFailed
 from purgatorio.broker.cli.processes.supervisor import Supervisor
-from purgatorio.broker.cli.serving import next_commands, own_command, shown, stop_on_signals, why_not_listening
+from purgatorio.broker.cli.serving import (
+    first_of,
+    next_commands,
+    own_command,
+    shown,
+    stop_on_signals,
+    why_not_listening,
+)
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import has_security
 from purgatorio.broker.time.event_loop import loop_factory
@@ -66,7 +73,7 @@ async def _supervise(
             print(ready_line(bootstrap, front), flush=True)
         else:
             print(greeting(supervisor, front, settings, plain=not has_security(config.broker)), flush=True)
-        await stop.wait()
+        await first_of(stop.wait(), supervisor.lost_nursery())
     except (OSError, ProcessFailed) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 1

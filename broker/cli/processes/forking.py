@@ -17,7 +17,7 @@ from purgatorio.broker.cli.processes import START
 
 PROGRAM: Final = "purgatorio.broker.cli.processes.nursery"
 GONE: Final = -int(signal.SIGKILL)
-"""The exit status of processes whose end nobody tells any more, since the nursery has ended."""
+"""The exit status of processes that ended after the nursery, which would have told it."""
 
 
 class Forked:
@@ -63,6 +63,7 @@ class Nursery:
 
     Attributes:
         pid: the id of its process.
+        lost: set when it has ended before `close`. The processes that it has started go on; their ends are not told.
     """
 
     def __init__(self, *, fork: bool = False) -> None:
@@ -80,6 +81,7 @@ class Nursery:
         self._started: asyncio.Queue[int] = asyncio.Queue()
         self._forked: dict[int, Forked] = {}
         self._starting = asyncio.Lock()
+        self.lost = asyncio.Event()
 
     def _forked_off(self, theirs: socket.socket) -> int:
         from purgatorio.broker.cli.processes import nursery
@@ -106,6 +108,8 @@ class Nursery:
             if self._hearing is None:
                 reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
                 self._hearing = asyncio.get_running_loop().create_task(self._hear(reader), name="nursery")
+            if self.lost.is_set():
+                raise NurseryEnded("the process that starts brokers has ended")
             try:
                 socket.send_fds(self._socket, [START], [each.fileno() for each in (theirs, *listening)])
             except OSError as error:
@@ -125,9 +129,8 @@ class Nursery:
                     self._started.put_nowait(pid)
                 case ["ended", pid, status]:
                     self._forked.pop(pid).end(status)
-        for each in self._forked.values():
-            each.end(GONE)
         self._forked.clear()
+        self.lost.set()
 
     def end(self) -> None:
         """Wait for the end of the process, after `close`, or without a process that it has started."""

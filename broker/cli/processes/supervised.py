@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from purgatorio.broker.cli.processes.connection import MessageConnection, connect
-from purgatorio.broker.cli.processes.forking import Forked, Nursery, NurseryEnded
+from purgatorio.broker.cli.processes.forking import GONE, Forked, Nursery, NurseryEnded
 from purgatorio.broker.cli.serving import first_of
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
@@ -175,7 +175,12 @@ class Supervised:
     async def _ended(self, connection: MessageConnection, serving: StoreConnection) -> None:
         """Wait for the end of the process; then its broker is fenced at once."""
         assert self.process is not None
-        status = await self.process.wait()
+        process = self.process
+        await first_of(process.wait(), self._nursery.lost.wait())
+        if process.returncode is None:  # nobody tells its end any more, but it closes the connection by it
+            await connection.closed
+            process.end(GONE)
+        status = await process.wait()
         if self._ports is not None:  # clients are refused, and no other process takes the ports for this broker's
             self._ports = {name: hold(sockets) for name, sockets in self._ports.items()}
         connection.close()

@@ -107,6 +107,11 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def lost_nursery(self) -> None:
+        """Wait until no broker can be started any more, and raise ProcessFailed then; the brokers go on."""
+        await self._nursery.lost.wait()
+        raise ProcessFailed(f"the process {self._nursery.pid} that starts brokers has ended, and the cluster with it")
+
     def _ended(self, supervised: Supervised, status: int) -> None:
         """Tell of the end of a process, unless it was asked for; start it again if that is wanted."""
         if supervised.is_ending or not supervised.endpoints:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from purgatorio.broker.cli.processes.broker_process import EXIT_ALONE
-from purgatorio.broker.cli.processes.forking import GONE, Forked, Nursery, NurseryEnded
+from purgatorio.broker.cli.processes.forking import Forked, Nursery, NurseryEnded
 
 pytestmark = pytest.mark.process
 
@@ -56,10 +56,12 @@ async def test_a_process_keeps_no_end_of_another_ones_connection(nursery: Nurser
     assert await second.wait() == EXIT_ALONE
 
 
-async def test_without_the_nursery_processes_count_as_ended_and_none_can_be_started(nursery: Nursery) -> None:
+async def test_without_the_nursery_processes_go_on_and_none_can_be_started(nursery: Nursery) -> None:
     first, ours = await forked(nursery)
     os.kill(nursery.pid, signal.SIGKILL)
-    assert await first.wait() == GONE
+    await nursery.lost.wait()
+    first.send_signal(signal.SIGCONT)  # it is there
+    assert first.returncode is None
     with pytest.raises(NurseryEnded, match="the process that starts brokers has ended"):
         await forked(nursery)
     ours.close()
