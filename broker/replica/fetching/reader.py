@@ -77,10 +77,11 @@ class ReplicaReader:
         partition = self._lookup.find(fetch.tp)
         if fetch.topic_id is not None and fetch.topic_id != partition.topic_id:
             raise PartitionError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{fetch.tp} has another topic id")
+        epoch = max(fetch.request.current_leader_epoch, -1)  # in other requests than Fetch only -1 is none
         if params.may_read_followers and not partition.is_leader:
-            partition.check_follower(fetch.request.current_leader_epoch)
+            partition.check_follower(epoch)
         else:
-            partition.check_leader(fetch.request.current_leader_epoch)
+            partition.check_leader(epoch)
         if params.replica_id >= 0 and params.replica_id not in partition.followers:
             raise PartitionError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {params.replica_id} holds no replica of {fetch.tp}"

@@ -14,9 +14,17 @@ from tests.broker.replica.harness import ORDERS, Fetched, Harness, batch, topic
 
 
 def read(
-    broker: Harness, *, rack: str = "b", offset: int = 0, knows_followers: bool = True, min_bytes: int = 1
+    broker: Harness,
+    *,
+    rack: str = "b",
+    offset: int = 0,
+    knows_followers: bool = True,
+    min_bytes: int = 1,
+    leader_epoch: int = -1,
 ) -> Fetched:
-    partition = FetchPartition(partition=0, fetch_offset=offset, current_leader_epoch=-1, partition_max_bytes=10_000)
+    partition = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=leader_epoch, partition_max_bytes=10_000
+    )
     params = FetchParams(-1, 500, 1, 10_000, rack_id=rack, may_read_followers=knows_followers)
     fetches = [PartitionFetch(ORDERS, None, partition)]
     return broker.send(FetchContext(params, fetches), fetches)
@@ -44,6 +52,11 @@ def test_a_consumer_in_the_leaders_rack_or_an_unknown_one_reads_from_the_leader(
     data = read(broker, rack=rack).data
     assert data.preferred_read_replica == -1
     assert len(data.records or []) == 1
+
+
+def test_any_negative_leader_epoch_of_a_fetch_is_none(broker: Harness) -> None:
+    """As in Kafka, whose other requests have -1 for that and nothing else."""
+    assert read(broker, rack="a", leader_epoch=-2).data.error_code == ErrorCode.NONE
 
 
 def test_a_follower_that_does_not_have_the_offset_yet_is_not_preferred(broker: Harness) -> None:
