@@ -13,10 +13,11 @@ import json
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
+
+from purgatorio.unpatched import plain_socket, thread
 
 MAX_SECRET_BYTES: Final = 100
 KNOCK_SECONDS: Final = 2.0
@@ -34,10 +35,9 @@ class Door:
         self._secret = secrets.token_urlsafe(24)
         from purgatorio.broker.web import attach
 
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = plain_socket().create_server(("127.0.0.1", 0))
         self.file: Path | None = attach.write(self._listening.getsockname()[1], self._secret)
-        self._thread = threading.Thread(target=self._listen, name="purgatorio door", daemon=True)
-        self._thread.start()
+        self._thread = thread(self._listen, "purgatorio door")
 
     def close(self) -> None:
         """Remove the file, and end the thread."""

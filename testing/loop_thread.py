@@ -6,10 +6,11 @@ import asyncio
 import atexit
 import concurrent.futures
 import os
-import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
+from purgatorio import unpatched
 from purgatorio.broker.time.event_loop import own_loop
 
 T = TypeVar("T")
@@ -24,16 +25,24 @@ class SharedThread:
     def __init__(self) -> None:
         self._loop = own_loop()
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._run, name="purgatorio cluster", daemon=True)
-        self._thread.start()
+        self._hub = unpatched.hub()
+        if self._hub:
+            self._loop.set_default_executor(unpatched.SystemThreads())
+        self._ident: int | None = None
+        self._thread = unpatched.thread(self._run, "purgatorio cluster")
 
     def _run(self) -> None:
+        self._ident = unpatched.get_ident()
         self._loop.run_forever()
 
     @property
     def is_usable(self) -> bool:
-        """Whether the thread runs in this process: a forked child has the object, and not the thread."""
-        return self._pid == os.getpid() and self._thread.is_alive()
+        """Whether the thread runs in this process, and can be waited for.
+
+        A forked child has the object, and not the thread. Where threads have become greenlets since the start, neither
+        works: gevent and eventlet have to patch before there are threads.
+        """
+        return self._pid == os.getpid() and self._hub == unpatched.hub() and self._thread.is_alive()
 
     def start(self, coroutine: Coroutine[Any, Any, T], doing: str) -> concurrent.futures.Future[T]:
         """Start a coroutine in the thread; `doing` names what it does, for errors.
@@ -43,11 +52,25 @@ class SharedThread:
         """
         if not self.is_usable:
             coroutine.close()
+            if self._hub != (hub := unpatched.hub()):
+                raise RuntimeError(f"cannot {doing}: {hub or self._hub} patched this process after the cluster's start")
             raise RuntimeError(f"cannot do this after a fork: {doing}. The cluster runs in a thread of the parent.")
-        if threading.current_thread() is self._thread:
+        if unpatched.get_ident() == self._ident:
             coroutine.close()
             raise RuntimeError(f"cannot wait for the cluster from within its thread: {doing}")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = unpatched.future()
+        self._loop.call_soon_threadsafe(self._begin, coroutine, future)
+        return future
+
+    def _begin(self, coroutine: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+        """Run a coroutine as `asyncio.run_coroutine_threadsafe` does, whose futures have the locks of greenlets."""
+        task = self._loop.create_task(coroutine)
+        task.add_done_callback(partial(_tell, future))
+        future.add_done_callback(partial(self._forget, task))
+
+    def _forget(self, task: asyncio.Task[T], future: concurrent.futures.Future[T]) -> None:
+        if future.cancelled() and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
         """Stop the loop and end the thread."""
@@ -57,6 +80,19 @@ class SharedThread:
         self._thread.join(CALL_TIMEOUT_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+def _tell(future: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
+    """Set what became of a task; a future that was cancelled has no use for it."""
+    if task.cancelled():
+        future.cancel()
+    if not future.set_running_or_notify_cancel():
+        return
+    error = task.exception()
+    if error is None:
+        future.set_result(task.result())
+    else:
+        future.set_exception(error)
 
 
 class LoopThread:
@@ -127,7 +163,7 @@ def result_of(future: concurrent.futures.Future[T], doing: str, timeout_seconds:
         RuntimeError: the cluster was closed meanwhile.
     """
     try:
-        return future.result(timeout_seconds)
+        return unpatched.result(future, timeout_seconds)
     except concurrent.futures.CancelledError:
         raise RuntimeError(f"the cluster was closed meanwhile: {doing}") from None
     except concurrent.futures.TimeoutError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Final
 
 from purgatorio.late import dataclass
 from purgatorio.testing import door
+from purgatorio.unpatched import plain_socket
 
 _OURS: Final = ("purgatorio.testing", "pytest_purgatorio", "contextlib", "unittest.case")
 """Modules that open a cluster for others."""
@@ -124,7 +124,7 @@ def _release(ports: set[int]) -> None:
 
 def _is_bound_to(number: int, ports: set[int]) -> bool:
     try:
-        opened = socket.socket(fileno=number)
+        opened = plain_socket().socket(fileno=number)
     except OSError:  # no socket, or closed meanwhile
         return False
     try:

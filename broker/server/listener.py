@@ -33,6 +33,7 @@ from purgatorio.broker.server.tls_acceptor import TlsAcceptor
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
+from purgatorio.unpatched import plain_socket
 
 _log = get_logger(__name__)
 
@@ -200,7 +201,7 @@ class Listener:
         if self._server is None or not self._server.sockets:
             raise RuntimeError(f"listener {self.name} accepts no connections")
         if isinstance(self._server, asyncio.Server):
-            return [socket.fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
+            return [plain_socket().fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
         return self._server.kept(listening=True)
 
     def hold_port(self) -> list[socket.socket]:

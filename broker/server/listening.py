@@ -16,6 +16,7 @@ from typing import Final
 
 from purgatorio.broker.server.connection_snapshot import host_and_peer
 from purgatorio.broker.time.clock import Alarm, Clock
+from purgatorio.unpatched import plain_socket
 
 MAX_ACCEPTS_PER_TURN: Final = 64
 """Clients that are accepted from one socket in one turn of the event loop: 5 ms of work until they are connected."""
@@ -75,11 +76,12 @@ def _listening(address: str, port: int, family: int, backlog: int) -> socket.soc
     for tries_left in reversed(range(1 if port else FREE_PORT_TRIES)):
         asked = port
         if not port:
-            with socket.socket(family) as found:
+            with plain_socket().socket(family) as found:
                 found.bind((address, 0))
                 asked = found.getsockname()[1]
         try:
-            return socket.create_server((address, asked), family=family, backlog=backlog)
+            made: socket.socket = plain_socket().create_server((address, asked), family=family, backlog=backlog)
+            return made
         except OSError as error:
             if error.errno != errno.EADDRINUSE or not tries_left:
                 raise
@@ -108,7 +110,7 @@ def hold(listening: Iterable[socket.socket]) -> list[socket.socket]:
         if not _listens(each):
             holders.append(each)
             continue
-        address, holder = each.getsockname(), socket.socket(each.family)
+        address, holder = each.getsockname(), plain_socket().socket(each.family)
         each.close()
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections may be left
         try:
@@ -165,7 +167,7 @@ class ListeningSockets:
     def kept(self, *, listening: bool) -> list[socket.socket]:
         """Return sockets that have the port beyond `close`: listening on, or refusing clients from then on (`hold`)."""
         self._listens_on = listening
-        return [socket.fromfd(each.fileno(), each.family, each.type) for each in self.sockets]
+        return [plain_socket().fromfd(each.fileno(), each.family, each.type) for each in self.sockets]
 
     def close(self) -> None:
         """Free the port, unless it is kept."""

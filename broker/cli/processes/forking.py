@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from purgatorio.broker.cli.processes import START
+from purgatorio.unpatched import plain_socket, plain_subprocess
 
 PROGRAM: Final = "purgatorio.broker.cli.processes.nursery"
 GONE: Final = -int(signal.SIGKILL)
@@ -67,14 +68,14 @@ class Nursery:
     """
 
     def __init__(self, *, fork: bool = False) -> None:
-        self._socket, theirs = socket.socketpair()
+        self._socket, theirs = plain_socket().socketpair()
         self._program: subprocess.Popen[bytes] | None = None
         with theirs:
             if fork:
                 self.pid = self._forked_off(theirs)
             else:
                 command = [sys.executable, "-m", PROGRAM, str(theirs.fileno())]
-                self._program = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+                self._program = plain_subprocess().Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
                 self.pid = self._program.pid
         self._writer: asyncio.StreamWriter | None = None
         self._hearing: asyncio.Task[None] | None = None
@@ -111,7 +112,7 @@ class Nursery:
             if self.lost.is_set():
                 raise NurseryEnded("the process that starts brokers has ended")
             try:
-                socket.send_fds(self._socket, [START], [each.fileno() for each in (theirs, *listening)])
+                plain_socket().send_fds(self._socket, [START], [each.fileno() for each in (theirs, *listening)])
             except OSError as error:
                 raise NurseryEnded(f"the process that starts brokers has ended ({error.strerror})") from None
             waiting = asyncio.ensure_future(self._started.get())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.clock import SystemClock, time_limit
 from purgatorio.broker.web.asking import Asked, Told, Unreachable
 from purgatorio.logger import get_logger
+from purgatorio.unpatched import plain_socket
 
 logger = get_logger(__name__)
 
@@ -121,7 +121,7 @@ class Supervised:
                 self._ports = await open_ports(self._config.broker_config(self.number))
         except OSError as error:
             raise ProcessFailed(f"broker {self.broker_id}: {error}") from None
-        ours, theirs = socket.socketpair()
+        ours, theirs = plain_socket().socketpair()
         self._started = loop.create_future()
         self.is_paused = self.is_ending = False
         self._silent_since_ms = None
