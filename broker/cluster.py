@@ -7,15 +7,12 @@ stopped, killed and restarted while the others run; a restarted broker has empty
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import random
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
+from typing import Final
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
-from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.config.cluster_settings import MAX_BROKERS
 from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.layers.faults import Faults
@@ -24,22 +21,24 @@ from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.node.broker_maker import BrokerMaker
 from purgatorio.broker.node.machine import fitted, usable_memory_bytes
 from purgatorio.broker.node.member import Member
 from purgatorio.broker.node.ports import Ports, close
 from purgatorio.broker.operations.control import snapshots
+from purgatorio.broker.operations.control.beginning import NO_BEGINNING, Beginning, Contents
+from purgatorio.broker.operations.control.decisions import until
 from purgatorio.broker.operations.control.leadership import Leadership
 from purgatorio.broker.operations.control.network import Network
 from purgatorio.broker.operations.control.snapshots import Snapshot
-from purgatorio.broker.operations.errors import OperationRefused
-from purgatorio.broker.security.broker_credentials import BrokerCredentials
-from purgatorio.broker.server import open_files
+from purgatorio.broker.operations.errors import ClusterUnavailable, OperationRefused
 from purgatorio.broker.server.listening import hold
-from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Clock, RunningClock, SystemClock
+from purgatorio.broker.time.clock import Clock, SystemClock
 from purgatorio.broker.time.garbage import GarbageTuning
-from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.web.server import AdminServer
+
+CHANGES_TIME_LIMIT_MS: Final = 60_000
+"""The time that a broker has to stop or start, and a restore to be done, before all brokers are killed at the end."""
 
 
 class BrokerStateError(OperationRefused):
@@ -60,14 +59,13 @@ class Cluster:
     Attributes:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
-        lease_clock: `clock` without the times in which this process was suspended; it times leases.
-        session_clock: `clock` without standstills; it times open transactions.
-        member_clock: `session_clock` without the times that a test skipped; it times sessions of groups' members.
+        lease_clock, session_clock, member_clock: see `BrokerMaker`.
         faults: the fault rules; a broker that is started again is under them too.
         network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
-        when_renewed: called when `reset` or `restore` has replaced brokers and metadata store, even if it fails later.
-        beginning: fills the brokers again at the end of `reset`; None: nothing does.
+        when_renewed: called when `start`, `reset` or `restore` has made brokers and store, even if it fails later.
+        beginning: what the cluster has after `start` and after each `reset`.
+        has_begun: whether it has all of that, or of the snapshot that it was restored to.
         beside: begins anew, at the very end of `reset` and `restore`, what runs beside the brokers; None: nothing does.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
     """
@@ -85,38 +83,34 @@ class Cluster:
         self.config = config
         self._member = member
         self.clock = clock if clock is not None else SystemClock()
-        # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
-        self._seed = seed
         self._starts_admin = admin
         self._garbage = garbage
-        self._rng = random.SystemRandom() if seed is None else random.Random(seed)
-        self._credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
-        own_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
-        self.cluster_id = member.store.image.cluster_id if member else own_id
-        self.lease_clock = RunningClock(self.clock)
-        self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
-        self.member_clock = MemberClock(self.session_clock)
+        self._maker = BrokerMaker(config, self.clock, seed, member)
+        self.cluster_id = self._maker.cluster_id
+        self.lease_clock, self.session_clock = self._maker.lease_clock, self._maker.session_clock
+        self.member_clock = self._maker.member_clock
         self.loop_lag = LoopLag(SystemClock())
-        self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
-        self.store: AnyStore = member.store if member else self._new_store(version=0)
+        self.store: AnyStore = member.store if member else self._maker.store()
         own_configs = [member.config(config)] if member else config.broker_configs()
         memory_bytes = usable_memory_bytes()
         self._configs = {each.broker_id: fitted(each, config.brokers, memory_bytes) for each in own_configs}
         self._first_ids = list(self._configs)
         self._links: dict[int, DirectLink] = {}
         self._held: dict[int, Ports] = {}
+        if member and member.listening:
+            self._held = dict.fromkeys(self._configs, member.listening)
         self._changing: set[int] = set()
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
-        self._turns = Turns(_call_soon, self.clock.now_seconds)
         self.faults = Faults(self.clock.now_ms, seed or 0)
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None
-        self.beginning: Callable[[], Awaitable[object]] | None = None
+        self.beginning: Contents = NO_BEGINNING
+        self.has_begun = False
         self.beside: Callable[[], Awaitable[object]] | None = None
-        self.brokers = [self._build(broker_config) for broker_config in self._configs.values()]
+        self.brokers = [self._build(each) for each in self._configs.values()]
         self.admin = AdminServer(
             self,
             metrics_per_partition=config.metrics_per_partition,
@@ -125,26 +119,8 @@ class Cluster:
             open_to_all=config.admin_auth == "none",
         )
 
-    def _new_store(self, version: int) -> EmbeddedStore:
-        return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, version, self._first_credentials)
-
     def _build(self, config: BrokerConfig) -> Broker:
-        rng = self._rng if self._seed is None else random.Random(self._rng.random())
-        link = self._links[config.broker_id] = DirectLink(_call_soon)
-        broker = Broker(
-            config,
-            self.store.open(link),
-            clock=self.clock,
-            rng=rng,
-            # A store in another process does not wait for this one, so that no standstill is excused.
-            lease_clock=SystemClock() if self._member else self.lease_clock,
-            slowest_rate=self._member.SLOWEST_RATE if self._member else 1.0,
-            session_clock=self.session_clock,
-            member_now_ms=self.member_clock.now_ms,
-            credentials=self._credentials,
-            connections_cap=open_files.connections_per_broker(self.config.brokers),
-            turns=self._turns,
-        )
+        broker, self._links[config.broker_id] = self._maker.broker(config, self.store)
         self.faults.attach(broker.fault_access)
         return broker
 
@@ -170,11 +146,7 @@ class Cluster:
 
     @property
     def admin_url(self) -> str:
-        """The URL of the admin HTTP server and its page.
-
-        Raises:
-            RuntimeError: it was not started.
-        """
+        """The URL of the admin HTTP server and its page; a RuntimeError if it was not started."""
         return self.admin.url
 
     @property
@@ -185,10 +157,13 @@ class Cluster:
     # --- the cluster ---
 
     async def start(self) -> None:
-        """Start all brokers, and the admin HTTP server unless it is to start later; returns when they answer clients.
+        """Start all brokers, and the admin HTTP server unless it is to start later.
+
+        Returns when they answer clients, with all that `beginning` has. If it raises, all brokers are stopped again.
 
         Raises:
-            OSError: a port is in use, or a host is not an address of this machine; all brokers are stopped again.
+            OSError: a port is in use, or a host is not an address of this machine.
+            OperationRefused: the brokers cannot be given what the cluster begins with.
         """
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
@@ -200,50 +175,58 @@ class Cluster:
         if isinstance(self.store, EmbeddedStore):
             self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:
-            for broker in self.brokers:
-                await self._start(broker, self._member.listening if self._member else None)
+            if self.beginning.snapshot is not None:
+                assert isinstance(self.store, EmbeddedStore), "brokers of several processes begin with nothing"
+                await snapshots.fill(self.brokers, self.beginning.snapshot)
+                self.store.begin_with(snapshots.first_image(self.store.image, self.beginning.snapshot))
+            await self._start_all(self.beginning, self._held)
             if self._starts_admin:
                 await self.start_admin()
-            self._record_delays()
             if self._garbage is not None:
                 self._garbage.begin()
             self.loop_lag.start()
+            await self.beginning.fill(self)
+            self.has_begun = True
         except BaseException:
             await self.stop()
             raise
 
     async def start_admin(self) -> None:
-        """Start the admin HTTP server.
-
-        Raises:
-            OSError: its address cannot be listened on.
-            RuntimeError: it is running.
-        """
+        """Start the admin HTTP server; an OSError if its address cannot be listened on, a RuntimeError if it runs."""
         await self.admin.start(*self.config.admin_address)
-
-    def _record_delays(self) -> None:
-        if self.config.record_delays:
-            # One partition per broker, so that each broker can lead one and append to it.
-            self.brokers[0].create_delays_topic(partitions=self.config.brokers)
 
     async def reset(self) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
 
-        Fault rules are removed, the network is healed, and brokers that were added are gone; `beginning` fills it.
-
-        Every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
+        Fault rules are removed, the network is healed, brokers that were added are gone; `beginning` is there again:
+        it is filled into brokers that do not run yet, while the former ones serve on, whatever these acknowledge. Then
+        every broker is killed and replaced by a new one on its port; connections of clients are closed without answers,
         and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
-        comparable; leader epochs and producer ids begin anew.
+        comparable; producer ids begin anew, and leader epochs, but of topics whose ids are in `beginning`.
 
         Raises:
             BrokerStateError: a broker is being stopped or started.
             OSError: a port cannot be listened on; the cluster can only be stopped then.
+            OperationRefused: the brokers cannot be given what the cluster begins with.
         """
+        await self._renew(self.beginning)
+
+    async def _renew(self, contents: Contents) -> None:
+        """Replace all brokers by new ones that have the contents; what fails before that leaves all as it was."""
         async with self._alone():
-            await self._reset()
-        self.when_renewed()
-        if self.beginning is not None:
-            await self.beginning()
+            store = self._maker.store()
+            made = [self._maker.broker(self._configs[each], store) for each in self._first_ids]
+            try:
+                if contents.snapshot is not None:
+                    await snapshots.fill([broker for broker, _ in made], contents.snapshot)
+            except BaseException:
+                for broker, _ in made:
+                    broker.store.close()
+                raise
+            self.has_begun = False
+            await self._replace(store, made, contents)
+        await contents.fill(self)
+        self.has_begun = True
         if self.beside is not None:
             await self.beside()
 
@@ -267,30 +250,51 @@ class Cluster:
         if self._changing:
             raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
 
-    async def _reset(self) -> None:
+    async def _replace(self, store: EmbeddedStore, made: list[tuple[Broker, DirectLink]], contents: Contents) -> None:
+        """End the brokers that run, and start these at their ports."""
         self.faults.reset()
-        self.network.clear()
         ports = {**self._held, **{broker.broker_id: broker.keep_ports() for broker in self.brokers}}
         self._held = {}
         try:
             for broker in self.brokers:
                 await broker.kill()
                 broker.store.close()
-                if broker.broker_id not in self._first_ids:
-                    self.faults.detach(broker.fault_access)
-            self._configs = {each: self._configs[each] for each in self._first_ids}
-            self._links.clear()
+                self.faults.detach(broker.fault_access)
             if self._failure is not None and self._failure.done():
                 self._failure.exception()  # mark it as retrieved: the broker that failed is replaced
                 self._failure = asyncio.get_running_loop().create_future()
-            await self._replace_store()
-            self.brokers = [self._build(config) for config in self._configs.values()]
+            await _cancelled(self._lease_checks)
+            store.begin_with(snapshots.first_image(store.image, contents.snapshot, before=self.store.image))
+            self._lease_checks = asyncio.get_running_loop().create_task(store.run(), name="leases")
+            self._configs = {each: self._configs[each] for each in self._first_ids}
+            self._links = {broker.broker_id: link for broker, link in made}
+            self.store, self.brokers = store, [broker for broker, _ in made]
             for broker in self.brokers:
-                await self._start(broker, ports.pop(broker.broker_id, None))
-            self._record_delays()
+                self.faults.attach(broker.fault_access)
+            self.network.clear()
+            await self._start_all(contents, ports)
         finally:
             for kept in ports.values():
                 close(kept)
+
+    async def _start_all(self, contents: Contents, ports: dict[int, Ports]) -> None:
+        """Start the brokers. Clients wait until topics are there with leaders, so that they meet no half of them."""
+        self.network.keep_waiting(not contents.is_empty)
+        try:
+            for broker in self.brokers:
+                await self._start(broker, ports.pop(broker.broker_id, None))
+            if self.config.record_delays:  # one partition per broker, so that each can lead one and append to it
+                self.brokers[0].create_delays_topic(partitions=self.config.brokers)
+            try:
+                if contents.snapshot is not None:
+                    await snapshots.lead(contents.snapshot, self.store, self.brokers)
+            finally:
+                self.when_renewed()
+            await contents.create(self)
+        finally:
+            self.network.keep_waiting(False)
+        if contents.snapshot is not None:
+            await snapshots.until_loaded(self.brokers)
 
     def snapshot(self) -> Snapshot:
         """Return what the cluster has now, for `restore`; takes milliseconds, and copies no record.
@@ -312,23 +316,10 @@ class Cluster:
         Raises:
             OperationRefused: the snapshot is of a cluster with other brokers.
             BrokerStateError: a broker is being stopped or started.
-            ClusterUnavailable: the brokers do not get there in time; the cluster has some of the records then.
+            ClusterUnavailable: the brokers do not get there in time; the cluster is not ready then.
             OSError: as `reset`.
         """
-        snapshots.check(snapshot, self._first_ids)
-        async with self._alone():
-            await self._reset()
-            try:
-                await snapshots.restore(snapshot, self.store, self.brokers)
-            finally:
-                self.when_renewed()
-        if self.beside is not None:
-            await self.beside()
-
-    async def _replace_store(self) -> None:
-        await _cancelled(self._lease_checks)
-        self.store = self._new_store(self.store.image.version + 1)
-        self._lease_checks = asyncio.get_running_loop().create_task(self.store.run(), name="leases")
+        await self._renew(Beginning(snapshot=snapshot))
 
     async def failed(self) -> None:
         """Wait until a running broker fails (a broken invariant, a lost registration), and raise its exception."""
@@ -368,6 +359,19 @@ class Cluster:
     ) -> None:
         await self.stop()
 
+    async def kill_all(self) -> list[Broker]:
+        """Kill all brokers in one turn of the event loop, after changes that are under way; return them.
+
+        A change that takes longer than `CHANGES_TIME_LIMIT_MS` is not waited for.
+        """
+        with contextlib.suppress(ClusterUnavailable):
+            await until(lambda: not self._changing, "no broker is being stopped or started", CHANGES_TIME_LIMIT_MS)
+        brokers, self.brokers = self.brokers, []
+        await asyncio.gather(*(broker.kill() for broker in brokers))
+        for broker in brokers:
+            self.faults.detach(broker.fault_access)
+        return brokers
+
     # --- one broker ---
 
     def broker(self, broker_id: int) -> Broker:
@@ -385,11 +389,7 @@ class Cluster:
         raise BrokerStateError(f"there is no broker {broker_id}, only {known}")
 
     def store_link(self, broker_id: int) -> DirectLink:
-        """Return the link between a running broker and the metadata store, which a test can hold.
-
-        Raises:
-            BrokerStateError: the broker does not run, or no broker has this id.
-        """
+        """Return the link between a running broker and the metadata store, for tests to hold; raises as `broker`."""
         return self._links[self.broker(broker_id).broker_id]
 
     async def stop_broker(self, broker_id: int) -> None:
@@ -490,10 +490,6 @@ class Cluster:
     def _broker_ended(self, error: BaseException | None) -> None:
         if error is not None and self._failure is not None and not self._failure.done():
             self._failure.set_exception(error)
-
-
-def _call_soon(callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(callback)
 
 
 async def _cancelled(task: asyncio.Task[None] | None) -> None:

@@ -23,6 +23,7 @@ from purgatorio.broker.operations.control.access import add_acls
 from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
 from purgatorio.broker.operations.control.cluster_control import ClusterControl
 from purgatorio.broker.operations.control.decisions import when_led
+from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.declare import Operation
 from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.broker.operations.operator import Operator
@@ -80,7 +81,7 @@ class Controls:
         self.operator = Operator(cluster, ClusterControl(cluster))
         self.faults_at_start: list[AnyLive] = []
         cluster.when_renewed = self._begin
-        cluster.beginning = self._fill
+        cluster.beginning = self
         self.clock = clock
         self.groups = GroupControls(cluster)
         self._starting_admin = asyncio.Lock()
@@ -99,12 +100,6 @@ class Controls:
         controls = cls(Cluster(config, clock, admin=False), clock, topics, rules, access)
         controls.cluster.faults.record_requests()
         await controls.cluster.start()
-        controls._begin()
-        try:
-            await controls._fill()
-        except BaseException:
-            await controls.end()
-            raise
         return controls
 
     def _begin(self) -> None:
@@ -112,12 +107,24 @@ class Controls:
         self.timeline.follow(self.cluster.store)
         self.faults_at_start = [self.cluster.faults.add(rule) for rule in self._rules]
 
-    async def _fill(self) -> None:
-        """Make the topics and ACLs that the test's cluster begins with."""
+    @property
+    def snapshot(self) -> None:
+        """The test's cluster begins without records."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it begins without topics and ACLs, too."""
+        return not self._topics and not self._access
+
+    async def create(self, cluster: OperatedCluster) -> None:
+        """Make the topics and ACLs that it begins with."""
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
         if self._access:
-            await self.asked(add_acls(self.operator.cluster, self._access))
+            await self.asked(add_acls(cluster, self._access))
+
+    async def fill(self, cluster: OperatedCluster) -> None:
+        """Append nothing."""
 
     async def admin_url(self) -> str:
         """Return the URL of the admin HTTP, which is started if it was not yet.

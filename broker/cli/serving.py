@@ -90,8 +90,7 @@ async def serve(
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
         if learns:
             cluster.admin.learns = True
-        beginning.check(cluster)
-    except (TlsError, ValueError, OperationRefused) as error:
+    except (TlsError, ValueError) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2
     if ways.with_parent:
@@ -102,20 +101,30 @@ async def serve(
         print(f"purgatorio: {why_not_listening(config) or error}", file=sys.stderr)
         return 1
     except (NotImported, OperationRefused) as error:
-        await cluster.stop()
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2
     try:
-        async with _registry(cluster, config, ways) as registry:
-            print(_told(cluster, config, certificates, ways, registry), flush=True)
-            await first_of(stop.wait(), cluster.failed())
-        await beginning.keep(cluster)
-    except OperationRefused as error:
-        print(f"purgatorio: the data was not kept: {error}", file=sys.stderr)
-        return 1
+        try:
+            async with _registry(cluster, config, ways) as registry:
+                print(_told(cluster, config, certificates, ways, registry), flush=True)
+                await first_of(stop.wait(), cluster.failed())
+        finally:  # the data of the others is kept when a broker fails, too
+            is_kept = await _keep(cluster, beginning)
     finally:
         await cluster.stop()
-    return 0
+    return 0 if is_kept else 1
+
+
+async def _keep(cluster: Cluster, beginning: Beginning) -> bool:
+    """Keep the data if there is a folder for it; say why not all of it was kept, and return whether it was."""
+    if beginning.data is None:
+        return True
+    from purgatorio.broker.operations.control.keeping import keep
+
+    not_kept = await keep(cluster, beginning.data, beginning.snapshot)
+    if not_kept is not None:
+        print(f"purgatorio: {not_kept}", file=sys.stderr)
+    return not_kept is None
 
 
 async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFault]) -> None:
@@ -125,13 +134,13 @@ async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFaul
         for rule in faults:
             cluster.faults.add(rule)
 
+    cluster.beginning = beginning
     if beginning.is_empty:
         renew()
     await cluster.start()
     if not beginning.is_empty:
-        await beginning.fill(cluster)
         renew()
-    cluster.when_renewed, cluster.beginning = renew, lambda: beginning.fill(cluster)
+    cluster.when_renewed = renew
 
 
 def _registry(

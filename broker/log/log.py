@@ -158,17 +158,14 @@ class Log:
     def append_as_follower(
         self, records: Buffer, *, wall_ms: int = -1, leader_epoch: int | None = None, committed_offset: int = 0
     ) -> AppendInfo | None:
-        """Append batches from the leader, with their offsets, epochs and timestamps.
+        """Append batches from the leader, with their offsets, epochs and timestamps; None if there is no whole one.
 
         Args:
-            records: batches; a last one that is incomplete is ignored.
-            wall_ms: the time, in milliseconds since 1970; not given: the batches' own timestamps.
+            records: batches; a last one that is incomplete is ignored. One batch as `bytes` is kept without a copy.
+            wall_ms: the time since 1970 in milliseconds; not given: the batches' own timestamps.
             leader_epoch: if given, batches of higher epochs are ignored: the sender had lost the leadership, and the
                 next leader decides their offsets (KAFKA-18723).
             committed_offset: the leader's high watermark: records below it take no share of the uncommitted ones.
-
-        Returns:
-            The result, or None if there was no complete batch.
 
         Raises:
             InvalidBatch: a batch is damaged; nothing was appended.
@@ -189,9 +186,10 @@ class Log:
         self._reserve(memory_bytes, memory_bytes - committed_bytes)
         if batches[0][0].base_offset < self.log_end_offset:
             self._segments.active.base_offset = batches[0][0].base_offset
+        whole = records if isinstance(records, bytes) and size_bytes == len(batches[0][1]) == len(records) else None
         for header, batch in batches:
             appended_ms = wall_ms if wall_ms >= 0 else header.max_timestamp
-            self._append(header, bytes(batch), header.base_offset, header.partition_leader_epoch, appended_ms)
+            self._append(header, whole or bytes(batch), header.base_offset, header.partition_leader_epoch, appended_ms)
         count = sum(header.record_count for header, _ in batches)
         first_offset = batches[0][0].base_offset
         return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, size_bytes, count)

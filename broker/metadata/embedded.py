@@ -131,6 +131,12 @@ class EmbeddedStore:
 
         return unfollow
 
+    def begin_with(self, image: ClusterImage) -> None:
+        """Take a newer image for the committed one; the views hear of it as of a commit."""
+        assert image.version > self._image.version, "views take no notice of an image of the same version"
+        self._image = image
+        self._notify_all()
+
     # --- leases ---
 
     async def run(self) -> None:

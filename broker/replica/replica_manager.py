@@ -17,7 +17,7 @@ from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
+from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
@@ -249,6 +249,13 @@ class ReplicaManager:
         log.on_cut = partial(self._log_cut, tp)
         log.is_evictable = not is_internal(tp.topic)
         return log
+
+    def begin_with(self, tp: TopicPartition, topic: Topic) -> Log:
+        """Make the log with which the replica of a partition begins, as soon as an image assigns it to this broker.
+
+        The broker need not run: no timer, follower or client knows of the log before.
+        """
+        return self._roles.begin_with(tp, topic)
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
         """Notify a listener from now on when this broker gains or loses the leadership of a partition."""

@@ -110,6 +110,13 @@ class ReplicaRoles:
         self._configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._reassigned: dict[int, int] = {}  # by follower, by how much the number of its partitions changes
         self._refollowed: dict[int, Refollowed] = {}
+        self._filled: dict[TopicPartition, tuple[bytes, Log]] = {}
+
+    def begin_with(self, tp: TopicPartition, topic: Topic) -> Log:
+        """Make the log with which a replica of this topic begins when an image assigns it."""
+        log = self._new_log(tp, self._config_of(topic))
+        self._filled[tp] = topic.topic_id, log
+        return log
 
     def add_listener(self, listener: LeadershipListener) -> None:
         """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
@@ -187,17 +194,26 @@ class ReplicaRoles:
         if partition is not None and (topic is None or not assigned or partition.topic_id != topic.topic_id):
             self._remove(partition)
             partition = None
+        filled = self._take_filled(tp, topic if assigned else None) if self._filled else None
         if topic is None or state is None or not assigned:
             return was_there
         config = self._config_of(topic)
         if partition is None:
-            log = self._new_log(tp, config)
+            log = self._new_log(tp, config) if filled is None else filled
             partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
             self._partitions[tp] = partition
-        elif partition.log.config is not config:
+        if partition.log.config is not config:
             partition.log.config = config
         self._take_role(partition, state)
         return True
+
+    def _take_filled(self, tp: TopicPartition, topic: Topic | None) -> Log | None:
+        """Return the log with which a replica begins, if there is one and it is of this topic."""
+        topic_id, log = self._filled.pop(tp, (b"", None))
+        if log is None or (topic is not None and topic.topic_id == topic_id):
+            return log
+        log.close()  # the topic was deleted meanwhile
+        return None
 
     def _config_of(self, topic: Topic) -> LogConfig:
         """Return the configuration of a topic's logs; topics with the same configs share one."""

@@ -130,13 +130,14 @@ class _Health:
         return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
 
     async def ready(self, request: Request) -> Response:
-        """``GET /readyz``: 200 when every broker runs and its own metadata image contains it, else 503.
+        """``GET /readyz``: 200 when all brokers run with what the cluster begins with, else 503.
 
-        A broker registers after it has begun to listen, and unregisters before it stops.
+        A broker registers after it has begun to listen, and unregisters before it stops: its own image contains it.
         """
-        ready = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers]
-        missing = [m.broker_id for m in self._control.members if m.broker_id not in ready]
-        return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
+        run = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers]
+        missing = [m.broker_id for m in self._control.members if m.broker_id not in run]
+        ready = not missing and self._cluster.has_begun
+        return json_response({"ready": ready, "missing": missing}, status_code=200 if ready else 503)
 
     async def targets(self, request: Request) -> Response:
         """``GET /api/v1/targets``: this process alone, as it is asked, in the format of Prometheus's http_sd."""

@@ -35,7 +35,7 @@ async def connect_to(cluster: Cluster, found: Impostor, broker_id: int) -> list[
     """Have broker 1 connect to another one, which is thought to be at the impostor's port; returns what comes of it."""
     connections = BrokerConnections(
         cluster.broker(1).config,
-        cluster._credentials,
+        cluster._maker.credentials,
         image=lambda: moved(cluster.store.image, broker_id, found.port),
         clock=SystemClock(),
         peer_network=PeerNetwork(),
@@ -78,7 +78,7 @@ async def test_a_broker_takes_no_weaker_mechanism_of_others(mechanism: str) -> N
         peer = PeerConnection(SystemClock(), client_id="older")
         await peer.connect(endpoint.host, endpoint.port)
         with pytest.raises(ConnectionError, match=r"UNSUPPORTED_SASL_MECHANISM: .* run the same version everywhere"):
-            await log_in(peer, mechanism, cluster._credentials.login(2, 1, endpoint))
+            await log_in(peer, mechanism, cluster._maker.credentials.login(2, 1, endpoint))
         await peer.wait_closed()
 
 

@@ -155,7 +155,7 @@ async def test_a_restore_that_fails_half_way_has_renewed_the_cluster_all_the_sam
 
     renewed: list[int] = []
     cluster.when_renewed = lambda: renewed.append(cluster.store.image.version)
-    monkeypatch.setattr(snapshots, "restore", fail)
+    monkeypatch.setattr(snapshots, "lead", fail)
     with pytest.raises(ClusterUnavailable):
         await cluster.restore(cluster.snapshot())
     assert renewed == [cluster.store.image.version]

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from purgatorio.broker.metadata.served import AnyStore
-from purgatorio.broker.operations.control import importing, snapshots
-from purgatorio.broker.operations.control.data_folder import DataFolder
-from purgatorio.broker.operations.control.importing import NewTopic
 from purgatorio.broker.operations.control.operated import OperatedCluster
 from purgatorio.broker.operations.control.snapshots import Snapshot
 from purgatorio.late import dataclass
 
+if TYPE_CHECKING:
+    from purgatorio.broker.operations.control.data_folder import DataFolder
+    from purgatorio.broker.operations.control.importing import NewTopic
 
-class BegunCluster(OperatedCluster, Protocol):
-    """A cluster whose metadata is in this process."""
+
+class Contents(Protocol):
+    """What brokers are given when they start."""
 
     @property
-    def store(self) -> AnyStore:
-        """The metadata."""
+    def snapshot(self) -> Snapshot | None:
+        """Topics with records, which the brokers have before they run."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing."""
+
+    async def create(self, cluster: OperatedCluster) -> None:
+        """Create what has no records; clients wait meanwhile, and the brokers for each other."""
+
+    async def fill(self, cluster: OperatedCluster) -> None:
+        """Append the records that are not of the snapshot; the cluster runs, and is not ready."""
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a cluster begins with.
+    """Topics to create, with records to append, and a snapshot.
 
     Attributes:
-        topics: to create, with records to append. Records are appended only if there is no `snapshot`.
+        topics: those that are there already are not created.
         snapshot: what the cluster had at its last end.
-        data: where it is kept at the next one.
+        data: where it is kept at the next one (`keeping.keep`).
     """
 
     topics: Sequence[NewTopic] = ()
@@ -45,41 +54,28 @@ class Beginning:
         """Whether there is nothing to begin with."""
         return not self.topics and self.snapshot is None
 
-    def check(self, cluster: BegunCluster) -> None:
-        """Check that a cluster can begin with it.
+    async def create(self, cluster: OperatedCluster) -> None:
+        """Create the topics, before a client can create one with another number of partitions.
 
         Raises:
-            OperationRefused: it has other brokers.
-        """
-        if self.snapshot is not None:
-            snapshots.check(self.snapshot, cluster.broker_ids)
-
-    async def fill(self, cluster: BegunCluster) -> None:
-        """Give it to a cluster whose brokers have just been started.
-
-        Raises:
-            NotImported: the brokers refuse a topic or a record.
+            NotImported: the brokers refuse one.
             ClusterUnavailable: the brokers do not get there in time.
         """
-        if self.snapshot is not None:
-            await snapshots.restore(self.snapshot, cluster.store, cluster.brokers)
-        await importing.fill(cluster, self.topics, self._rng)
+        if self.topics:
+            from purgatorio.broker.operations.control import importing
 
-    async def keep(self, cluster: BegunCluster) -> None:
-        """End all brokers at once, and keep what they had in the folder for data, if there is one.
+            await importing.create(cluster, self.topics, self._rng)
 
-        All that was acknowledged is kept: the brokers end in one turn of the event loop, and what followers had yet to
-        fetch is kept too. Requests that wait are not answered, as when a broker is killed.
+    async def fill(self, cluster: OperatedCluster) -> None:
+        """Append the records of the topics.
 
         Raises:
-            DataUnusable: it cannot be written.
-            ClusterUnavailable: a partition has no leader that runs. What the folder had is there as it was.
+            NotImported: the brokers refuse a record.
         """
-        if self.data is None:
-            return
-        image, brokers = cluster.store.image, list(cluster.brokers)
-        await asyncio.gather(*(cluster.kill_broker(each.broker_id) for each in brokers))
-        self.data.write(snapshots.take(image, brokers, only_committed=False))
+        if self.topics:
+            from purgatorio.broker.operations.control import importing
+
+            await importing.append(cluster, self.topics)
 
 
 NO_BEGINNING: Final = Beginning()

@@ -10,6 +10,7 @@ All is read and checked before the cluster starts; a line that cannot be used is
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -191,22 +192,35 @@ def joined(seeds: Sequence[NewTopic], imported: Sequence[NewTopic]) -> list[NewT
     return list(topics.values())
 
 
-async def fill(cluster: OperatedCluster, topics: Sequence[NewTopic], rng: random.Random) -> None:
-    """Create topics that do not exist yet, and append their records.
+async def create(cluster: OperatedCluster, topics: Sequence[NewTopic], rng: random.Random) -> None:
+    """Create topics that do not exist yet.
 
     Raises:
-        NotImported: the brokers refuse a topic or a record.
+        NotImported: the brokers refuse one.
     """
     from purgatorio.broker.operations.control import topic_control
     from purgatorio.broker.operations.control.decisions import newest
 
     for topic in topics:
-        try:
-            wanted = topic.partitions
-            if wanted < 0 and (named := [each.partition for each in topic.records if each.partition is not None]):
-                wanted = max(named) + 1
-            if topic.name not in newest(cluster.network).image.topics:
-                await topic_control.create(cluster, topic.name, wanted, topic.replicas, topic.configs, rng)
+        if topic.name in newest(cluster.network).image.topics:
+            continue
+        wanted = topic.partitions
+        if wanted < 0 and (named := [each.partition for each in topic.records if each.partition is not None]):
+            wanted = max(named) + 1
+        with _told_where(topic):
+            await topic_control.create(cluster, topic.name, wanted, topic.replicas, topic.configs, rng)
+
+
+async def append(cluster: OperatedCluster, topics: Sequence[NewTopic]) -> None:
+    """Append the records of topics, with acks=all.
+
+    Raises:
+        NotImported: the brokers refuse a record.
+    """
+    from purgatorio.broker.operations.control import topic_control
+
+    for topic in topics:
+        with _told_where(topic):
             count = topic_control.partition_count(cluster, topic.name)
             at_ms = round(cluster.clock.wall_ms())
             for portion in _portions(topic.records):
@@ -214,8 +228,15 @@ async def fill(cluster: OperatedCluster, topics: Sequence[NewTopic], rng: random
                 for result in await topic_control.append(cluster, batches, CLIENT):
                     if result.error_code:
                         raise NotImported(f"{topic.where}: {result.error_message or result.error_code.name}")
-        except OperationRefused as error:
-            raise NotImported(f"{topic.where + ': ' if topic.where else ''}{error}") from None
+
+
+@contextlib.contextmanager
+def _told_where(topic: NewTopic) -> Iterator[None]:
+    """Tell a refusal with the file of the topic, if there is one."""
+    try:
+        yield
+    except OperationRefused as error:
+        raise NotImported(f"{topic.where + ': ' if topic.where else ''}{error}") from None
 
 
 def _portions(records: Sequence[JsonRecord]) -> Iterator[list[JsonRecord]]:

@@ -36,6 +36,7 @@ class Network:
         self._cluster = cluster
         self._paused: set[int] = set()
         self._groups: list[frozenset[int]] = []
+        self._clients_wait = False
 
     @property
     def paused(self) -> list[int]:
@@ -134,6 +135,11 @@ class Network:
         """Note that a paused broker has ended: the next one of that id goes."""
         self._paused.discard(broker_id)
 
+    def keep_waiting(self, clients_wait: bool) -> None:
+        """Let all that connects to the brokers wait, or go on: the cluster is given what it begins with."""
+        self._clients_wait = clients_wait
+        self.apply()
+
     def clear(self) -> None:
         """Note that all brokers are new ones, and nothing is cut."""
         self._paused.clear()
@@ -146,7 +152,7 @@ class Network:
             stands = own in self._paused
             broker.peer_network.cut(self._cluster.broker_ids if stands else self.cut_off_from(own))
             for listener in broker.listeners.values():
-                _hold(listener, stands)
+                _hold(listener, stands or self._clients_wait)
             link = self._cluster.store_link(own)
             if self.reaches_store(own):
                 link.release()

@@ -24,6 +24,7 @@ class OperatedCluster(NetworkedCluster, Protocol):
         loop_lag: how late this process's event loop is.
         lease_clock, session_clock, member_clock: the clocks of leases, of open transactions and of groups' members.
         network: lets brokers stand still, and cuts them off from each other.
+        has_begun: whether the cluster has all that it was started with, or of its last reset or restore.
     """
 
     cluster_id: str
@@ -35,6 +36,7 @@ class OperatedCluster(NetworkedCluster, Protocol):
     faults: Faults
     network: Network
     leadership: Leadership
+    has_begun: bool
 
     def snapshot(self) -> Snapshot:
         """What the cluster has now."""

@@ -105,6 +105,15 @@ def test_a_configuration_takes_effect_at_once(log: Log, append) -> None:
 # --- append as follower ---
 
 
+def test_a_batch_that_comes_alone_is_not_copied(log: Log, append) -> None:
+    """The brokers that a snapshot is restored to share the bytes of its batches."""
+    append()
+    (batch,) = parts(log)
+    follower = Log(LogConfig())
+    follower.append_as_follower(batch)
+    assert parts(follower)[0] is batch
+
+
 def test_a_follower_takes_batches_as_they_are(log: Log, append) -> None:
     for epoch, count in ((0, 2), (3, 1), (3, 4)):
         append(count, epoch=epoch)

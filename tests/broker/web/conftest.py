@@ -188,6 +188,7 @@ class FakeCluster:
     """Three brokers on a clock that is moved by hand, with real metadata."""
 
     cluster_id = "test"
+    has_begun = True
 
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)

@@ -26,7 +26,7 @@ class OneBroker(SimpleNamespace):
 
     def __init__(self, cluster: Any, broker_id: int) -> None:
         super().__init__(**vars(cluster))
-        self.cluster_id = cluster.cluster_id
+        self.cluster_id, self.has_begun = cluster.cluster_id, cluster.has_begun
         self.brokers = [each for each in cluster.brokers if each.broker_id == broker_id]
         self.broker_ids = [broker_id]
 

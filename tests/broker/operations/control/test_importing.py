@@ -162,9 +162,9 @@ async def test_a_cluster_is_filled_at_its_start_and_again_by_a_reset(
     monkeypatch.setattr(importing, "RECORDS_PER_APPEND", 2)
     lines = [f'{{"key": "k", "value": "{number}", "partition": 4, "timestamp_ms": 9}}\n' for number in range(5)]
     beginning = Beginning(read_folder(folder(orders="".join(lines))))
-    async with Cluster(ClusterConfig(port=0, admin_port=0), admin=False) as cluster:
-        await beginning.fill(cluster)
-        cluster.beginning = lambda: beginning.fill(cluster)
+    cluster = Cluster(ClusterConfig(port=0, admin_port=0), admin=False)
+    cluster.beginning = beginning
+    async with cluster:
         for _ in range(2):
             assert len(cluster.store.image.topics["orders"].partitions) == 5
             found = list(read_records(led(cluster, "orders", 4), "read_uncommitted"))
@@ -176,8 +176,13 @@ async def test_a_cluster_is_filled_at_its_start_and_again_by_a_reset(
 
 async def test_what_brokers_refuse_is_told(folder: Write) -> None:
     path = folder(topics='{"name": "orders", "configs": {"cleanup.policy": "compact"}}', orders='{"value": "keyless"}')
-    async with Cluster(ClusterConfig(port=0, brokers=1), admin=False) as cluster:
-        with pytest.raises(NotImported, match=r"topics\.jsonl: .*key"):
-            await Beginning(read_folder(path)).fill(cluster)
-        with pytest.raises(NotImported, match=r"no topic config 'cleanup\.polcy'; did you mean cleanup\.policy"):
-            await Beginning([NewTopic("bills", configs={"cleanup.polcy": "x"})]).fill(cluster)
+    unknown = [NewTopic("bills", configs={"cleanup.polcy": "x"})]
+    for topics, told in (
+        (read_folder(path), r"topics\.jsonl: .*key"),
+        (unknown, r"no topic config 'cleanup\.polcy'; did you mean cleanup\.policy"),
+    ):
+        cluster = Cluster(ClusterConfig(port=0, brokers=1), admin=False)
+        cluster.beginning = Beginning(topics)
+        with pytest.raises(NotImported, match=told):
+            await cluster.start()
+        assert not cluster.has_begun

@@ -1,0 +1,79 @@
+"""Makes the brokers of one process, and the metadata stores that they share."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import random
+import secrets
+from collections.abc import Callable
+
+from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.config.authentication import first_credentials
+from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
+from purgatorio.broker.metadata.served import AnyStore
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.node.member import Member
+from purgatorio.broker.security.broker_credentials import BrokerCredentials
+from purgatorio.broker.server import open_files
+from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clock import Clock, RunningClock, SystemClock
+from purgatorio.broker.time.movable_clock import MemberClock
+
+
+class BrokerMaker:
+    """What the brokers of one process have in common.
+
+    Args:
+        seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
+        member: makes the broker part of a cluster of several processes; None: all brokers are in this one.
+
+    Attributes:
+        lease_clock: `clock` without the times in which this process was suspended; it times leases.
+        session_clock: `clock` without standstills; it times open transactions.
+        member_clock: `session_clock` without the times that a test skipped; it times sessions of groups' members.
+    """
+
+    def __init__(self, config: ClusterConfig, clock: Clock, seed: int | None, member: Member | None) -> None:
+        self._config = config
+        self._clock = clock
+        self._seed = seed
+        self._member = member
+        # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
+        self._rng = random.SystemRandom() if seed is None else random.Random(seed)
+        self.credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
+        own_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+        self.cluster_id = member.store.image.cluster_id if member else own_id
+        self.lease_clock = RunningClock(clock)
+        self.session_clock = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+        self.member_clock = MemberClock(self.session_clock)
+        self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
+        self._turns = Turns(_call_soon, clock.now_seconds)
+
+    def store(self) -> EmbeddedStore:
+        """Make a metadata store, which has nothing but the cluster's first users."""
+        return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, credentials=self._first_credentials)
+
+    def broker(self, config: BrokerConfig, store: AnyStore) -> tuple[Broker, DirectLink]:
+        """Make a broker; return it with its link to the store."""
+        rng = self._rng if self._seed is None else random.Random(self._rng.random())
+        link = DirectLink(_call_soon)
+        broker = Broker(
+            config,
+            store.open(link),
+            clock=self._clock,
+            rng=rng,
+            # A store in another process does not wait for this one, so that no standstill is excused.
+            lease_clock=SystemClock() if self._member else self.lease_clock,
+            slowest_rate=self._member.SLOWEST_RATE if self._member else 1.0,
+            session_clock=self.session_clock,
+            member_now_ms=self.member_clock.now_ms,
+            credentials=self.credentials,
+            connections_cap=open_files.connections_per_broker(self._config.brokers),
+            turns=self._turns,
+        )
+        return broker, link
+
+
+def _call_soon(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(callback)
