@@ -10,6 +10,7 @@ from sphinx.highlighting import lexers
 from purgatorio import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.declare import Settings
 from purgatorio.broker.config.setting import Setting
+from purgatorio.broker.config.without_effect import by_reason
 
 project = "Purgatorio"
 author = "the Purgatorio contributors"
@@ -51,7 +52,17 @@ def _settings_list(config: type[Settings]) -> str:
     )
 
 
+def _unread_list() -> str:
+    """One line for each reason, with the settings that have no effect for it."""
+    reasons = by_reason(BrokerConfig.model_fields)
+    return "\n".join(
+        f"* {why[0].upper()}{why[1:]} {', '.join(f'`{each.dotted}`' for each in settings)}"
+        for why, settings in sorted(reasons.items())
+    )
+
+
 myst_substitutions = {
     "cluster_settings": _settings_list(ClusterConfig),
     "broker_settings": _settings_list(BrokerConfig),
+    "settings_without_effect": _unread_list(),
 }

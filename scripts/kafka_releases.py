@@ -1,17 +1,19 @@
-"""Write the table of Kafka's releases, of their jars, which Maven brings: `broker/api/kafka_releases.txt`.
+"""Write the tables of Kafka's releases, of their jars, which Maven brings.
 
-It has the APIs and features of each release, and the configs whose existence, default or smallest number changed.
+`broker/api/kafka_releases.txt` has the APIs and features of each release, and the configs whose existence, default or
+smallest number changed. `broker/config/kafka_settings.txt` has all settings of the newest release's brokers.
 
-``python scripts/kafka_releases.py --write``; it needs Java 17 and Maven. Without ``--write`` it prints the table.
+``python scripts/kafka_releases.py --write``; it needs Java 17 and Maven. Without ``--write`` it prints the tables.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +31,8 @@ RELEASES: Final = {
 """The releases, with the version whose jars tell of them: what is answered does not change in a bug fix."""
 ROOT: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = ROOT / "broker" / "api" / "kafka_releases.txt"
-PROGRAM: Final = Path(__file__).with_name("KafkaRelease.java")
+SETTINGS: Final = ROOT / "broker" / "config" / "kafka_settings.txt"
+PROGRAMS: Final = tuple(Path(__file__).with_name(f"{name}.java") for name in ("KafkaRelease", "KafkaSettings"))
 ARTIFACTS: Final = ("org.apache.kafka:kafka-server",)
 CONFIGS: Final = ("topic", "broker", "group")
 LOWEST: Final = "topic-lowest"
@@ -51,16 +54,20 @@ _DEPENDENCY: Final = (
 )
 
 
-def told(version: str, folder: Path) -> list[list[str]]:
-    """Return the lines that `KafkaRelease` prints of a version, as words."""
+def class_path(version: str, folder: Path) -> str:
+    """Return the class path of a version's jars and of the programs in a folder; Maven brings the jars."""
     place = folder / version
     place.mkdir()
     wanted = "".join(_DEPENDENCY.format(*each.split(":"), version) for each in ARTIFACTS)
     (place / "pom.xml").write_text(_POM.format(wanted), encoding="utf-8")
     output = place / "path.txt"
     _run(["mvn", "-q", "-B", "-f", str(place / "pom.xml"), "dependency:build-classpath", f"-Dmdep.outputFile={output}"])
-    path = os.pathsep.join([output.read_text().strip(), str(folder)])
-    return [line.split() for line in _run(["java", "-cp", path, "KafkaRelease"]).splitlines()]
+    return os.pathsep.join([output.read_text().strip(), str(folder)])
+
+
+def told(program: str, path: str) -> list[str]:
+    """Return the lines that a program prints of the jars in a class path."""
+    return _run(["java", "-cp", path, program]).splitlines()
 
 
 def _run(command: list[str]) -> str:
@@ -97,21 +104,52 @@ def table(found: dict[str, list[list[str]]], ours: Collection[str]) -> str:
     return "".join(f"{line}\n" for line in (NOTE, *map(" ".join, rows)))
 
 
+def settings_table(told: Iterable[str]) -> str:
+    """Return the table of settings: name, type, default, values, how it may change; and whether Kafka hides it.
+
+    Args:
+        told: the lines of `KafkaSettings`.
+    """
+    rows = [NOTE]
+    for line in told:
+        name, kind, public, change, default, values = line.split("\t")
+        rows.append(" ".join([name, kind, default, _values(values), change, *(["internal"] * (public == "internal"))]))
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _values(validator: str) -> str:
+    """Return the values that a setting may have as one word.
+
+    ``1..9,-1`` is a number of 1 to 9, or -1; ``a|b`` one of these, and with ``~`` before in any case; ``+`` a text that
+    is not empty; ``-`` anything.
+    """
+    if bounds := re.fullmatch(r"\[(-?[\d.]+),\.\.\.(?:,(-?[\d.]+))?\](?: or (-?\d+))?", validator):
+        low, high, also = bounds.groups(default="")
+        return f"{low}..{high}{',' * bool(also)}{also}"
+    if choices := re.fullmatch(r"(\(case insensitive\) )?\[(.*)\]", validator):
+        return f"{'~' * bool(choices[1])}{'|'.join(sorted(choices[2].split(', ')))}"
+    return "+" if validator.startswith("non-empty") else "-"
+
+
 def broker_configs() -> Collection[str]:
     """Return the configs that brokers of Purgatorio have, by Kafka's dotted names."""
     return {name.replace("_", ".") for name in BrokerConfig.model_fields} | dynamic_keys().keys()
 
 
 def main(argv: list[str]) -> int:
-    """Make the table; return the exit code."""
+    """Make the tables; return the exit code."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        _run(["javac", "-d", str(folder), str(PROGRAM)])
-        text = table({name: told(version, folder) for name, version in RELEASES.items()}, broker_configs())
+        _run(["javac", "-d", str(folder), *map(str, PROGRAMS)])
+        paths = {name: class_path(version, folder) for name, version in RELEASES.items()}
+        lines = {name: [line.split() for line in told("KafkaRelease", path)] for name, path in paths.items()}
+        settings = settings_table(told("KafkaSettings", paths[next(reversed(RELEASES))]))
+    text = table(lines, broker_configs())
     if "--write" in argv:
         TABLE.write_text(text, encoding="utf-8")
+        SETTINGS.write_text(settings, encoding="utf-8")
     else:
-        print(text, end="")
+        print(text + settings, end="")
     return 0
 
 

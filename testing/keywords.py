@@ -65,10 +65,14 @@ class BrokerSettings(TypedDict, total=False):
     num_partitions: int | str | None
     default_replication_factor: int | str | None
     auto_create_topics_enable: bool | str | None
+    delete_topic_enable: bool | str | None
     min_insync_replicas: int | str | None
     log_segment_bytes: int | str | None
     log_roll_ms: int | str | None
+    log_roll_hours: int | str | None
     log_retention_ms: int | str | None
+    log_retention_minutes: int | str | None
+    log_retention_hours: int | str | None
     log_retention_bytes: int | str | None
     log_retention_check_interval_ms: int | str | None
     log_memory_bytes: int | str | None
@@ -78,6 +82,8 @@ class BrokerSettings(TypedDict, total=False):
     log_cleaner_backoff_ms: int | str | None
     log_cleaner_delete_retention_ms: int | str | None
     log_cleaner_min_cleanable_ratio: float | str | None
+    log_cleaner_min_compaction_lag_ms: int | str | None
+    log_cleaner_max_compaction_lag_ms: int | str | None
     message_max_bytes: int | str | None
     max_decompressed_message_bytes: int | str | None
     log_message_timestamp_type: str | Sequence[str] | None
@@ -99,6 +105,7 @@ class BrokerSettings(TypedDict, total=False):
     broker_heartbeat_interval_ms: int | str | None
     auto_leader_rebalance_enable: bool | str | None
     leader_imbalance_check_interval_ms: int | str | None
+    leader_imbalance_check_interval_seconds: int | str | None
     offsets_topic_num_partitions: int | str | None
     offsets_topic_replication_factor: int | str | None
     offsets_topic_min_isr: int | str | None
@@ -117,6 +124,7 @@ class BrokerSettings(TypedDict, total=False):
     group_consumer_max_heartbeat_interval_ms: int | str | None
     group_consumer_heartbeat_interval_ms: int | str | None
     group_consumer_max_size: int | str | None
+    group_consumer_migration_policy: str | Sequence[str] | None
     group_coordinator_max_groups: int | str | None
     group_coordinator_max_offsets: int | str | None
     group_coordinator_memory_max_bytes: int | str | None
@@ -178,11 +186,13 @@ class BrokerSettings(TypedDict, total=False):
     queued_max_request_bytes: int | str | None
     max_in_flight_requests_per_connection: int | str | None
     fetch_max_bytes: int | str | None
+    max_request_partition_size_limit: int | str | None
     max_incremental_fetch_session_cache_slots: int | str | None
     quota_window_num: int | str | None
     quota_window_size_seconds: int | str | None
     controller_quota_window_num: int | str | None
     controller_quota_window_size_seconds: int | str | None
+    without_effect: str | None
     shutdown_grace_ms: int | str | None
 
 

@@ -25,7 +25,7 @@ TEST_PROFILE: Final[Mapping[str, str]] = {
     "admin_port": "0",
     "group_min_session_timeout_ms": "1",
     "group_consumer_heartbeat_interval_ms": "100",
-    "leader_imbalance_check_interval_ms": "300000",
+    "leader_imbalance_check_interval_seconds": "300",
 }
 """Settings that differ from a broker's own: any free ports; the short sessions that tests want, which Kafka's minimum
 of 6 s would refuse; and Kafka's five minutes, not a second, until a leader that a test has moved is moved back."""

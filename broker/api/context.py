@@ -56,6 +56,8 @@ class AdminContext:
         topics: defaults and limits for topics.
         auto_create_topics_enable: whether a Metadata request may create the unknown topics that it names.
         purgatories: the purgatories of requests that change the cluster.
+        delete_topic_enable: whether clients may delete topics.
+        max_partitions_per_page: the most partitions of one answer to DescribeTopicPartitions.
         seems_dead: whether a broker is probably dead, though it is not fenced yet.
         broker_configs: the configs with which this broker started, by Kafka's dotted names.
         dynamic_keys: the broker configs that can be changed while brokers run (KIP-226), by Kafka's dotted names.
@@ -72,6 +74,8 @@ class AdminContext:
     purgatories: MetadataPurgatories
     topics: TopicSettings = field(default_factory=TopicSettings)
     auto_create_topics_enable: bool = True
+    delete_topic_enable: bool = True
+    max_partitions_per_page: int = 2_000
     seems_dead: Callable[[int], bool] = lambda broker_id: False
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)

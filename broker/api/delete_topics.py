@@ -1,7 +1,8 @@
 """DeleteTopics (key 20): delete topics by name, from v6 on also by id (KIP-516).
 
 Versions 1–6. Any broker answers, when its image no longer has the topics or after `timeout_ms`. Many topics are deleted
-in slices.
+in slices. With `delete.topic.enable` false all topics of a request are refused with TOPIC_DELETION_DISABLED, also those
+that do not exist; before v3, whose clients do not know this error, with INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -23,9 +24,17 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from purgatorio.protocol.parts import failed
 
+TOPIC_DELETION_DISABLED_FROM: Final = 3
+"""The first version whose clients know the error."""
+
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply) -> None:
     """Delete each topic independently of the others."""
+    if not admin.delete_topic_enable:
+        has_code = ctx.api_version >= TOPIC_DELETION_DISABLED_FROM
+        code = ErrorCode.TOPIC_DELETION_DISABLED if has_code else ErrorCode.INVALID_REQUEST
+        reply(failed(ApiKey.DELETE_TOPICS, request, code))
+        return
     submit(admin, ctx, _DeleteTopics(admin.store.image, request), reply)
 
 

@@ -30,7 +30,7 @@ from purgatorio.protocol.messages.describe_topic_partitions import (
 from purgatorio.protocol.parts import failed
 
 MAX_PARTITIONS_PER_PAGE: Final = 2_000
-"""Kafka's `max.request.partition.size.limit`."""
+"""As many as one step describes; `max.request.partition.size.limit` may be smaller."""
 TOPICS_PER_STEP: Final = 500
 """Topics that one step describes: some milliseconds; so does one of 2,000 partitions."""
 
@@ -48,7 +48,8 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicParti
         names = [name for name in names if name >= cursor.topic_name]
         # If the cursor's topic was deleted since the last page, the next topic starts at its partition 0.
         first = cursor.partition_index if names[:1] == [cursor.topic_name] else 0
-    admin.listings.begin(_page(image, names, first, request.response_partition_limit, reply), ctx.session)
+    limit = min(request.response_partition_limit, admin.max_partitions_per_page)
+    admin.listings.begin(_page(image, names, first, limit, reply), ctx.session)
 
 
 def _page(image: ClusterImage, names: list[str], first: int, limit: int, reply: Reply) -> Iterator[None]:

@@ -128,7 +128,7 @@ def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], i
     """Add a command with the options that all commands have."""
     parser = add_parser(commands, name, summary, _EPILOG)
     parser.set_defaults(run=run)
-    parser.add_argument("--config", metavar="FILE", help="read settings from this TOML file")
+    parser.add_argument("--config", metavar="FILE", help="read settings from this TOML or .properties file")
     parser.add_argument(
         "--set",
         metavar="KEY=VALUE",
@@ -210,7 +210,12 @@ def _load_config(args: argparse.Namespace) -> ClusterConfig | None:
         defaults |= LEARNING
     try:
         return load_cluster_config(
-            flags=flags, assignments=args.assignments, environ=environ, file=args.config, defaults=defaults
+            flags=flags,
+            assignments=args.assignments,
+            environ=environ,
+            file=args.config,
+            defaults=defaults,
+            warn=lambda line: print(f"purgatorio: {line}", file=sys.stderr),
         )
     except ConfigError as error:
         for problem in error.problems:

@@ -81,12 +81,12 @@ class AddressSettings(Settings):
         ge=0,
         le=65535,
     )
-    security_inter_broker_protocol: Literal["SASL_PLAINTEXT", "SSL", "SASL_SSL"] = text(
+    security_inter_broker_protocol: Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"] = text(
         "SASL_PLAINTEXT",
         "With a store: how the brokers of a cluster on several hosts know each other, at `cluster.port`: by the secret "
         "in cluster.secret.file (SASL_PLAINTEXT, not encrypted), by TLS with client certificates (SSL), or by both "
         "(SASL_SSL). The files for TLS are listener.name.brokers.ssl.keystore.location and "
-        "listener.name.brokers.ssl.truststore.location.",
+        "listener.name.brokers.ssl.truststore.location. The brokers of one process do not need it.",
     )
     listener_name: dict[str, Any] = other(
         {},
@@ -164,7 +164,7 @@ class AddressSettings(Settings):
         None, "Where the public keys of the tokens' issuer are, as a JSON Web Key Set: an https, http or file URL."
     )
     sasl_oauthbearer_expected_audience: str | None = text(
-        None, "Audiences, with commas between, of which a token must name one.", min_length=1
+        None, "Audiences, with commas between, of which a token must name one."
     )
     sasl_oauthbearer_expected_issuer: str | None = text(None, "The issuer that a token must name.", min_length=1)
     sasl_oauthbearer_clock_skew_seconds: int = number(

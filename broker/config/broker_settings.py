@@ -14,12 +14,22 @@ from typing import Any, Final
 from purgatorio.broker.api.releases import LATEST, releases
 from purgatorio.broker.config.address_settings import AddressSettings
 from purgatorio.broker.config.coordinator_settings import CoordinatorSettings
-from purgatorio.broker.config.declare import number, text
+from purgatorio.broker.config.declare import number, other, text
 from purgatorio.broker.config.replica_settings import ReplicaSettings
-from purgatorio.broker.log.config_keys import MAX_INT
+from purgatorio.broker.config.setting import SettingsError
+from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
+QUEUED_REQUEST_BYTES: Final = 512 * _MIB
+_OTHER_UNITS: Final = (
+    ("log_retention_ms", "log_retention_minutes", 60_000),
+    ("log_retention_ms", "log_retention_hours", 3_600_000),
+    ("log_roll_ms", "log_roll_hours", 3_600_000),
+    ("leader_imbalance_check_interval_ms", "leader_imbalance_check_interval_seconds", 1_000),
+)
+"""Settings, by which others they can be set, and how many of their units are one of those; the first one set counts."""
+_UNREAD: Final = "without_effect"
 
 
 class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
@@ -32,6 +42,27 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         changed = {} if known is None else known.configs["broker"].defaults
         fields = {name: cls.model_fields.get(name.replace(".", "_")) for name in changed}
         return {field.name: field.read(changed[name]) for name, field in fields.items() if field is not None}
+
+    @classmethod
+    def _filled(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Sort Kafka's settings out that have no effect, leave controllers out, and count times in one unit."""
+        if _UNREAD in given or any(name not in cls.model_fields for name in given):
+            from purgatorio.broker.config.without_effect import sorted_out
+
+            given = _without_controllers(sorted_out(given, cls.model_fields, _UNREAD))
+        found = {}
+        for name, other_name, factor in _OTHER_UNITS:
+            value = given.get(other_name)
+            if not isinstance(value, int) or given.get(name) is not None or name in found:
+                continue
+            if value == 0:
+                raise SettingsError([f"{other_name} must be at least 1, or -1: for ever"])
+            found[name] = max(-1, value * factor)
+        return {**given, **found} if found else given
+
+    def _check(self) -> None:
+        if 0 <= self.queued_max_request_bytes < _MIB:
+            raise SettingsError([f"queued_max_request_bytes must be at least {_MIB}, or -1: as much as by default"])
 
     # Purgatory
     producer_purgatory_purge_interval_requests: int = number(
@@ -83,10 +114,10 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         100 * _MIB, "Largest request; the broker closes the connection of a larger one.", ge=_KIB
     )
     queued_max_request_bytes: int = number(
-        512 * _MIB,
+        QUEUED_REQUEST_BYTES,
         "Bytes of the requests that the broker receives or works on, of all connections together; past it the broker "
-        "stops reading. Kafka's default is no limit; here memory stays bounded.",
-        ge=_MIB,
+        "stops reading. Kafka's default is -1, no limit; here memory stays bounded, and -1 is this default.",
+        ge=-1,
         long=True,
     )
     max_in_flight_requests_per_connection: int = number(
@@ -96,6 +127,9 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
     )
     fetch_max_bytes: int = number(
         55 * _MIB, "Bytes in an answer to any fetch, even if the client asks for more.", ge=_KIB
+    )
+    max_request_partition_size_limit: int = number(
+        2_000, "Partitions in one answer to DescribeTopicPartitions, at most; more than 2000 count as 2000.", ge=1
     )
     max_incremental_fetch_session_cache_slots: int = number(
         1_000, "Fetch sessions that the broker keeps; clients without one name all their partitions each time.", ge=0
@@ -111,8 +145,35 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
     )
     controller_quota_window_size_seconds: int = number(1, "Time that each of these samples takes.", ge=1, le=3_600)
 
+    # Kafka's further settings
+    without_effect: dict[str, Any] = other(
+        {},
+        "Settings of Kafka's brokers that have no effect here; each is given by its own name and listed with a reason.",
+        ConfigType.PASSWORD,  # there may be some among them
+    )
+
     # Shutdown
     shutdown_grace_ms: int = number(
         2_000,
         "Purgatorio's own: time that a stopping broker has to answer parked requests and close its connections.",
     )
+
+
+def _without_controllers(given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without the listeners of controllers, which are not here, and without these listeners' own."""
+    names = str(given[_UNREAD].get("controller_listener_names") or "").split(",")
+    controllers = [name.strip().upper() for name in names if name.strip()]
+    if not controllers:
+        return given
+    changed: dict[str, Any] = {}
+    for setting in ("listeners", "advertised_listeners"):
+        if isinstance(text := given.get(setting), str):
+            entries = text.split(",")
+            changed[setting] = ",".join(
+                each for each in entries if each.partition("://")[0].strip().upper() not in controllers
+            )
+    own = given.get("listener_name")
+    if isinstance(own, Mapping):
+        starts = tuple(f"{name.lower()}_" for name in controllers)
+        changed["listener_name"] = {name: value for name, value in own.items() if not name.startswith(starts)}
+    return {**given, **changed}

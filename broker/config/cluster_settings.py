@@ -25,7 +25,6 @@ _ON_ETCD: Final = {
 }
 """Settings with a store, unless they are set: etcd counts leases in whole seconds, two of them at least, and a
 heartbeat is a request of a millisecond."""
-_ON_HOSTS_ONLY: Final = ("cluster_port", "security_inter_broker_protocol")
 _EVERY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})
 _CLUSTER_ADDRESS_FIELDS: Final = frozenset({"host", "port", "advertised_host"})
 
@@ -147,10 +146,14 @@ class ClusterConfig(Settings):
     def _check_store(self) -> None:
         """Refuse what a cluster on several hosts cannot use, and what only such a cluster has."""
         if self.store is None:
-            for name in _ON_HOSTS_ONLY:
-                if getattr(self.broker, name) != BrokerConfig.model_fields[name].default:
-                    raise ValueError(f"{name} is for a cluster on several hosts: set store, too")
+            if self.broker.cluster_port is not None:
+                raise ValueError("cluster_port is for a cluster on several hosts: set store, too")
             return
+        if self.broker.security_inter_broker_protocol == "PLAINTEXT":
+            known = "set SASL_PLAINTEXT, SSL or SASL_SSL"
+            raise ValueError(
+                f"security.inter.broker.protocol is PLAINTEXT, by which hosts could not be told apart: {known}"
+            )
         if self.brokers != 1:
             raise ValueError("store is for one broker of several hosts: start each with `purgatorio serve`")
         if self.broker.broker_session_timeout_ms < MIN_SESSION_TIMEOUT_ON_ETCD_MS:

@@ -65,6 +65,13 @@ class CoordinatorSettings(Settings):
     group_consumer_max_size: int = number(
         10_000, "Most members of a group of the consumer protocol. Kafka's default is no limit.", ge=1
     )
+    group_consumer_migration_policy: str = text(
+        "bidirectional",
+        "Whether a group of the classic protocol becomes one of the consumer protocol when a member of that joins "
+        "(upgrade), whether it becomes a classic one again when its last such member leaves (downgrade), both "
+        "(bidirectional), or neither (disabled).",
+        pattern="(?i)disabled|downgrade|upgrade|bidirectional",
+    )
     group_coordinator_max_groups: int = number(
         10_000,
         "Purgatorio's own: most groups of one partition of __consumer_offsets; further ones are refused. A list of all "

@@ -16,12 +16,22 @@ from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.config.setting import Setting
 from purgatorio.broker.log.config_keys import ConfigType, config_text
 
-_ADDRESS_FIELDS: Final = frozenset(
-    {"host", "port", "advertised_host", "advertised_port", "listeners", "advertised_listeners", "listener_name"}
+_NOT_DESCRIBED: Final = frozenset(
+    {
+        "host",
+        "port",
+        "advertised_host",
+        "advertised_port",
+        "listeners",
+        "advertised_listeners",
+        "listener_name",
+        "without_effect",
+    }
 )
 
 
 _HIDDEN: Final = "(not shown)"
+_UNREAD: Final = "without_effect"
 
 
 class SettingValue(NamedTuple):
@@ -43,7 +53,8 @@ class BrokerDescription(MadeLate[SettingValue]):
     """All settings of a broker under Kafka's dotted names, sorted, as DescribeConfigs answers them.
 
     Host and port appear as Kafka's ``listeners`` and ``advertised.listeners``, the id as ``broker.id`` and ``node.id``.
-    Passwords have no value, and settings of one listener are left out.
+    Passwords have no value, and settings of one listener are left out. Kafka's settings that have no effect are there
+    with Kafka's defaults; those that Kafka describes to no client are left out.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
@@ -64,6 +75,14 @@ def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
     for name in ("listeners", "advertised_listeners"):
         doc = BrokerConfig.model_fields[name].description
         found[name.replace("_", ".")] = SettingValue(_addresses(config, name), False, ConfigType.LIST, doc)
+    from purgatorio.broker.config.without_effect import DOC, all_unread, reason_of  # with a table, which few ask for
+
+    for each in all_unread(BrokerConfig.model_fields):
+        if each.is_internal or each.dotted in hidden:
+            continue
+        value = config.without_effect.get(each.name, each.default)
+        shown = None if value is None or each.type is ConfigType.PASSWORD else config_text(value)
+        found[each.dotted] = SettingValue(shown, value == each.default, each.type, DOC + reason_of(each.dotted))
     return dict(sorted(found.items()))
 
 
@@ -72,7 +91,7 @@ def _described() -> tuple[tuple[str, str, object, ConfigType, str], ...]:
     """Return what is told of each setting whatever its value is: name, dotted name, default, type, doc."""
     rows = []
     for name, field in BrokerConfig.model_fields.items():
-        if name in _ADDRESS_FIELDS:
+        if name in _NOT_DESCRIBED:
             continue
         dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
         rows.append((name, dotted, field.default, field.type, field.description))
@@ -89,16 +108,35 @@ def _addresses(config: BrokerConfig, setting: str) -> str:
 
 
 def as_toml(config: ClusterConfig) -> str:
-    """All settings and their documentation as a TOML file for `load_cluster_config`; defaults are commented out."""
+    """All settings and their documentation as a TOML file for `load_cluster_config`; defaults are commented out.
+
+    Kafka's settings that have no effect stand at the end, by the reasons why.
+    """
     lines: list[str] = []
     template = type(config)(brokers=config.brokers).broker
     for name, field in settings_of_process().items():
+        if name == _UNREAD:
+            continue
         own = name in ClusterConfig.model_fields
         value = getattr(config if own else config.broker, name)
         default = field.default if own else getattr(template, name)
         lines += [f"# {line}" for line in textwrap.wrap(field.description, width=100)]
         lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(_shown(field, value))}", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_unread_as_toml(config.broker.without_effect)])
+
+
+def _unread_as_toml(given: Mapping[str, object]) -> list[str]:
+    from purgatorio.broker.config.without_effect import by_reason, is_of_class
+
+    lines = []
+    for why, settings in by_reason(BrokerConfig.model_fields).items():
+        lines.append(f"# Without effect: {why}")
+        for each in settings:
+            value = given.get(each.name, each.default)
+            lines.append(f"{'' if each.name in given else '# '}{each.name} ={_toml_value(_shown(each, value))}")
+        lines.append("")
+    of_classes = [name for name in given if is_of_class(name)]
+    return [*lines, *(f"{name} ={_toml_value(_HIDDEN)}" for name in of_classes), ""]
 
 
 def _shown(field: Setting, value: object) -> object:

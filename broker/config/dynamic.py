@@ -1,20 +1,20 @@
 """The settings that can be changed while brokers run (KIP-226), and a broker's settings in effect.
 
 They are those of Kafka's dynamic broker configs that exist here, all defaults of topics and a few others, and those
-that are accepted without effect (`purgatorio.broker.config.unused`). The changes are in the cluster's image: they
-outlive a broker, but not the process that holds the metadata.
+that are accepted without effect (`purgatorio.broker.config.without_effect`). The changes are in the cluster's image:
+they outlive a broker, but not the process that holds the metadata.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.unused import unused_keys
+from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
@@ -41,17 +41,23 @@ _RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 @cache
 def dynamic_keys() -> Mapping[str, ConfigKey]:
     """Return the settings that can be changed while brokers run, by Kafka's dotted names."""
+    from purgatorio.broker.config.without_effect import unread_keys  # they are in a table, which few processes read
+
     keys = [_key(name) for name in _NUMBERS]
     keys += [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]
     found = {key.broker_name or key.name: key for key in keys}
     for name, doc in _THROTTLES.items():
         found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
-    found.update((key.name, key) for key in unused_keys())
+    found.update(unread_keys(frozenset(BrokerConfig.model_fields)))
     return MappingProxyType(dict(sorted(found.items())))
 
 
 def dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     """Return the settings that clients of a broker can change: those that the release of Kafka has."""
+    return MadeLate(partial(_dynamic_keys_of, config))
+
+
+def _dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     known = release(config.as_version)
     if known is None:
         return dynamic_keys()
@@ -80,7 +86,6 @@ class DynamicBrokerConfig:
     def __init__(self, static: BrokerConfig) -> None:
         self.current = static
         self._static = static
-        self._keys = dynamic_keys()
         self.replication_rates: tuple[int | None, int | None] = (None, None)
         self._applied: Mapping[str, Mapping[str, str]] = {}
 
@@ -90,7 +95,7 @@ class DynamicBrokerConfig:
             return {}
         self._applied = image.broker_configs
         texts = {**self._applied.get(ALL_BROKERS, {}), **self._applied.get(str(self._static.broker_id), {})}
-        leader, follower = (self._keys[name].parse(texts[name]) if name in texts else None for name in _RATES)
+        leader, follower = (dynamic_keys()[name].parse(texts[name]) if name in texts else None for name in _RATES)
         self.replication_rates = leader, follower
         before, self.current = self.current, self._static.model_copy(update=self._values(texts))
         return {name: value for name, value in self.current if value != getattr(before, name)}
@@ -101,6 +106,6 @@ class DynamicBrokerConfig:
         for name, text in texts.items():
             field_name = name.replace(".", "_")
             if field_name in BrokerConfig.model_fields:
-                value = self._keys[name].parse(text.strip())
+                value = dynamic_keys()[name].parse(text.strip())
                 values[field_name] = config_text(value) if isinstance(value, tuple) else value
         return values

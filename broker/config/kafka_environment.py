@@ -2,17 +2,16 @@
 
 ``KAFKA_LOG_RETENTION_MS`` is the setting ``log.retention.ms``; ``__`` stands for ``_`` and ``___`` for ``-``. They are
 read only if one of `SIGNS` is there, as the image needs them: an application's ``KAFKA_BOOTSTRAP_SERVERS`` says nothing
-about a broker. What Purgatorio has no use for (controllers, disks, threads) is left out; what it does not know is
-refused, as in every source of settings.
+about a broker. A variable that names no setting of Kafka's is none of a broker's: Kubernetes puts some there of its
+own, for a Service named kafka.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
-
-from purgatorio.broker.config.broker_settings import BrokerConfig
 
 PREFIX: Final = "KAFKA_"
 SIGNS: Final = ("KAFKA_NODE_ID", "KAFKA_PROCESS_ROLES", "KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS")
@@ -20,76 +19,66 @@ SECRETS: Final = Path("/etc/kafka/secrets")
 """Where the image looks for the files that ``KAFKA_SSL_…_FILENAME`` and ``…_CREDENTIALS`` name."""
 
 _NOT_SETTINGS: Final = ("OPTS", "HEAP_OPTS", "JVM_PERFORMANCE_OPTS", "GC_LOG_OPTS", "VERSION", "HOME", "DEBUG")
-_NOT_SETTINGS_STARTS: Final = ("JMX_", "LOG4J_", "DEBUG_", "BOOTSTRAP_", "CLUSTERS_", "UI_")
-_WITHOUT_USE: Final = (
-    "background.threads",
-    "confluent.",
-    "controller.",
-    "group.coordinator.",
-    "group.share.",
-    "initial.broker.registration.",
-    "log.cleaner.dedupe.",
-    "log.cleaner.io.",
-    "log.cleaner.threads",
-    "log.dir",
-    "log.flush.",
-    "log.index.",
-    "log.segment.delete.",
-    "metadata.",
-    "num.io.threads",
-    "num.network.threads",
-    "num.recovery.threads.",
-    "num.replica.",
-    "offsets.load.",
-    "offsets.topic.compression.",
-    "offsets.topic.segment.",
-    "process.roles",
-    "server.max.",
-    "share.",
-    "socket.listen.",
-    "socket.receive.",
-    "socket.send.",
-    "transaction.state.log.load.",
-    "transaction.state.log.segment.",
+_NOT_SETTINGS_STARTS: Final = (
+    "BOOTSTRAP_",
+    "CLUSTERS_",
+    "DEBUG_",
+    "JMX_",
+    "LOG4J_",
+    "TOOLS_LOG4J_",
+    "UI_",
 )
-"""Starts of settings about controllers, disks and threads, which Purgatorio has not; the settings that it has pass."""
-_KNOWN: Final = frozenset(name.replace("_", ".") for name in BrokerConfig.model_fields)
+_OF_KUBERNETES: Final = re.compile(r"(^|.*_)(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+_OF_LISTENER: Final = "listener.name."
+_OF_AUTHORIZER: Final = ("allow.everyone.if.no.acl.found", "super.users")
+"""Settings of Kafka's StandardAuthorizer, which are not among those of brokers."""
 _FILES: Final = {
     "ssl.keystore.filename": "ssl.keystore.location",
     "ssl.truststore.filename": "ssl.truststore.location",
     "ssl.key.credentials": "ssl.key.password",
 }
-_PASSWORDS_OF_STORES: Final = ("ssl.keystore.credentials", "ssl.truststore.credentials")
+_PASSWORDS: Final = ("ssl.keystore.credentials", "ssl.truststore.credentials")
 """PEM files have none."""
 _EVERYWHERE: Final = "0.0.0.0"
 
 
-def kafka_settings(environ: Mapping[str, str], secrets: Path = SECRETS) -> Iterator[tuple[str, str, str]]:
-    """Return the settings in the environment: variable, dotted name, value; none without the image's signs.
+def kafka_variables(environ: Mapping[str, str], secrets: Path = SECRETS) -> Iterator[tuple[str, str | None, str]]:
+    """Return the image's variables in the environment, each with its setting's dotted name and value.
+
+    The name is None if Kafka has no such setting. There are none without the image's signs.
 
     Raises:
         ValueError: a file that a variable names cannot be used; the text names the variable.
     """
     if not any(sign in environ for sign in SIGNS):
         return
-    found = {
-        variable: (_dotted(variable.removeprefix(PREFIX)), value)
-        for variable, value in environ.items()
-        if variable.startswith(PREFIX) and _is_setting(variable.removeprefix(PREFIX))
-    }
-    controllers = {name.strip().upper() for name in environ.get("KAFKA_CONTROLLER_LISTENER_NAMES", "").split(",")}
-    if "KAFKA_LISTENERS" not in environ and "KAFKA_ADVERTISED_LISTENERS" in environ:
-        found["KAFKA_ADVERTISED_LISTENERS, as KAFKA_LISTENERS,"] = (
-            "listeners",
-            _everywhere(environ["KAFKA_ADVERTISED_LISTENERS"]),
-        )
-    for variable, (name, value) in found.items():
+    from purgatorio.broker.config.without_effect import unread
+
+    for variable, value in environ.items():
+        rest = variable.removeprefix(PREFIX)
+        name = _dotted(rest)
+        if rest == variable or not _is_setting(rest) or name in _PASSWORDS:
+            continue
         if name in _FILES:
             yield variable, _FILES[name], _file_setting(variable, name, secrets / value)
-        elif name in ("listeners", "advertised.listeners", "listener.security.protocol.map"):
-            yield variable, name, _without(controllers, value)
-        elif name in _KNOWN or (name not in _PASSWORDS_OF_STORES and not name.startswith(_WITHOUT_USE)):
-            yield variable, name, value
+        elif is_of_kubernetes(rest, value):
+            yield variable, None, value
+        else:
+            is_known = name.startswith(_OF_LISTENER) or name in _OF_AUTHORIZER or unread(name.replace(".", "_"))
+            yield variable, name if is_known else None, value
+    if "KAFKA_LISTENERS" not in environ and "KAFKA_ADVERTISED_LISTENERS" in environ:
+        everywhere = _everywhere(environ["KAFKA_ADVERTISED_LISTENERS"])
+        yield "KAFKA_ADVERTISED_LISTENERS, as KAFKA_LISTENERS,", "listeners", everywhere
+
+
+def is_of_kubernetes(rest: str, value: str) -> bool:
+    """Return whether Kubernetes tells by a variable of a Service that has the name which the variable begins with.
+
+    Args:
+        rest: the variable's name without this name and the underscore behind it, such as PORT_9092_TCP.
+    """
+    is_address = rest.endswith("PORT") and value.startswith(("tcp://", "udp://", "sctp://"))
+    return is_address or _OF_KUBERNETES.fullmatch(rest) is not None
 
 
 def _is_setting(rest: str) -> bool:
@@ -99,11 +88,6 @@ def _is_setting(rest: str) -> bool:
 def _dotted(rest: str) -> str:
     """Return Kafka's name of a setting: ``___`` is a dash, ``__`` an underscore, ``_`` a dot."""
     return rest.lower().replace("___", "-").replace("__", "\0").replace("_", ".").replace("\0", "_")
-
-
-def _without(controllers: set[str], text: str) -> str:
-    """Return a list of listeners without those of controllers."""
-    return ",".join(each for each in text.split(",") if each.partition(":")[0].strip().upper() not in controllers)
 
 
 def _everywhere(advertised: str) -> str:

@@ -22,6 +22,7 @@ BROKERS: Final = "BROKERS"
 """The listener that brokers of one process open for each other, on loopback, as soon as clients need credentials."""
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d+)")
 _LOOPBACK: Final = "127.0.0.1"
+_ON_LOOPBACK: Final = SecurityProtocol.SASL_PLAINTEXT
 _MAX_PORT: Final = 65_535
 _MAPS_KEPT: Final = 64
 """Protocol maps that are kept parsed; each broker's start asks for its own several times."""
@@ -101,7 +102,7 @@ def brokers_own(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
     return (
         ListenerConfig(
             name=BROKERS,
-            protocol=SecurityProtocol(config.security_inter_broker_protocol),
+            protocol=SecurityProtocol(config.security_inter_broker_protocol) if on_hosts else _ON_LOOPBACK,
             host=host,
             port=port,
             advertised=((config.advertised_host or host) if on_hosts else host, port),

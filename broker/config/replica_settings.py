@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from purgatorio.broker.config.declare import Settings, flag, number, text, topic_default
+from purgatorio.broker.config.declare import Settings, flag, number, other, text, topic_default
 from purgatorio.broker.log.config import CleanupPolicyText, CompressionTypeText, TimestampTypeText
+from purgatorio.broker.log.config_keys import MAX_INT, MAX_LONG, ConfigType
 from purgatorio.broker.log.memory import UNCOMMITTED_PERCENT
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -25,12 +26,22 @@ class ReplicaSettings(Settings):
         le=32767,
     )
     auto_create_topics_enable: bool = flag(True, "Create an unknown topic when a client asks for its metadata.")
+    delete_topic_enable: bool = flag(
+        True, "Delete topics when clients ask for it; else they get TOPIC_DELETION_DISABLED. Operators still may."
+    )
     min_insync_replicas: int = topic_default("min.insync.replicas")
 
     # Log
     log_segment_bytes: int = topic_default("segment.bytes")
     log_roll_ms: int = topic_default("segment.ms")
+    log_roll_hours: int = number(168, "log.roll.ms in hours, if that is not set.", ge=1)
     log_retention_ms: int = topic_default("retention.ms")
+    log_retention_minutes: int | None = other(
+        None, "log.retention.ms in minutes, if that is not set; -1: for ever.", ConfigType.INT, ge=-1, le=MAX_INT
+    )
+    log_retention_hours: int = number(
+        168, "log.retention.ms in hours, if neither that is set nor log.retention.minutes; -1: for ever.", ge=-1
+    )
     log_retention_bytes: int = topic_default("retention.bytes")
     log_retention_check_interval_ms: int = number(
         300_000, "Time between two checks for segments to delete.", ge=1, long=True
@@ -58,6 +69,8 @@ class ReplicaSettings(Settings):
     log_cleaner_backoff_ms: int = number(15_000, "Time between two compaction passes.", ge=1, long=True)
     log_cleaner_delete_retention_ms: int = topic_default("delete.retention.ms")
     log_cleaner_min_cleanable_ratio: float = topic_default("min.cleanable.dirty.ratio")
+    log_cleaner_min_compaction_lag_ms: int = topic_default("min.compaction.lag.ms")
+    log_cleaner_max_compaction_lag_ms: int = topic_default("max.compaction.lag.ms")
     message_max_bytes: int = topic_default("max.message.bytes")
     max_decompressed_message_bytes: int = topic_default("max.decompressed.message.bytes")
     log_message_timestamp_type: TimestampTypeText = topic_default("message.timestamp.type")
@@ -131,4 +144,11 @@ class ReplicaSettings(Settings):
         "Time between two checks for such partitions. Kafka's setting counts seconds; its default is 300.",
         ge=1,
         long=True,
+    )
+    leader_imbalance_check_interval_seconds: int | None = other(
+        None,
+        "leader.imbalance.check.interval.ms in seconds, if that is not set.",
+        ConfigType.LONG,
+        ge=1,
+        le=MAX_LONG // 1_000,
     )

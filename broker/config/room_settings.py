@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from purgatorio.broker.api.releases import release
-from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.broker_settings import QUEUED_REQUEST_BYTES, BrokerConfig
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
@@ -42,13 +42,14 @@ def fetch_settings(config: BrokerConfig) -> FetchSettings:
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     """Return the limits of connections from the broker's configs."""
+    queued = config.queued_max_request_bytes
     return ConnectionLimits(
         max_request_bytes=config.socket_request_max_bytes,
         max_in_flight_requests=config.max_in_flight_requests_per_connection,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_of=_overrides(config.max_connections_per_ip_overrides),
-        request_memory_bytes=config.queued_max_request_bytes,
+        request_memory_bytes=QUEUED_REQUEST_BYTES if queued < 0 else queued,
         idle_ms=config.connections_max_idle_ms,
     )
 
@@ -94,6 +95,7 @@ _MINUTE_MS = 60_000
 
 def group_config(config: BrokerConfig) -> GroupConfig:
     """Return the settings of the group coordinator from the broker's configs."""
+    policy = config.group_consumer_migration_policy.lower()
     return GroupConfig(
         offsets_topic_partitions=config.offsets_topic_num_partitions,
         offsets_topic_replication_factor=config.offsets_topic_replication_factor,
@@ -111,6 +113,8 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         max_memory_bytes=config.group_coordinator_memory_max_bytes,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        upgrades=policy in ("upgrade", "bidirectional"),
+        downgrades=policy in ("downgrade", "bidirectional"),
         consumer_max_size=config.group_consumer_max_size,
         share_max_size=config.group_share_max_size,
         share_initialize_retry_ms=config.group_share_initialize_retry_interval_ms,

@@ -87,14 +87,15 @@ class Setting:
         Raises:
             ValueError: there is none; the message is the end of a sentence: "must be a whole number".
         """
-        given: object = text
+        return self.checked(self.parsed(text))
+
+    def parsed(self, text: str) -> object:
+        """Return what a text stands for, which may not be allowed; the text itself if it stands for nothing."""
         if self.type is ConfigType.BOOLEAN:
-            given = True if text.lower() in _TRUE else False if text.lower() in _FALSE else text
-        elif self.type in _NUMBERS:
-            given = _number(int, re.sub(r"\.0+$", "", text.strip()))
-        elif self.type is ConfigType.DOUBLE:
-            given = _number(float, text)
-        return self.checked(given)
+            return True if text.lower() in _TRUE else False if text.lower() in _FALSE else text
+        if self.type in _NUMBERS:
+            return _number(int, re.sub(r"\.0+$", "", text.strip()))
+        return _number(float, text) if self.type is ConfigType.DOUBLE else text
 
     def checked(self, value: object) -> Any:
         """Return a value that has its own type already, as Python and TOML have it.

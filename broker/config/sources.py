@@ -2,14 +2,16 @@
 
 A setting may be spelt as in `purgatorio.broker.config` (``log_retention_ms``) or as Kafka spells it
 (``log.retention.ms``). In the environment it is upper-case after a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
-``PURGATORIO_CONFIG`` names the file. The names of Kafka's own image are understood too, see `kafka_environment`.
-An unknown setting is an error in every source: ignoring it silently would be worse.
+``PURGATORIO_CONFIG`` names the file. The names of Kafka's own image are understood too, see `kafka_environment`. All
+settings of Kafka's brokers are known, those that have no effect here, too, see `without_effect`.
+An unknown setting is an error: ignoring it silently would be worse. Only what others put into the environment is a
+warning: variables of Kafka's image that no broker reads, and those by which Kubernetes tells of its Services.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,13 +19,16 @@ from purgatorio.broker.config.address_settings import is_per_listener
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.descriptions import settings_of_process
-from purgatorio.broker.config.kafka_environment import kafka_settings
+from purgatorio.broker.config.kafka_environment import PREFIX, is_of_kubernetes, kafka_variables
 from purgatorio.broker.config.setting import Setting, SettingsError
 from purgatorio.broker.log.config_keys import ConfigType
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
 _ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
 _OF_LISTENER: Final = "listener_name"
+_PROPERTIES: Final = ".properties"
+MAX_WARNINGS: Final = 20
+"""The most variables of the environment that are named, one a line, as no settings."""
 
 
 class ConfigError(Exception):
@@ -55,6 +60,7 @@ def load_cluster_config(
     file: str | Path | None = None,
     settings: Mapping[str, str] | None = None,
     defaults: Mapping[str, str] | None = None,
+    warn: Callable[[str], object] = len,
 ) -> ClusterConfig:
     """Read the configuration of a process.
 
@@ -63,7 +69,10 @@ def load_cluster_config(
         flags: settings that have a flag of their own, by name, as text; None: not given. They win over all sources.
         defaults: settings as text, by their names, that all sources win over.
         assignments: ``key=value`` as given to ``--set``; the last one for a key wins.
-        file: a TOML file; not given: the one that ``PURGATORIO_CONFIG`` names, if any.
+        file: a TOML file, or a file of Java properties, such as Kafka's server.properties; not given: the one that
+            ``PURGATORIO_CONFIG`` names, if any.
+        warn: gets a line about each variable of the environment that is left out, and about each setting without
+            effect on which somebody might rely.
 
     Raises:
         ConfigError: with all problems, not only the first.
@@ -73,11 +82,12 @@ def load_cluster_config(
     known = settings_of_process()
     problems: list[str] = []
     merged: dict[str, Any] = {}
+    strangers: list[str] = []
     for source in (
         (Given("", name, value) for name, value in (defaults or {}).items()),
         _from_file(Path(path), problems) if path else (),
-        _from_kafka_environment(environ, problems),
-        _from_environment(environ),
+        _from_kafka_environment(environ, problems, strangers),
+        _from_environment(environ, strangers),
         _from_assignments(assignments, problems),
         (Given("", f"--{name.replace('_', '-')}", text) for name, text in (flags or {}).items() if text is not None),
         (Given("", name, value) for name, value in (settings or {}).items()),
@@ -86,7 +96,17 @@ def load_cluster_config(
             _merge(given, known, merged, problems)
     if problems:
         raise ConfigError(problems)
-    return _build(merged)
+    for variable in strangers[:MAX_WARNINGS]:
+        warn(f"environment: {variable} is not a setting, and is left out{_suggestion(variable, known)}")
+    if len(strangers) > MAX_WARNINGS:
+        warn(f"environment: {len(strangers) - MAX_WARNINGS} more variables are not settings, and are left out")
+    config = _build(merged)
+    if config.broker.without_effect:
+        from purgatorio.broker.config.without_effect import surprises
+
+        for line in surprises(config.broker.without_effect):
+            warn(line)
+    return config
 
 
 def _from_file(path: Path, problems: list[str]) -> Iterator[Given]:
@@ -94,6 +114,9 @@ def _from_file(path: Path, problems: list[str]) -> Iterator[Given]:
 
     place = f"config file {path}"
     try:
+        if path.suffix == _PROPERTIES:
+            yield from _from_properties(path, place)
+            return
         tables = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         problems.append(f"{place}: {(error.strerror or str(error)).lower()}")
@@ -112,16 +135,30 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield prefix + key, value
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+def _from_properties(path: Path, place: str) -> Iterator[Given]:
+    from purgatorio.broker.config.properties import parse_properties
+
+    for key, value in parse_properties(path.read_text("utf-8")).items():
+        yield Given(f"{place}: ", key, value.strip())
+
+
+def _from_environment(environ: Mapping[str, str], strangers: list[str]) -> Iterator[Given]:
     for key, value in environ.items():
-        if key.startswith(ENVIRONMENT_PREFIX) and key != ENVIRONMENT_PREFIX + "CONFIG":
+        if not key.startswith(ENVIRONMENT_PREFIX) or key == ENVIRONMENT_PREFIX + "CONFIG":
+            continue
+        if is_of_kubernetes(key.removeprefix(ENVIRONMENT_PREFIX), value):
+            strangers.append(key)
+        else:
             yield Given("environment: ", key, value)
 
 
-def _from_kafka_environment(environ: Mapping[str, str], problems: list[str]) -> Iterator[Given]:
+def _from_kafka_environment(environ: Mapping[str, str], problems: list[str], strangers: list[str]) -> Iterator[Given]:
     try:
-        for variable, name, value in kafka_settings(environ):
-            yield Given(f"environment: {variable}: ", name, value)
+        for variable, name, value in kafka_variables(environ):
+            if name is None:
+                strangers.append(variable)
+            else:
+                yield Given(f"environment: {variable}: ", name, value.strip())
     except ValueError as error:
         problems.append(f"environment: {error}")
 
@@ -139,7 +176,7 @@ def _merge(given: Given, settings: Mapping[str, Setting], merged: dict[str, Any]
     """Check one setting and put it into `merged`; if it is wrong, add a line to `problems`."""
     name = _canonical(given.spelling)
     of_listener = _setting_of_listener(name, settings)
-    field = settings.get(of_listener or name)
+    field = settings.get(of_listener or name) or _unread(of_listener or name)
     if field is None:
         problems.append(f"{given.place}{given.spelling} is not a setting{_suggestion(given.spelling, settings)}")
         return
@@ -158,7 +195,18 @@ def _setting_of_listener(name: str, settings: Mapping[str, Setting]) -> str | No
     if not name.startswith(f"{_OF_LISTENER}_"):
         return None
     about = [each for each in settings if is_per_listener(each) and name.endswith(f"_{each}")]
+    if not about:
+        from purgatorio.broker.config.kafka_settings import by_field_name
+
+        about = [each for each in by_field_name() if name.endswith(f"_{each}")]
     return max(about, key=len, default=None)
+
+
+def _unread(name: str) -> Setting | None:
+    """Return a setting of Kafka's that is not declared here; its table is read when the first one is asked for."""
+    from purgatorio.broker.config.without_effect import unread
+
+    return unread(name)
 
 
 def _build(merged: Mapping[str, Any]) -> ClusterConfig:
@@ -179,12 +227,20 @@ def _canonical(spelling: str) -> str:
 
 def _suggestion(spelling: str, settings: Mapping[str, Setting]) -> str:
     """``; did you mean …?`` in the style of the mistaken name; nothing if no setting has a similar name."""
-    near = difflib.get_close_matches(_canonical(spelling), settings, n=1)
+    from purgatorio.broker.config.kafka_settings import by_field_name
+
+    prefix = next((each for each in (ENVIRONMENT_PREFIX, PREFIX) if spelling.startswith(each)), "")
+    canonical = _canonical(spelling.removeprefix(prefix))
+    if prefix == PREFIX and canonical in settings:
+        prefix, known = ENVIRONMENT_PREFIX, [canonical]  # a setting of Purgatorio's own
+    else:
+        known = list(by_field_name()) if prefix == PREFIX else [*settings, *by_field_name()]
+    near = difflib.get_close_matches(canonical, dict.fromkeys(known), n=1)
     if not near:
         return ""
     name = near[0]
-    if spelling.startswith(ENVIRONMENT_PREFIX):
-        name = ENVIRONMENT_PREFIX + name.upper()
+    if prefix:
+        name = prefix + name.upper()
     elif "." in spelling:
         name = name.replace("_", ".")
     return f"; did you mean {name}?"

@@ -47,6 +47,8 @@ class GroupConfig:
             broker keep of what clients have sent (see `GroupMemory`); what has no room is refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the longest time between their heartbeats.
+        upgrades: whether a classic group becomes a consumer group when a member of the consumer protocol joins.
+        downgrades: whether it becomes a classic group again when its last such member leaves.
         consumer_max_size: the most members of a group of the consumer protocol.
         share_max_size: the most members of a share group.
         share_initialize_retry_ms: the longest wait for the states of share partitions to be initialized, before they
@@ -69,6 +71,8 @@ class GroupConfig:
     max_memory_bytes: int = 128 * 1024 * 1024
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    upgrades: bool = True
+    downgrades: bool = True
     consumer_max_size: int = 10_000
     share_max_size: int = 200
     share_initialize_retry_ms: int = 30_000

@@ -126,6 +126,7 @@ class LogConfig:
         MAX_LONG,
         "Age of a record at which its log is compacted, however little of the log is new.",
         low=1,
+        broker="log.cleaner.max.compaction.lag.ms",
     )
     max_decompressed_message_bytes: int = whole_number(
         "max.decompressed.message.bytes",
@@ -175,7 +176,11 @@ class LogConfig:
         broker="log.cleaner.min.cleanable.ratio",
     )
     min_compaction_lag_ms: int = long_number(
-        "min.compaction.lag.ms", 0, "Time for which a record stays uncompacted at least.", low=0
+        "min.compaction.lag.ms",
+        0,
+        "Time for which a record stays uncompacted at least.",
+        low=0,
+        broker="log.cleaner.min.compaction.lag.ms",
     )
     min_insync_replicas: int = whole_number(
         "min.insync.replicas",

@@ -265,6 +265,8 @@ class Broker:
             purgatories=self._parked.metadata,
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
+            delete_topic_enable=config.delete_topic_enable,
+            max_partitions_per_page=config.max_request_partition_size_limit,
             seems_dead=self._seems_dead,
             broker_configs=BrokerDescription(config),
             dynamic_keys=dynamic_keys_of(config),

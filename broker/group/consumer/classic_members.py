@@ -59,8 +59,10 @@ class ClassicMembers(ClassicGroups):
     def __init__(self, services: GroupServices, coordinator: GroupCoordinator, consumers: ConsumerHeartbeats) -> None:
         super().__init__(services, coordinator)
         self._consumers = consumers
-        consumers.upgrade = self.upgrade
-        consumers.writer.only_classic_left = self.downgrade
+        if services.config.upgrades:
+            consumers.upgrade = self.upgrade
+        if services.config.downgrades:
+            consumers.writer.only_classic_left = self.downgrade
 
     # --- requests ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -70,3 +71,17 @@ def test_a_waiting_request_is_watched_under_topic_names_and_unknown_ids(cluster:
     cluster.send(delete_topics, 6, DeleteTopicsRequest(timeout_ms=1000, topics=topics))
     (waiting,) = cluster.admin.purgatories.topics.operations(10)
     assert [str(key) for key in waiting.keys] == ["a", "3f" * 16]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_clients_cannot_delete_topics_while_that_is_disabled(cluster: Any, version: int) -> None:
+    """Topics that do not exist are refused in the same way, as in Kafka 4.4.0."""
+    cluster.create("a")
+    cluster.admin = dataclasses.replace(cluster.admin, delete_topic_enable=False)
+    names = ["a", "unknown"]
+    topics = [DeleteTopicState(name=name) for name in names]
+    request = DeleteTopicsRequest(topics=topics) if version == 6 else DeleteTopicsRequest(topic_names=names)
+    response = cluster.ask(delete_topics, version, request)
+    expected = ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else ErrorCode.INVALID_REQUEST
+    assert [(answer.name, answer.error_code) for answer in response.responses] == [(name, expected) for name in names]
+    assert list(cluster.image.topics) == ["a"]

@@ -44,14 +44,13 @@ def test_with_a_secret_as_well_clients_may_have_certificates_of_the_same_authori
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"store": None}, "security_inter_broker_protocol is for a cluster on several hosts: set store, too"),
         (
             {"listener.name.brokers.ssl.keystore.location": None},
             "there is no keystore: set listener.name.brokers.ssl.keystore.location to a PEM file",
         ),
         ({"listener.name.brokers.ssl.truststore.location": None}, "there is no truststore"),
         ({"cluster.secret.file": "secret"}, "leave cluster.secret.file out, or set SASL_SSL for both"),
-        ({"security.inter.broker.protocol": "PLAINTEXT"}, "must be 'SASL_PLAINTEXT', 'SSL' or 'SASL_SSL'"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "hosts could not be told apart: set SASL_PLAINTEXT"),
         (
             {**CLIENTS, "ssl.truststore.location": "brokers.pem"},
             "clients of the listener SSL have certificates that brokers would take for a broker's",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from purgatorio.broker.config.room_settings import connection_limits
 from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
 
@@ -114,3 +115,56 @@ def test_values_that_do_not_go_together_are_one_line() -> None:
     assert problems(flags={"brokers": "2"}, assignments=["default_replication_factor=3"]) == (
         "default_replication_factor is 3, but the number of brokers is 2",
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "retention_ms"),
+    [
+        ({"log.retention.hours": "2"}, 7_200_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.minutes": "-1", "log.retention.hours": "1"}, -1),
+        ({}, 604_800_000),
+    ],
+)
+def test_retention_has_the_smallest_unit_that_is_set(given: dict[str, str], retention_ms: int) -> None:
+    assert load_cluster_config(settings=given).broker.log_retention_ms == retention_ms
+
+
+def test_the_smallest_unit_counts_wherever_it_is_set() -> None:
+    """As in Kafka, by which all sources are one."""
+    broker = load_cluster_config(environ={"PURGATORIO_LOG_ROLL_MS": "7"}, assignments=["log.roll.hours=1"]).broker
+    assert broker.log_roll_ms == 7
+
+
+def test_other_units() -> None:
+    given = {"log.roll.hours": "1", "leader.imbalance.check.interval.seconds": "5"}
+    broker = load_cluster_config(settings=given).broker
+    assert (broker.log_roll_ms, broker.leader_imbalance_check_interval_ms) == (3_600_000, 5_000)
+
+
+def test_no_time_at_all_is_refused_as_in_kafka() -> None:
+    assert problems(assignments=["log.retention.hours=0"]) == (
+        "log_retention_hours must be at least 1, or -1: for ever",
+    )
+
+
+def test_request_bytes_without_a_limit_are_those_of_the_default() -> None:
+    broker = load_cluster_config(assignments=["queued.max.request.bytes=-1"]).broker
+    assert connection_limits(broker).request_memory_bytes == 512 * 1024 * 1024
+    assert problems(assignments=["queued.max.request.bytes=5"]) == (
+        "queued_max_request_bytes must be at least 1048576, or -1: as much as by default",
+    )
+
+
+def test_any_setting_of_kafkas_may_be_one_listeners() -> None:
+    name = "listener.name.plaintext.num.network.threads"
+    assert load_cluster_config(assignments=[f"{name}=5"]).broker.listener_name == {"plaintext_num_network_threads": 5}
+    assert problems(assignments=[f"{name}=0"]) == (f"--set {name} must be at least 1, not '0'",)
+
+
+def test_brokers_of_one_process_need_no_security_between_them() -> None:
+    for protocol in ("PLAINTEXT", "SSL"):
+        load_cluster_config(assignments=[f"security.inter.broker.protocol={protocol}"])
+    refused = problems(assignments=["security.inter.broker.protocol=PLAINTEXT", "store=etcd://a:1/b", "brokers=1"])
+    assert "could not be told apart" in refused[0]

@@ -1,0 +1,243 @@
+"""Kafka's settings that nothing here reads: they are checked as Kafka checks them, kept, and shown as without effect.
+
+Files, variables and tools that set them go on so. Each has a reason, by which the documentation lists them. Kafka
+changes some while brokers run (KIP-226). Of these, the settings that say which clients may connect cannot be changed
+here: a client must not believe that they have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final
+
+from purgatorio.broker.config.kafka_settings import ONE_BROKER, READ_ONLY, KafkaSetting, by_field_name, kafka_settings
+from purgatorio.broker.config.setting import Setting, SettingsError
+from purgatorio.broker.log.config_keys import ConfigKey, ConfigType
+
+DOC: Final = "Accepted, without effect: "
+REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "an elected leader is an in-sync or eligible replica; an operator may ask for an unclean election.": (
+        "unclean.leader.",
+    ),
+    "a broker that stops gives its leaderships away.": ("controlled.shutdown.",),
+    "there are no controllers: the brokers share a store of metadata.": (
+        "controller.",
+        "early.start.listeners",
+        "initial.broker.registration.",
+        "internal.metadata.",
+        "metadata.",
+        "process.roles",
+        "request.timeout.ms",
+        "sasl.mechanism.controller.protocol",
+        "server.max.startup.",
+        "unstable.",
+    ),
+    "there is no tiered storage.": (
+        "follower.fetch.last.tiered.",
+        "log.local.retention.",
+        "log.remote.",
+        "remote.",
+        "rlmm.config.",
+        "rsm.config.",
+    ),
+    "logs are in memory, in one directory that has no files.": (
+        "alter.log.dirs.",
+        "cordoned.log.dirs",
+        "log.dir",
+        "log.flush.",
+        "log.index.",
+        "log.initial.task.delay.ms",
+        "log.preallocate",
+        "log.roll.jitter.",
+        "log.segment.delete.delay.ms",
+        "num.recovery.threads.",
+        "num.replica.alter.log.dirs.threads",
+        "replica.high.watermark.checkpoint.",
+    ),
+    "a broker works in one thread.": (
+        "background.threads",
+        "group.consumer.assignor.offload.enable",
+        "group.coordinator.background.threads",
+        "group.coordinator.threads",
+        "group.share.assignor.offload.enable",
+        "log.cleaner.",
+        "num.io.threads",
+        "num.network.threads",
+        "num.replica.fetchers",
+        "queued.max.requests",
+        "share.coordinator.threads",
+    ),
+    "coordinators write each record at once, and load in steps of their own.": (
+        "group.coordinator.append.",
+        "group.coordinator.cached.",
+        "offsets.load.",
+        "offsets.topic.",
+        "share.coordinator.",
+        "transaction.state.log.",
+    ),
+    "clients of the consumer protocol are served in any case.": ("group.coordinator.rebalance.protocols",),
+    "where a broker compresses, it uses one level per codec.": ("compression.",),
+    "partitions are assigned at once, by the assignors that are here.": (
+        "group.consumer.assign",
+        "group.consumer.max.assignment.",
+        "group.consumer.min.assignment.",
+        "group.consumer.regex.",
+        "group.share.assignors",
+    ),
+    "there are no groups of Kafka Streams' own protocol.": ("group.streams.",),
+    "the brokers time out and verify transactions, and forget producers, on their own.": (
+        "add.partitions.to.txn.",
+        "producer.id.expiration.check.",
+        "transaction.abort.",
+        "transaction.partition.",
+        "transaction.two.",
+    ),
+    "/metrics has the numbers.": ("kafka.metrics.", "metric.", "metrics.", "telemetry."),
+    "the system's own buffers, backlog and time limits count.": (
+        "replica.socket.",
+        "socket.",
+    ),
+    "throttles of replication count by windows of their own.": ("replication.quota.",),
+    "consumers that name their rack read from a replica there, as with Kafka's RackAwareReplicaSelector.": (
+        "replica.selector.class",
+    ),
+    "there is no Kerberos.": ("sasl.kerberos.",),
+    "there are no delegation tokens.": ("delegation.token.",),
+    "the brokers prove themselves to each other by a secret or by certificates.": (
+        "sasl.client.",
+        "sasl.login.",
+        "sasl.mechanism.inter.broker.protocol",
+        "sasl.oauthbearer.assertion.",
+        "sasl.oauthbearer.client.",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.scope",
+        "sasl.oauthbearer.token.",
+    ),
+    "tokens are checked by rules of the same kind, and keys are read again as they are needed.": (
+        "sasl.oauthbearer.allow.",
+        "sasl.oauthbearer.jwks.",
+    ),
+    "TLS is OpenSSL's, with its ciphers, and certificates are PEM files, which have no store with a password.": (
+        "security.providers",
+        "ssl.",
+    ),
+    "classes of Java are not loaded.": (
+        "alter.config.policy.",
+        "client.quota.callback.",
+        "config.providers",
+        "create.topic.policy.",
+        "group.share.dlq.manager.",
+        "group.share.persister.",
+        "principal.builder.class",
+        "sasl.oauthbearer.jwt.validator.class",
+        "sasl.server.callback.",
+    ),
+}
+"""Why settings are without effect, and how their names begin; the first that fits counts."""
+_SURPRISING: Final = (
+    "alter.config.policy.class.name",
+    "client.quota.callback.class",
+    "create.topic.policy.class.name",
+    "delegation.token.secret.key",
+    "group.consumer.assignors",
+    "principal.builder.class",
+    "sasl.oauthbearer.jwt.validator.class",
+    "sasl.server.callback.handler.class",
+    "ssl.cipher.suites",
+    "ssl.engine.factory.class",
+    "unclean.leader.election.enable",
+)
+"""Settings that decide what clients may do, or which records are kept: it is said aloud that they have no effect."""
+_ANY_NAME: Final = ("config_providers_", "rlmm_config_", "rsm_config_")
+"""Settings of classes, whose names only these know, begin so."""
+_OF_CLASS: Final = Setting("", "", ConfigType.PASSWORD)
+_OF_CLASS.annotation = "str"
+_OF_CLIENTS: Final = ("listener", "principal.builder.", "sasl.jaas.", "sasl.mechanism.", "ssl.")
+"""Dynamic configs of Kafka that say which clients may connect."""
+
+
+def reason_of(dotted: str) -> str:
+    """Return why a setting has no effect, as a sentence's end."""
+    return next(why for why, starts in REASONS.items() if dotted.startswith(starts))
+
+
+def is_of_class(name: str) -> bool:
+    """Return whether a setting, by its name as a field, is one that only a class of Kafka's users knows."""
+    return name.startswith(_ANY_NAME)
+
+
+def unread(name: str) -> Setting | None:
+    """Return a setting of Kafka's brokers, by its name as a field; None if Kafka has none of this name."""
+    if is_of_class(name):
+        return _OF_CLASS
+    return by_field_name().get(name)
+
+
+def all_unread(declared: Mapping[str, object]) -> Iterator[KafkaSetting]:
+    """Yield Kafka's settings that are not among those that are declared here, which go by their names as fields."""
+    return (each for each in kafka_settings().values() if each.name not in declared and each.name not in _OTHER_NAMES)
+
+
+_OTHER_NAMES: Final = ("broker_rack", "node_id")
+"""Names that `rack` and `broker_id` have, too."""
+
+
+def by_reason(declared: Mapping[str, object]) -> Mapping[str, list[KafkaSetting]]:
+    """Return these settings by the reasons why they have no effect."""
+    found: dict[str, list[KafkaSetting]] = {}
+    for each in all_unread(declared):
+        found.setdefault(reason_of(each.dotted), []).append(each)
+    return found
+
+
+def sorted_out(given: Mapping[str, Any], declared: Mapping[str, Setting], into: str) -> dict[str, Any]:
+    """Return settings with those that have no effect, checked, in a mapping of their own named `into`.
+
+    Raises:
+        SettingsError: one of these is not Kafka's either, or has a value that Kafka does not take.
+    """
+    kept: dict[str, Any] = {}
+    problems = []
+    others = {name: value for name, value in given.items() if name not in declared}
+    for name, value in {**given.get(into, {}), **others}.items():
+        setting = unread(name)
+        try:
+            if setting is None:
+                raise ValueError("is not a setting")
+            kept[name] = setting.checked(value)
+        except ValueError as error:
+            problems.append(f"{name} {error}")
+    if problems:
+        raise SettingsError(problems)
+    return {**{name: value for name, value in given.items() if name in declared}, into: kept}
+
+
+def surprises(kept: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence about each setting that was given, has no effect, and might be relied on."""
+    for name, value in kept.items():
+        setting = by_field_name().get(name)
+        if setting is not None and setting.dotted in _SURPRISING and value not in (setting.default, ""):
+            yield f"{setting.dotted} has no effect here: {reason_of(setting.dotted)}"
+
+
+@cache
+def unread_keys(declared: frozenset[str]) -> Mapping[str, ConfigKey]:
+    """Return the configs of these settings that can be changed while brokers run, by their dotted names."""
+    found = {}
+    for each in all_unread(dict.fromkeys(declared)):
+        if each.change != READ_ONLY and not each.dotted.startswith(_OF_CLIENTS):
+            found[each.dotted] = _key(each)
+    return found
+
+
+def _key(setting: KafkaSetting) -> ConfigKey:
+    def parse(text: str) -> object:
+        try:
+            return setting.read(text)
+        except ValueError as error:
+            raise ValueError(f"it {error}, not '{text}'") from None
+
+    doc = f"{DOC}{reason_of(setting.dotted)}"
+    of_one = setting.change == ONE_BROKER
+    return ConfigKey(setting.dotted, setting.type, setting.default, doc, parse, of_one_broker=of_one)
