@@ -124,6 +124,7 @@ class ConfigsChange(ClusterChange[ResourceResult]):
             edit,
             keys=self._admin.dynamic_keys,
             static=static_configs(self._admin),
+            is_fixed=self._admin.is_fixed,
             settings=self._admin.topics,
             validate_only=self._validate_only,
         )

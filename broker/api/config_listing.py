@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.log.config import TOPIC_CONFIGS
-from purgatorio.broker.log.config_keys import config_text
+from purgatorio.broker.log.config_keys import ConfigType, config_text
 from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS
 from purgatorio.broker.metadata.image import ALL_BROKERS
 from purgatorio.late import dataclass
+
+_CUSTOM: Final = "Kept for clients: it is not one of Kafka's configs."
 
 
 class ResourceType(enum.IntEnum):
@@ -47,7 +51,8 @@ class ConfigEntry:
 
     Attributes:
         synonyms: all configs that the value can come from; the first one is in effect.
-        type: a code of `purgatorio.broker.log.config.ConfigType`.
+        type: a code of `purgatorio.broker.log.config.ConfigType`; 0 if it is not known.
+        is_sensitive: whether its value is kept from clients.
     """
 
     name: str
@@ -55,6 +60,7 @@ class ConfigEntry:
     read_only: bool
     type: int
     doc: str
+    is_sensitive: bool = False
 
     @property
     def value(self) -> str | None:
@@ -93,14 +99,34 @@ def broker_entries(admin: AdminContext) -> list[ConfigEntry]:
         # Those without a value at the start are listed only if they are set, as in Kafka.
         if name not in admin.broker_configs and (found := _dynamic_synonyms(admin, name)):
             entries.append(ConfigEntry(name, tuple(found), read_only=False, type=key.type, doc=key.doc))
+    configs = admin.store.image.broker_configs
+    custom = dict.fromkeys((*configs.get(str(admin.broker_id), {}), *configs.get(ALL_BROKERS, {})))
+    entries += [
+        _custom_entry(admin, name)
+        for name in custom
+        if name not in admin.broker_configs and name not in admin.dynamic_keys
+    ]
     return entries
+
+
+def _custom_entry(admin: AdminContext, name: str, *, own: bool = True) -> ConfigEntry:
+    """Return a dynamic config that is not among Kafka's; only of one listener's it is known that it is no password."""
+    kind = admin.type_of(name)
+    is_sensitive = kind is None or kind == ConfigType.PASSWORD
+    synonyms = _dynamic_synonyms(admin, name)[0 if own else -1 :]
+    if is_sensitive:
+        synonyms = [replace(each, value=None) for each in synonyms]
+    return ConfigEntry(name, tuple(synonyms), read_only=True, type=kind or 0, doc=_CUSTOM, is_sensitive=is_sensitive)
 
 
 def cluster_entries(admin: AdminContext) -> list[ConfigEntry]:
     """Return the dynamic configs that are set for all brokers."""
     entries = []
     for name in sorted({MIN_IN_SYNC_REPLICAS, *admin.store.image.broker_configs.get(ALL_BROKERS, {})}):
-        key = admin.dynamic_keys[name]
+        key = admin.dynamic_keys.get(name)
+        if key is None:
+            entries.append(_custom_entry(admin, name, own=False))
+            continue
         synonym = _dynamic_synonyms(admin, name)[-1]
         entries.append(ConfigEntry(name, (synonym,), read_only=False, type=key.type, doc=key.doc))
     return entries

@@ -61,6 +61,8 @@ class AdminContext:
         seems_dead: whether a broker is probably dead, though it is not fenced yet.
         broker_configs: the configs with which this broker started, by Kafka's dotted names.
         dynamic_keys: the broker configs that can be changed while brokers run (KIP-226), by Kafka's dotted names.
+        type_of: returns the type of a setting of Kafka's brokers, by its dotted name; None for other names.
+        is_fixed: returns whether no client may change what has a name, though it is no config of this broker's start.
         group_keys: the configs that a group may have of its own, by name, with the defaults of this broker.
         topic_synonyms: from topic configs to the broker configs that are their defaults (from retention.ms to
             log.retention.ms); topic configs without such a broker config are absent.
@@ -79,6 +81,8 @@ class AdminContext:
     seems_dead: Callable[[int], bool] = lambda broker_id: False
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
     dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
+    type_of: Callable[[str], int | None] = lambda name: None
+    is_fixed: Callable[[str], bool] = lambda name: False
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
     group_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
     has_authorizer: bool = False

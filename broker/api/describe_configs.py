@@ -162,6 +162,7 @@ def _result(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConf
         value=entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
         config_type=entry.type,
         documentation=entry.doc if request.include_documentation else None,
     )

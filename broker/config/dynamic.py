@@ -65,6 +65,20 @@ def _dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     return MappingProxyType({name: key for name, key in dynamic_keys().items() if name not in hidden})
 
 
+def type_of(name: str) -> ConfigType | None:
+    """Return the type of one of Kafka's settings, as `purgatorio.broker.config.without_effect.type_of` does."""
+    from purgatorio.broker.config import without_effect
+
+    return without_effect.type_of(name)
+
+
+def is_fixed(name: str) -> bool:
+    """Return whether no client may change a setting, as `purgatorio.broker.config.without_effect.is_fixed` says."""
+    from purgatorio.broker.config import without_effect
+
+    return without_effect.is_fixed(name)
+
+
 def _key(field_name: str) -> ConfigKey:
     """Return the key of a setting that is a number and no default of topics."""
     field = BrokerConfig.model_fields[field_name]
@@ -105,7 +119,8 @@ class DynamicBrokerConfig:
         values = {}
         for name, text in texts.items():
             field_name = name.replace(".", "_")
-            if field_name in BrokerConfig.model_fields:
-                value = dynamic_keys()[name].parse(text.strip())
+            key = dynamic_keys().get(name)
+            if key is not None and field_name in BrokerConfig.model_fields:
+                value = key.parse(text.strip())
                 values[field_name] = config_text(value) if isinstance(value, tuple) else value
         return values

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
+from purgatorio.broker.config.address_settings import is_per_listener
 from purgatorio.broker.config.kafka_settings import ONE_BROKER, READ_ONLY, KafkaSetting, by_field_name, kafka_settings
 from purgatorio.broker.config.setting import Setting, SettingsError
 from purgatorio.broker.log.config_keys import ConfigKey, ConfigType
@@ -149,6 +150,9 @@ _SURPRISING: Final = (
     "unclean.leader.election.enable",
 )
 """Settings that decide what clients may do, or which records are kept: it is said aloud that they have no effect."""
+_OF_LISTENER: Final = "listener.name."
+_MAX_PARTS: Final = 16
+"""More parts between dots than the name of any setting and of its listener and mechanism has."""
 _ANY_NAME: Final = ("config_providers_", "rlmm_config_", "rsm_config_")
 """Settings of classes, whose names only these know, begin so."""
 _OF_CLASS: Final = Setting("", "", ConfigType.PASSWORD)
@@ -211,6 +215,26 @@ def sorted_out(given: Mapping[str, Any], declared: Mapping[str, Setting], into: 
     if problems:
         raise SettingsError(problems)
     return {**{name: value for name, value in given.items() if name in declared}, into: kept}
+
+
+def type_of(dotted: str) -> ConfigType | None:
+    """Return the type of one of Kafka's settings, also where it is one listener's; None if there is no such name."""
+    base = _base(dotted)
+    return None if base is None else base.type
+
+
+def is_fixed(dotted: str) -> bool:
+    """Return whether a name is one of Kafka's settings, or one listener's that says which clients may connect."""
+    base = _base(dotted)
+    return base is not None and (base.dotted == dotted or is_per_listener(base.name))
+
+
+def _base(dotted: str) -> KafkaSetting | None:
+    if not dotted.startswith(_OF_LISTENER):
+        return kafka_settings().get(dotted)
+    parts = dotted.removeprefix(_OF_LISTENER).split(".")
+    tails = (".".join(parts[first:]) for first in range(1, min(len(parts), _MAX_PARTS)))
+    return next((kafka_settings()[tail] for tail in tails if tail in kafka_settings()), None)
 
 
 def surprises(kept: Mapping[str, Any]) -> Iterator[str]:

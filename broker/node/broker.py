@@ -21,7 +21,7 @@ from purgatorio.broker.api.routes import own_routes, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
 from purgatorio.broker.config.descriptions import BrokerDescription
-from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys_of
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys_of, is_fixed, type_of
 from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.config.room_settings import fetch_settings, share_version, topic_settings, topic_synonyms
@@ -270,6 +270,8 @@ class Broker:
             seems_dead=self._seems_dead,
             broker_configs=BrokerDescription(config),
             dynamic_keys=dynamic_keys_of(config),
+            type_of=type_of,
+            is_fixed=is_fixed,
             topic_synonyms=topic_synonyms(),
             group_keys=group_keys(config),
             has_authorizer=bool(config.authorizer_class_name),

@@ -108,7 +108,7 @@ def _apply(configs: dict[str, str], change: ConfigChange, before: ResourceConfig
 def _changed_list(before: ResourceConfigs, name: str, value: str, operation: int) -> str:
     """Return a list config with items added or removed; the default's items if the resource does not set it."""
     key = before.keys.get(name)
-    if key is not None and key.type is not ConfigType.LIST:
+    if name not in before.defaults if key is None else key.type is not ConfigType.LIST:
         raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' is not a list.")
     items = _items(before.configs[name] if name in before.configs else before.defaults.get(name, ""))
     given = _items(value)

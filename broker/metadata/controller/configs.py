@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from purgatorio.broker.log.config import TOPIC_CONFIGS, InvalidConfig, LogConfig
 from purgatorio.broker.log.config_keys import ConfigKey
@@ -14,6 +14,9 @@ from purgatorio.broker.metadata.controller.result import Refused, TopicResult, d
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
 from purgatorio.protocol.errors import ErrorCode
+
+MAX_CUSTOM_CHARS: Final = 16 * 1024
+"""The most characters that the names and values of a broker's configs may have together that Kafka does not know."""
 
 
 def check_configs(configs: Mapping[str, str | None], settings: TopicSettings) -> dict[str, str]:
@@ -88,15 +91,19 @@ def alter_broker_configs(
     *,
     keys: Mapping[str, ConfigKey],
     static: Mapping[str, str],
+    is_fixed: Callable[[str], bool] = lambda name: False,
     settings: TopicSettings,
     validate_only: bool = False,
 ) -> ClusterImage:
     """Edit the dynamic configs of a broker (KIP-226); the whole edit is made, or nothing is.
 
+    A config that Kafka does not know is kept, as Kafka keeps it for classes that are plugged in.
+
     Args:
         name: the broker's id as text; "" for the configs of all brokers that do not set their own.
         keys: the configs that can be changed while a broker runs, by their dotted names.
         static: all configs with which the broker started, by their dotted names.
+        is_fixed: returns whether no client may change what has a name that is not among these.
 
     Raises:
         Refused: with INVALID_REQUEST, for a config that cannot be changed, and, as in Kafka (KAFKA-13609), for a value
@@ -105,10 +112,20 @@ def alter_broker_configs(
     before = image.broker_configs.get(name, {})
     beneath = {**static, **image.broker_configs.get(ALL_BROKERS, {})} if name != ALL_BROKERS else static
     configs = _with_values(edit(ResourceConfigs(before, keys, beneath)))
+    custom_chars = 0
     for key, value in configs.items():
-        _check_broker_config(key, value, keys, static)
+        if key not in keys:
+            custom_chars += len(key) + len(value)
+            if key in static or is_fixed(key):
+                why = f"{key} is read when a broker starts, and cannot be changed later."
+                raise Refused(ErrorCode.INVALID_REQUEST, why)
+            continue
+        _check_broker_config(keys[key], value)
         if name == ALL_BROKERS and keys[key].of_one_broker:
             raise Refused(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker, not for all brokers.")
+    if custom_chars > MAX_CUSTOM_CHARS:
+        why = f"Configs that are not Kafka's may have at most {MAX_CUSTOM_CHARS} characters."
+        raise Refused(ErrorCode.INVALID_REQUEST, why)
     if name != ALL_BROKERS and MIN_IN_SYNC_REPLICAS in configs:
         # Any broker may elect leaders, and which replicas are eligible depends on it; as in Kafka with ELR (KIP-966).
         why = f"{MIN_IN_SYNC_REPLICAS} can be changed for all brokers or for a topic, not for one broker."
@@ -121,19 +138,11 @@ def alter_broker_configs(
     return after
 
 
-def _check_broker_config(name: str, value: str, keys: Mapping[str, ConfigKey], static: Mapping[str, str]) -> None:
-    key = keys.get(name)
-    if key is not None:
-        try:
-            key.parse(value.strip())
-        except ValueError as error:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{name}: {error}") from error
-    elif name in static:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{name} is read when a broker starts, and cannot be changed later.")
-    else:
-        near = difflib.get_close_matches(name, keys, n=1)
-        hint = f"; is {near[0]} meant?" if near else ""
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{name}: there is no such broker config{hint}")
+def _check_broker_config(key: ConfigKey, value: str) -> None:
+    try:
+        key.parse(value.strip())
+    except ValueError as error:
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{key.name}: {error}") from error
 
 
 def _settle_eligible(image: ClusterImage, settings: TopicSettings) -> ClusterImage:

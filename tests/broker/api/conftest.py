@@ -11,7 +11,7 @@ import pytest
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.dynamic import dynamic_keys
+from purgatorio.broker.config.dynamic import dynamic_keys, is_fixed, type_of
 from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.metadata.controller import (
@@ -119,6 +119,8 @@ class Cluster:
             ),
             broker_configs=dict(BROKER_CONFIGS),
             dynamic_keys=dynamic_keys(),
+            type_of=type_of,
+            is_fixed=is_fixed,
             group_keys=group_keys(BrokerConfig(broker_id=1)),
             topic_synonyms={"retention.ms": "log.retention.ms", "segment.bytes": "log.segment.bytes"},
         )

@@ -212,3 +212,30 @@ def test_topics_that_set_the_same_share_their_entries(cluster: Any) -> None:
     a, b, c = response.results
     assert a.configs is b.configs
     assert [one is other for one, other in zip(a.configs, c.configs, strict=True)].count(False) == 1
+
+
+@pytest.mark.parametrize(("name", "source"), [("1", 2), ("", 3)])
+def test_a_broker_config_that_kafka_does_not_know_is_shown_without_its_value(
+    cluster: Any, name: str, source: int
+) -> None:
+    """It may be a password; as Kafka 4.4.0 shows it."""
+    cluster.change(lambda image: (image.with_broker_configs(name, {"my.own": "geheim"}), None))
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=4, resource_name=name, configuration_keys=["my.own"])],
+        include_synonyms=True,
+    )
+    (result,) = cluster.ask(describe_configs, 4, request).results
+    (config,) = result.configs
+    assert (config.name, config.value, config.config_source, config.config_type) == ("my.own", None, source, 0)
+    assert (config.is_sensitive, config.read_only) == (True, True)
+    assert [(each.value, each.source) for each in config.synonyms] == [(None, source)]
+
+
+def test_a_config_of_one_listener_is_shown_as_what_it_is_one_of(cluster: Any) -> None:
+    named = "listener.name.external.num.network.threads"
+    cluster.change(lambda image: (image.with_broker_configs("1", {named: "4"}), None))
+    request = DescribeConfigsRequest(
+        resources=[DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=[named])]
+    )
+    (config,) = cluster.ask(describe_configs, 4, request).results[0].configs
+    assert (config.value, config.config_type, config.is_sensitive, config.read_only) == ("4", 3, False, True)

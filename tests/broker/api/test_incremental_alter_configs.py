@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import incremental_alter_configs
+from purgatorio.broker.metadata.controller.configs import MAX_CUSTOM_CHARS
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -103,11 +104,14 @@ def test_a_topics_list_grows_from_the_dynamic_value_of_all_brokers(cluster: Any)
         ("1", "broker.id", "7", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
         ("", "broker.id", "7", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
         ("2", "log.retention.ms", "7", ErrorCode.INVALID_REQUEST, "This is broker 1"),
-        ("", "log.retention.mss", "7", ErrorCode.INVALID_REQUEST, "is log.retention.ms meant?"),
+        ("", "my.own", None, ErrorCode.INVALID_REQUEST, "has no value"),
+        ("1", "my.own", "x" * MAX_CUSTOM_CHARS, ErrorCode.INVALID_REQUEST, "at most 16384 characters"),
+        ("1", "unstable.api.versions.enable", "true", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
+        ("1", "listener.name.a.ssl.keystore.location", "b", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
         ("", "log.retention.ms", "-2", ErrorCode.INVALID_REQUEST, "not between"),
         ("", "log.retention.ms", None, ErrorCode.INVALID_REQUEST, "has no value"),
         ("1", "num.io.threads", "0", ErrorCode.INVALID_REQUEST, "must be at least 1"),
-        ("1", "ssl.client.auth", "none", ErrorCode.INVALID_REQUEST, "no such broker config"),
+        ("1", "ssl.client.auth", "none", ErrorCode.INVALID_REQUEST, "read when a broker starts"),
         ("", "sasl.kerberos.min.time.before.relogin", "1", ErrorCode.INVALID_REQUEST, "for one broker, not for all"),
         ("1", "min.insync.replicas", "2", ErrorCode.INVALID_CONFIG, "not for one broker"),
     ],
@@ -129,6 +133,28 @@ def test_a_broker_config_that_kafka_knows_and_nothing_here_reads_is_kept(cluster
     assert cluster.image.broker_configs == {"1": {name: "58000"}}
     (result,) = ask(cluster, alter(BROKER, "1", (name, DELETE, None)))
     assert cluster.image.broker_configs == {}
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+@pytest.mark.parametrize("config", ["my.own.setting", "cleanup.policy", "host", "", "listener.name.a.num.io.threads"])
+def test_a_broker_config_that_kafka_does_not_know_is_kept_as_kafka_keeps_it(
+    cluster: Any, name: str, config: str
+) -> None:
+    """Kafka takes it for one of a class that is plugged in."""
+    (result,) = ask(cluster, alter(BROKER, name, (config, SET, "delete")))
+    assert result.error_code == 0
+    assert cluster.image.broker_configs == {name: {config: "delete"}}
+    (result,) = ask(cluster, alter(BROKER, name, (config, DELETE, None)))
+    assert (result.error_code, cluster.image.broker_configs) == (0, {})
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_a_broker_config_that_kafka_does_not_know_is_no_list(cluster: Any, operation: int) -> None:
+    (result,) = ask(cluster, alter(BROKER, "1", ("my.own.setting", operation, "a")))
+    assert (result.error_code, result.error_message) == (
+        ErrorCode.INVALID_CONFIG,
+        "Config 'my.own.setting' is not a list.",
+    )
 
 
 def test_validating_a_change_of_a_broker_changes_nothing(cluster: Any) -> None:

@@ -71,3 +71,8 @@ def test_a_list_is_a_default_of_topics_as_if_it_were_set_at_the_start() -> None:
     dynamic = DynamicBrokerConfig(STATIC)
     dynamic.image_changed(image({"": {"log.cleanup.policy": " compact, delete "}}))
     assert topic_settings(dynamic.current).log.cleanup_policy == ("compact", "delete")
+
+
+def test_a_config_that_kafka_does_not_know_changes_no_setting_though_a_field_has_its_name() -> None:
+    custom = {"log_retention_ms": "7", "host": "0.0.0.0", "my.own": "x"}
+    assert DynamicBrokerConfig(STATIC).image_changed(image({"1": custom})) == {}
