@@ -2,8 +2,9 @@
 
 Versions 0–5. Clients send 0 to 3, for one transaction; those requests wait while a transition is under way, where Kafka
 answers CONCURRENT_TRANSACTIONS. Leaders send 4 and 5, for many transactions, to add partitions or only to verify that
-they are in (KIP-890); of those the first ones wait for a short time, as they come from producers whose last commit was
-answered before all its markers were written. An unknown partition is refused, and then no other is added.
+they are in (KIP-890); so may clients, if ACLs allow them CLUSTER_ACTION or there are none, as in Kafka. Of those the
+first ones wait for a short time, as they come from producers whose last commit was answered before all its markers were
+written. An unknown partition is refused, and then no other is added.
 """
 
 from __future__ import annotations

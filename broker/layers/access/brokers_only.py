@@ -15,7 +15,6 @@ from typing import Any
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.add_partitions_to_txn import BROKERS_VERSION
 from purgatorio.protocol.messages.fetch import replica_of
 
 
@@ -23,8 +22,6 @@ def brokers_only(key: int, route: Route) -> Handler:
     """Return the handler that stands before that of an API; a layer of `RouteLayers`."""
     if key == ApiKey.FETCH:
         return _refusing(route, _is_of_follower)
-    if key == ApiKey.ADD_PARTITIONS_TO_TXN:
-        return _refusing(route, _is_of_broker)
     return route.handler
 
 
@@ -49,11 +46,6 @@ def _refusing(route: Route, is_of_broker: Callable[[RequestContext, Any], bool])
 
 def _is_of_follower(ctx: RequestContext, request: Any) -> bool:
     return replica_of(request) >= 0
-
-
-def _is_of_broker(ctx: RequestContext, request: Any) -> bool:
-    """Whether an AddPartitionsToTxn request may have several transactions, as only brokers send it (KIP-890)."""
-    return ctx.api_version >= BROKERS_VERSION
 
 
 def _is_of_broker_always(ctx: RequestContext, request: Any) -> bool:
