@@ -19,6 +19,7 @@ from typing import Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.dynamic import dynamic_keys
+from purgatorio.broker.config.kafka_settings import kafka_settings
 
 RELEASES: Final = {
     "3.9": "3.9.1",
@@ -132,8 +133,9 @@ def _values(validator: str) -> str:
 
 
 def broker_configs() -> Collection[str]:
-    """Return the configs that brokers of Purgatorio have, by Kafka's dotted names."""
-    return {name.replace("_", ".") for name in BrokerConfig.model_fields} | dynamic_keys().keys()
+    """Return the configs that brokers of Purgatorio have or show, by Kafka's dotted names."""
+    own = {name.replace("_", ".") for name in BrokerConfig.model_fields}
+    return own | dynamic_keys().keys() | kafka_settings().keys()
 
 
 def main(argv: list[str]) -> int:
