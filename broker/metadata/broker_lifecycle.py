@@ -215,11 +215,17 @@ class BrokerLifecycleManager:
             if self._stopping:
                 return False
             if not may_continue:
-                raise RegistrationLost(
-                    f"broker {self._broker_id} is not registered in epoch {self.broker_epoch} any more"
-                )
+                raise RegistrationLost(self._whose_id())
             self._lease_id, self._lease_ends_ms = lease_id, ends_ms
             return True
+
+    def _whose_id(self) -> str:
+        """Return why this incarnation has no registration."""
+        why = f"broker {self._broker_id} is not registered in epoch {self.broker_epoch} any more"
+        holder = self._store.image.brokers.get(self._broker_id)
+        if holder is None or holder.broker_epoch == self.broker_epoch:
+            return why
+        return f"{why}: the broker at {holder.endpoints[0].host}:{holder.endpoints[0].port} has its id now"
 
     async def _pause_after(self, error: StoreError) -> None:
         """Pause before the next attempt: the lease expired meanwhile, or the store refused the change."""

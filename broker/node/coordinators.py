@@ -300,5 +300,5 @@ def _dead_letters(
         ask=ask,
         create_topic=create_topic,
         purgatory=parked.dead_letter,
-        wall_ms=clock.wall_ms,
+        clock=clock,
     )

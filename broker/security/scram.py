@@ -10,7 +10,8 @@ import base64
 import binascii
 import hashlib
 import hmac
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.clients import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
@@ -27,6 +28,11 @@ SALT_BYTES: Final = 24
 MAX_ESCAPED_NAME_CHARS: Final = 3_000
 """The longest name in a message: each of a user's 1,000 characters may take three. Reading 512 KiB of them takes
 0.2 s."""
+
+_NONCE: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
+"""A nonce, as RFC 5802 has it: printable characters, and no comma."""
+_EXTENSION: Final = re.compile(r"[A-Za-z]+=[^\0]+")
+"""An extension; Kafka gives them names of several letters (tokenauth)."""
 
 _HASHES: Final = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
 
@@ -144,7 +150,8 @@ class ScramExchange:
         assert self._credential is not None
         unproven, _, proof_text = text.rpartition(",p=")
         fields = unproven.split(",")
-        if len(fields) < 2 or not fields[0].startswith("c=") or not fields[1].startswith("r="):
+        begins = len(fields) > 1 and fields[0].startswith("c=") and fields[1].startswith("r=")
+        if not begins or not _are_extensions(fields[2:]):
             raise AuthenticationFailed("the last message is malformed")
         if _base64(fields[0][2:]) != first.gs2_header.encode():
             raise AuthenticationFailed("the last message is for another channel")
@@ -229,15 +236,20 @@ def _read_first(text: str) -> _First:
     if not bare[0].startswith("n=") or not bare[1].startswith("r="):  # m= would be an extension that must be known
         raise AuthenticationFailed("the first message is malformed")
     name, nonce = _name(bare[0][2:]), bare[1][2:]
-    if not name or not nonce or not nonce.isascii() or not nonce.isprintable():
+    if not name or not _NONCE.fullmatch(nonce):
         raise AuthenticationFailed("the name or the nonce is empty or malformed")
+    if not _are_extensions(bare[2:]):
+        raise AuthenticationFailed("the nonce has a comma, or an extension is malformed")
     if acting_as and (not acting_as.startswith("a=") or _name(acting_as[2:]) != name):
         raise AuthenticationFailed(f"user {name!r} may not act as {acting_as!r}")
-    if not all("=" in each for each in bare[2:]):
-        raise AuthenticationFailed("the nonce has a comma, or an extension no name")
     if "tokenauth=true" in bare[2:]:
         raise AuthenticationFailed("there are no delegation tokens (KIP-48)")
     return _First(f"{fields[0]},{acting_as},", ",".join(bare), name, nonce)
+
+
+def _are_extensions(fields: Sequence[str]) -> bool:
+    """Return whether these are extensions; what is none may be the end of a nonce with a comma."""
+    return all(map(_EXTENSION.fullmatch, fields))
 
 
 def _name(text: str) -> str:

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -72,6 +73,27 @@ class _Config(uvicorn.Config):
         )
 
 
+class _OneLength(h11.Connection):
+    """Reads requests, and refuses one with two lengths, of which a proxy before the server may take the other.
+
+    h11 takes Transfer-Encoding. What it then reads as a second request would be a part of the first one to the proxy,
+    which has not looked at it (RFC 9112, section 6.3).
+    """
+
+    def next_event(self) -> Any:
+        """Return what was read next.
+
+        Raises:
+            RemoteProtocolError: it is no HTTP/1, or it is such a request.
+        """
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"content-length" in names and b"transfer-encoding" in names:
+                raise h11.RemoteProtocolError("a request has one length")
+        return event
+
+
 class Connection(H11Protocol):
     """A connection; the server waits for the head of a request at most `REQUEST_HEAD_MS`.
 
@@ -85,6 +107,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, and close another one, or this one, if there are too many."""
         self.logger = cast("logging.Logger", self.config.logger)  # an adapter does for uvicorn
+        self.conn = _OneLength(h11.SERVER)
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             waiting = self.config.waiting

@@ -12,8 +12,14 @@ from typing import Final
 
 from purgatorio.registry.kinds import KINDS, Karapace, Kind, RegistryUnavailable
 
-KARAPACE: Final = "karapace @ git+https://github.com/Aiven-Open/karapace@6.2.0"
+KARAPACE_COMMIT: Final = "6dcc96fff88d03ff97e19ae1a1851c735a75ad73"
+"""Version 6.2.0: a tag can be moved, a commit has one content."""
+KARAPACE: Final = f"karapace @ git+https://github.com/Aiven-Open/karapace@{KARAPACE_COMMIT}"
 """It is published as source alone; pip needs git, Go and a C compiler for it."""
+KARAPACE_PINS: Final = (
+    f"https://raw.githubusercontent.com/Aiven-Open/karapace/{KARAPACE_COMMIT}/requirements/requirements.txt"
+)
+"""The version of each of its 94 dependencies, as its authors test it."""
 KARAPACE_PYTHONS: Final = ((3, 12), (3, 13), (3, 14))
 APICURIO: Final = "io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"
 UNPACK: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
@@ -40,7 +46,7 @@ def install(name: str, source: str | None = None) -> Path:
     shutil.rmtree(kind.folder, ignore_errors=True)
     try:
         if name == "karapace":
-            _install_karapace(kind, source or KARAPACE)
+            _install_karapace(kind, [source] if source else [KARAPACE, "--requirement", KARAPACE_PINS])
         else:
             _install_apicurio(kind, source or APICURIO)
     except BaseException:
@@ -49,10 +55,10 @@ def install(name: str, source: str | None = None) -> Path:
     return kind.folder
 
 
-def _install_karapace(kind: Kind, source: str) -> None:
+def _install_karapace(kind: Kind, wanted: Sequence[str]) -> None:
     _run([_python(), "-m", "venv", str(kind.folder)])
     python = str(Karapace.python_in(kind.folder))
-    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", source])
+    _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
     _run([python, "-W", "ignore", "-c", "import karapace.core.schema_models"])
 
 
@@ -62,7 +68,7 @@ def _install_apicurio(kind: Kind, source: str) -> None:
         raise RegistryUnavailable("Apicurio Registry is fetched by Maven, and there is no mvn on the PATH")
     with tempfile.TemporaryDirectory() as empty:  # not in a folder with a pom.xml of others
         where = [f"-Dartifact={source}", f"-DoutputDirectory={kind.folder}"]
-        _run([maven, "-q", "-B", UNPACK, *where], folder=empty)
+        _run([maven, "-q", "-B", "--strict-checksums", UNPACK, *where], folder=empty)
 
 
 def _python() -> str:

@@ -15,8 +15,8 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import PURGATORY, AcquisitionLock
-from purgatorio.broker.share.dead_letters import queue
 from purgatorio.broker.share.dead_letters.line import Line
+from purgatorio.broker.share.dead_letters.notices import Notices
 from purgatorio.broker.share.giving_up import Archived
 from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.session_endings import SessionEndings
@@ -88,15 +88,15 @@ def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
 
 
 def _recorded_losses(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:
-    log_lost = queue._log_lost
+    log_lost = Notices.lost
 
-    def lose(line: Line, ranges: Sequence[Archived], why: str) -> None:
+    def lose(notices: Notices, line: Line, ranges: Sequence[Archived], why: str) -> None:
         for each in ranges:
             where = line.group_id, str(line.tp), each.first_offset, each.last_offset
             history.record(DeadLettersLost(clock.now_ms(), *where, why))
-        log_lost(line, ranges, why)
+        log_lost(notices, line, ranges, why)
 
-    return mock.patch.object(queue, "_log_lost", lose)
+    return mock.patch.object(Notices, "lost", lose)
 
 
 def _recorded_states(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:

@@ -96,6 +96,22 @@ def test_a_broker_that_does_not_answer_is_marked_and_controls_of_processes_are_r
     until(lambda: all(row["state"] == "running" and not row["process"]["trouble"] for row in hosts.rows(1).values()))
 
 
+def test_a_paused_broker_whose_id_was_taken_over_ends_with_a_sentence(hosts: Hosts, tmp_path: Path) -> None:
+    paused = hosts.brokers[2]
+    os.kill(paused.pid, signal.SIGSTOP)
+    until(lambda: hosts.rows(1)[2]["state"] == "stopped")
+    said = (tmp_path / "2.log").rename(tmp_path / "paused.log")
+    hosts.start(2)
+    os.kill(paused.pid, signal.SIGCONT)
+    assert paused.wait(DEADLINE_SECONDS) == 1
+    assert paused.stdout is not None
+    paused.stdout.close()
+    last = [line for line in said.read_text().splitlines() if not re.match(r"[0-9:.]+ \[", line)]
+    why = r"broker 2 is not registered in epoch [0-9]+ any more: the broker at 127\.0\.0\.1:[0-9]+ has its id now"
+    (line,) = last
+    assert re.fullmatch(f"purgatorio: {why}", line)
+
+
 def test_what_cannot_be_a_broker_of_the_cluster_says_why_in_a_line(hosts: Hosts, tmp_path: Path) -> None:
     taken = re.findall(r"clients +(\S+)", hosts.said[1])[0]
     assert hosts.refused(1) == (1, f"purgatorio: broker id 1 is in use by the broker at {taken}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,22 @@ def test_karapace_needs_a_python_that_it_takes(monkeypatch: pytest.MonkeyPatch, 
 def test_an_unknown_registry_is_refused() -> None:
     with pytest.raises(RegistryUnavailable, match="no schema registry 'buf'"):
         installing.install("buf")
+
+
+def test_karapace_is_a_commit_with_the_dependencies_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tag can be moved; another version has what its owner says."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(installing, "_run", lambda command, folder=None: ran.append(list(command)))
+    monkeypatch.setattr(installing, "_python", lambda: "python3.12")
+    installing.install("karapace")
+    installing.install("karapace", "./karapace.whl")
+    wanted = [command[command.index("--disable-pip-version-check") + 1 :] for command in ran if "pip" in command]
+    (source, option, pins), others = wanted
+    assert re.fullmatch(r"karapace @ git\+https://github\.com/Aiven-Open/karapace@[0-9a-f]{40}", source)
+    commit = source.rpartition("@")[2]
+    assert option == "--requirement"
+    assert pins == f"https://raw.githubusercontent.com/Aiven-Open/karapace/{commit}/requirements/requirements.txt"
+    assert others == ["./karapace.whl"]
 
 
 @pytest.mark.process

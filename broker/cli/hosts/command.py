@@ -21,6 +21,7 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.address_settings import is_loopback
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.layers.faults import AnyFault
+from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.etcd.address import EtcdAddress
 from purgatorio.broker.metadata.etcd.gateway import gateway
@@ -57,7 +58,7 @@ async def serve(config: ClusterConfig, faults: Sequence[AnyFault] = ()) -> int:
     stop = asyncio.Event()
     stop_on_signals(stop)
     code = 0
-    # A broker that does not start may bring its error in a group, with what its stop has met.
+    # A broker that does not start, or ends, may bring its error in a group, with what its stop has met.
     try:
         secret = _secret(config)
         async with opened_store(config, secret) as store:
@@ -65,7 +66,7 @@ async def serve(config: ClusterConfig, faults: Sequence[AnyFault] = ()) -> int:
             code = await _serve(config, faults, store, secret, stop)
     except* (SecretUnusable, TlsError, ValueError) as group:
         code = _told(group, EXIT_USAGE)
-    except* (StoreUnusable, DuplicateBrokerId, NotAccepted) as group:
+    except* (StoreUnusable, DuplicateBrokerId, RegistrationLost, NotAccepted) as group:
         code = _told(group, EXIT_FAILED)
     return code
 

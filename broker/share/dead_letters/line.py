@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.share.dead_letters.source import Content, read_records
+from purgatorio.broker.share.dead_letters.source import Content, NotCopied, read_records
 from purgatorio.broker.share.giving_up import Archived, LetterOwner
 from purgatorio.late import dataclass
 from purgatorio.protocol.dead_letter import DeadLetterHeaders
@@ -152,7 +152,7 @@ class Round:
 
 
 def make_round(
-    line: Line, replica: Partition, *, copies: bool, max_bytes: int, now_ms: int
+    line: Line, replica: Partition, *, copies: bool, max_bytes: int, now_ms: int, not_copied: NotCopied
 ) -> Generator[None, Any, Round]:
     """Make the next round of a line; yields between steps.
 
@@ -160,6 +160,7 @@ def make_round(
         replica: the leader of the records.
         max_bytes: the largest record batch that the dead-letter topic takes.
         now_ms: the time of the dead letters.
+        not_copied: as `read_records`.
     """
     asked: list[tuple[GivenUp, int]] = []
     left = line.max_letters
@@ -170,7 +171,7 @@ def make_round(
         if left <= 0:
             break
     offsets = {offset for each, last_offset in asked for offset in range(each.next_offset, last_offset + 1)}
-    found = yield from read_records(replica, sorted(offsets), copies=copies, max_bytes=max_bytes)
+    found = yield from read_records(replica, sorted(offsets), copies=copies, max_bytes=max_bytes, not_copied=not_copied)
     yield
     return _fitted(line, asked, found, min(max_bytes, MAX_BATCH_BYTES), now_ms)
 

@@ -36,17 +36,16 @@ from purgatorio.broker.share.dead_letters.destination import (
     destination,
 )
 from purgatorio.broker.share.dead_letters.line import MAX_LETTERS, GivenUp, Line, LineState, Round, make_round
+from purgatorio.broker.share.dead_letters.notices import Notices
 from purgatorio.broker.share.dead_letters.produce import PRODUCE_VERSION, produce_request, result_of
 from purgatorio.broker.share.dead_letters.retry import MAX_TRIES, DelayedDeadLetters, LineKey
-from purgatorio.broker.share.giving_up import Archived, GiveUpCause, LetterOwner
-from purgatorio.logger import get_logger
+from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
+from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import build_batch
 from purgatorio.protocol.share_state import SharePartitionKey
-
-logger = get_logger(__name__)
 
 MAX_ROUNDS: Final = 16
 """The most rounds under way: their records are in memory, 1 MiB each unless a record is larger."""
@@ -79,7 +78,7 @@ class DeadLetterQueue:
         settings: returns the settings of a group as they are now.
         rules: what brokers allow.
         purgatory: returns "DeadLetter", where lines wait for their next try.
-        wall_ms: returns the time of dead letters.
+        clock: the time of dead letters.
 
     Attributes:
         counts: how many there were, by group.
@@ -95,7 +94,7 @@ class DeadLetterQueue:
         ask: AskBroker,
         create_topic: CreateTopic,
         purgatory: Callable[[], Purgatory[Any]],
-        wall_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self._replicas = replicas
         self._image = image
@@ -104,7 +103,8 @@ class DeadLetterQueue:
         self._ask = ask
         self._create_topic = create_topic
         self._purgatory = purgatory
-        self._wall_ms = wall_ms
+        self._clock = clock
+        self._notices = Notices(clock)
         self._lines: dict[SharePartitionKey, Line] = {}
         self._ready: dict[SharePartitionKey, None] = {}
         self._has_ready = asyncio.Event()
@@ -213,7 +213,12 @@ class DeadLetterQueue:
             self._failed(key, line, "no leader")
             return
         made = yield from make_round(
-            line, replica, copies=settings.copies_dead_letters, max_bytes=target.max_bytes, now_ms=self._wall_ms()
+            line,
+            replica,
+            copies=settings.copies_dead_letters,
+            max_bytes=target.max_bytes,
+            now_ms=self._clock.wall_ms(),
+            not_copied=self._notices.not_copied,
         )
         yield
         if made.records:
@@ -288,7 +293,7 @@ class DeadLetterQueue:
             each.tries = 0
         for owner, ranges in made.archived(written=not error_code):
             if error_code:
-                _log_lost(line, ranges, f"{error_code.name}: {why}" if why else error_code.name)
+                self._notices.lost(line, ranges, f"{error_code.name}: {why}" if why else error_code.name)
             owner.archived(ranges)
         self._go_on(key, line)
 
@@ -336,23 +341,9 @@ class DeadLetterQueue:
         for _ in range(count):
             given_up = line.waiting.popleft()
             ranges = [given_up.rest()]
-            _log_lost(line, ranges, why)
+            self._notices.lost(line, ranges, why)
             given_up.owner.archived(ranges)
         if line.waiting:
             self._wait(key, line)
         else:
             self._forget(key)
-
-
-def _log_lost(line: Line, ranges: Sequence[Archived], why: str) -> None:
-    """Say which records are archived without dead letters."""
-    logger.warning(
-        "records are archived without dead letters",
-        group=line.group_id,
-        records=f"{line.tp} {', '.join(_offsets(each) for each in ranges)}",
-        why=why,
-    )
-
-
-def _offsets(each: Archived) -> str:
-    return str(each.first_offset) + (f"–{each.last_offset}" if each.last_offset > each.first_offset else "")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_unpacked, unpack_records
-
-logger = get_logger(__name__)
 
 READ_BYTES: Final = 1_048_576
 """The most bytes of the log that are read in one step, unless a record batch is larger."""
@@ -24,11 +21,13 @@ STEP_RECORDS: Final = 1_000
 
 Content = tuple[bytes | None, bytes | None]
 """Key and value."""
+NotCopied = Callable[[BatchHeader, str], object]
+"""Is told of a batch of whose records there are only the headers, and why."""
 NO_CONTENT: Final[Content] = (None, None)
 
 
 def read_records(
-    replica: Partition, offsets: Sequence[int], *, copies: bool, max_bytes: int
+    replica: Partition, offsets: Sequence[int], *, copies: bool, max_bytes: int, not_copied: NotCopied
 ) -> Generator[None, None, dict[int, Content]]:
     """Find the records of a partition that this broker leads; yields between steps.
 
@@ -36,6 +35,7 @@ def read_records(
         offsets: ascending.
         copies: whether key and value are wanted.
         max_bytes: the largest record batch that the dead-letter topic takes.
+        not_copied: called for each batch that cannot be read.
 
     Returns:
         By offset, what is known of the record. An offset without a record, as of an end marker or of what compaction
@@ -60,7 +60,11 @@ def read_records(
             wanted = [each for each in offsets[position:end] if each >= header.base_offset]
             position = end
             if wanted and not header.is_control:
-                yield from _read_batch(found, header, batch, wanted, copies, max(max_bytes, MIN_UNPACKED_BYTES))
+                try:
+                    yield from _read_batch(found, header, batch, wanted, copies, max(max_bytes, MIN_UNPACKED_BYTES))
+                except CorruptRecordError as error:
+                    found.update({each: NO_CONTENT for each in wanted if each not in found})
+                    not_copied(header, str(error))
             if position == len(offsets):
                 break
         yield
@@ -75,20 +79,11 @@ def _read_batch(
         found.update(dict.fromkeys(wanted, NO_CONTENT))
         return
     missing = dict.fromkeys(wanted)
-    try:
-        data = unpack_records(header, batch, max_bytes)
-        for nth, record in enumerate(iter_unpacked(header, data), 1):
-            if record.offset in missing:
-                found[record.offset] = (record.key, record.value) if copies else NO_CONTENT
-            if record.offset >= wanted[-1]:
-                break
-            if nth % STEP_RECORDS == 0:
-                yield
-    except CorruptRecordError as error:
-        for offset in wanted:
-            found.setdefault(offset, NO_CONTENT)
-        logger.warning(
-            "records of a batch cannot be copied to a dead-letter topic",
-            base_offset=header.base_offset,
-            why=str(error),
-        )
+    data = unpack_records(header, batch, max_bytes)
+    for nth, record in enumerate(iter_unpacked(header, data), 1):
+        if record.offset in missing:
+            found[record.offset] = (record.key, record.value) if copies else NO_CONTENT
+        if record.offset >= wanted[-1]:
+            break
+        if nth % STEP_RECORDS == 0:
+            yield

@@ -33,6 +33,7 @@ class _Client:
         self.password = password
         self.bare = f"n={name},r=clientnonce"
         self.header = "n,,"
+        self.extension = ""
 
     def first(self) -> bytes:
         return (self.header + self.bare).encode()
@@ -45,7 +46,7 @@ class _Client:
         client_key = hmac.digest(salted_password, b"Client Key", self.kind)
         stored_key = hashlib.new(self.kind, client_key).digest()
         encoded = base64.b64encode((self.header if header is None else header).encode()).decode()
-        unproven = f"c={encoded},r={nonce or fields['r']}"
+        unproven = f"c={encoded},r={nonce or fields['r']}{self.extension}"
         signed = f"{self.bare},{server_first.decode()},{unproven}".encode()
         signature = hmac.digest(stored_key, signed, self.kind)
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
@@ -101,8 +102,11 @@ def test_names_of_odd_characters(name: str) -> None:
         "n,,n=al=2,r=x",
         "n,,n=alice,r=x,tokenauth=true",
         "n,,n=alice,r=\u00e4",
+        "n,,n=alice,r=x y",
         "n,,n=alice,r=x,y",
         "n,,n=alice,r=x,",
+        "n,,n=alice,r=x,y=",
+        "n,,n=alice,r=x,1=y",
         f"n,,n={'=2C' * 1_001},r=x",
         f"n,a={'=2C' * 1_001},n=alice,r=x",
         "",
@@ -110,7 +114,8 @@ def test_names_of_odd_characters(name: str) -> None:
     ],
 )
 def test_malformed_first_messages(first: str) -> None:
-    """Channel binding, unknown extensions, a wrong name, no name, no nonce, bad escapes, tokens, commas, length."""
+    """Channel binding, an unknown extension, another name, no name or nonce, a bad escape, a token, a space or a comma
+    in the nonce (RFC 5802, section 7), extensions that are none, long names."""
     with pytest.raises(AuthenticationFailed):
         _scram(alice="secret").begin().step(first.encode())
 
@@ -176,6 +181,19 @@ def test_tampered_last_messages(nonce: str | None, header: str | None, proof: by
         last = last[: last.rindex(b",p=") + 3] + proof
     with pytest.raises(AuthenticationFailed):
         exchange.step(last)
+
+
+def test_extensions_are_signed_and_otherwise_ignored() -> None:
+    """What looks like none, behind the nonce of the last message too, is refused."""
+    for extension, fits in ((",x=1", True), (",word=a=b", True), (",x", False), (",x=", False), (",", False)):
+        exchange, client = _scram(alice="secret").begin(), _Client("alice", "secret")
+        client.extension = extension
+        last = client.final(exchange.step(client.first()).token)
+        if fits:
+            assert exchange.step(last).identity == Identity("alice")
+            continue
+        with pytest.raises(AuthenticationFailed, match="the last message is malformed"):
+            exchange.step(last)
 
 
 def test_a_changed_credential_counts_at_the_next_login() -> None:

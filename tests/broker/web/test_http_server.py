@@ -146,6 +146,18 @@ async def test_what_is_no_http_is_refused(connect: Any) -> None:
     assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_request_with_two_lengths_is_answered_once(connect: Any, method: str) -> None:
+    """A proxy may take the other one, and what is a second request here for a part of the first (RFC 9112, 6.3)."""
+    reader, writer = await connect()
+    hidden = b"0\r\n\r\n" + REQUEST
+    lengths = f"Content-Length: {len(hidden)}\r\nTransfer-Encoding: chunked"
+    writer.write(f"{method} /healthz HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n\r\n".encode() + hidden)
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
 async def test_a_flood_of_what_is_no_http_makes_few_log_lines(connect: Any, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(LINES_PER_PERIOD + 20):
         reader, writer = await connect()

@@ -10,9 +10,13 @@ from purgatorio.broker.causes.cause import DeadLettersNotWritten
 from purgatorio.broker.share.dead_letters.line import MAX_LETTERS
 from purgatorio.broker.share.dead_letters.queue import MAX_ROUNDS
 from purgatorio.broker.share.giving_up import GiveUpCause
+from purgatorio.logger import LINES_PER_PERIOD, PERIOD_MS
+from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED, DeadLetterHeaders
 from purgatorio.protocol.errors import ErrorCode
-from tests.broker.replica.harness import topic
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
+from tests.broker.replica.harness import ORDERS, topic
 from tests.broker.share.dead_letters.world import DLQ, World, dlq, owner
 
 LIMIT = GiveUpCause.DELIVERY_LIMIT
@@ -167,6 +171,29 @@ def test_what_fails_waits_and_is_written_once_more(fails: str) -> None:
     sent.answer()
     assert (ada.told, world.queue.under_way) == ([(0, 0, True), (1, 1, True)], 0)
     assert [each.held_by for each in world.ended] == [(2,)]
+
+
+def test_lost_records_and_those_that_cannot_be_copied_make_few_lines(said: Callable[[], list[str]]) -> None:
+    """However many a consumer gives up: each kind has its lines, and the first one after a silence has their number."""
+    world, ada = World(dlq()), owner()
+    world.set(dead_letter_topic="elsewhere")
+    for nth in range(LINES_PER_PERIOD + 5):
+        world.give_up(ada, nth)
+    world.turn()
+    assert len(said()) == LINES_PER_PERIOD
+    world.set(dead_letter_topic="dlq.jobs")
+    records = [Record(0, 1_000, None, bytes(2_000_000))]
+    world.produce(ORDERS, records=build_batch(records, compression=Compression.GZIP), acks=1)
+    for _ in range(LINES_PER_PERIOD + 5):
+        world.give_up(ada, 0)
+        world.turn()
+    assert len(said()) == LINES_PER_PERIOD
+    world.advance_ms(PERIOD_MS)
+    world.give_up(ada, 0)
+    world.turn()
+    (line,) = said()
+    assert line.startswith("records of a batch cannot be copied to a dead-letter topic base_offset=0 why=")
+    assert line.endswith(" lines_left_out=5")
 
 
 def test_a_record_is_given_up_after_five_tries_and_those_behind_it_have_theirs(said: Callable[[], list[str]]) -> None:

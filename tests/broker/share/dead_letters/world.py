@@ -116,7 +116,7 @@ class World(Harness):
             ask=self._ask,
             create_topic=lambda name, done: self.creating.append((name, done)),
             purgatory=lambda: self.purgatory,
-            wall_ms=self.clock.wall_ms,
+            clock=self.clock,
         )
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
