@@ -29,7 +29,7 @@ MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 """The largest manifest. 20,000 partitions, the most of a cluster, take 6 MB, and 100,000 ACLs some 15 MB."""
 MAX_VALUES: Final = 4_000_000
 """The most values in a manifest, by its commas and brackets: each takes 60 bytes or more when it is read."""
-_FIELDS: Final = ("format", "written_by", "folder", "metadata", "logs", "not_kept", "crc32")
+_FIELDS: Final = ("format", "written_by", "folder", "metadata", "logs", "crc32")
 _LOG_FIELDS: Final = ("topic", "partition", "start_offset", "end_offset", "file", "size_bytes", "crc32")
 _FOLDER: Final = re.compile(r"snapshot-[1-9][0-9]{0,17}")
 _LOG: Final = re.compile(r"(0|[1-9][0-9]{0,9})\.log")
@@ -105,7 +105,7 @@ def manifest_of(snapshot: Snapshot, folder: str, logs: Sequence[Mapping[str, Any
 
     Args:
         folder: the name of the folder with the logs.
-        logs: the entries of the logs; the other partitions are told as not kept.
+        logs: the entries of the logs, one for each partition.
         written_by: the version of Purgatorio.
     """
     image = ClusterImage(
@@ -121,7 +121,6 @@ def manifest_of(snapshot: Snapshot, folder: str, logs: Sequence[Mapping[str, Any
         "folder": folder,
         "metadata": saved_metadata.written(image),
         "logs": logs,
-        "not_kept": [[*tp] for tp in _partitions(image) if tp not in snapshot.logs],
     }
     return json.dumps({**manifest, "crc32": _crc32(manifest)}, indent=1).encode()
 
@@ -157,10 +156,8 @@ def read_manifest(content: bytes) -> Manifest:
         require(isinstance(manifest["written_by"], str), "it does not say which version wrote it")
         image = saved_metadata.read(manifest["metadata"])
         logs = _logs(manifest["logs"], image)
-        not_kept = _not_kept(manifest.get("not_kept", []))
         for tp in _partitions(image):
-            require((tp in logs) != (tp in not_kept), f"it names the log of {tp} not once")
-        require(len(logs) + len(not_kept) == image.partition_count, "it has partitions that its topics lack")
+            require(tp in logs, f"it has no log of {tp}")
         return Manifest(_folder(manifest["folder"]), image, list(logs.values()))
     except KeyError as error:
         raise Damaged(f"there is no field {shown(error.args[0])}") from None
@@ -221,7 +218,7 @@ def _logs(given: Any, image: ClusterImage) -> dict[TopicPartition, SavedLog]:
         if state is None:
             raise Damaged(f"it has a log of {shown(topic)}-{partition}, which its topics lack")
         tp = TopicPartition(topic, partition)
-        require(tp not in logs, f"it names the log of {tp} not once")
+        require(tp not in logs, f"it has two logs of {tp}")
         start_offset = whole(each["start_offset"], f"the start offset of {tp}")
         logs[tp] = SavedLog(
             tp,
@@ -244,16 +241,6 @@ def log_name(number: int) -> str:
 def is_log_name(name: str) -> bool:
     """Return whether `log_name` gives this name."""
     return _LOG.fullmatch(name) is not None
-
-
-def _not_kept(given: Any) -> set[TopicPartition]:
-    require(isinstance(given, list), f"the partitions that were not kept are no list, but {shown(given)}")
-    found = set()
-    for each in given:
-        is_pair = isinstance(each, list) and len(each) == 2 and isinstance(each[0], str)
-        require(is_pair, f"a partition that was not kept cannot be {shown(each)}")
-        found.add(TopicPartition(each[0], whole(each[1], "a partition that was not kept", high=MAX_INT)))
-    return found
 
 
 def read_log(file: IO[bytes], log: SavedLog) -> SavedPartition:

@@ -116,11 +116,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no-logs": (
         lambda path: edit(path, lambda manifest: manifest.update(logs=[])),
-        f"/{MANIFEST} is damaged: it names the log of orders-0 not once",
+        f"/{MANIFEST} is damaged: it has no log of orders-0",
     ),
     "no-log": (
         lambda path: edit(path, lambda manifest: manifest["logs"].pop()),
-        f"/{MANIFEST} is damaged: it names the log of orders-0 not once",
+        f"/{MANIFEST} is damaged: it has no log of orders-0",
     ),
     "wrong-batch": (
         _wrong_batch,
