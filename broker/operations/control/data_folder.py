@@ -120,7 +120,7 @@ class DataFolder:
         """Keep a snapshot in place of the last one.
 
         Raises:
-            DataUnusable: it cannot be written; the last one is there as it was.
+            DataUnusable: it cannot be written. The folder has the last one as it was, or this one whole.
         """
         with _told(self.path):
             before = self._named()
@@ -156,7 +156,7 @@ class DataFolder:
 
     def _named(self) -> str | None:
         """Return the folder that `snapshot.json` names: "" if there is no such file, None if it cannot be read."""
-        with contextlib.suppress(DataUnusable, FileRefused):
+        with contextlib.suppress(DataUnusable, FileRefused, OSError):
             manifest = self._manifest()
             return "" if manifest is None else manifest.folder
         return None

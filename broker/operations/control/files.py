@@ -6,6 +6,7 @@ without an end. None of them is read or written here; what is refused is told in
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -119,6 +120,9 @@ class Steps:
         opened = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
         try:
             os.fsync(opened)
+        except OSError as error:
+            if error.errno != errno.EINVAL or not path.is_dir():
+                raise  # otherwise a file system that is not on a disk, and has no fsync of folders (fsync(2))
         finally:
             os.close(opened)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -234,6 +236,30 @@ def test_a_write_that_fails_leaves_what_was_there(written: DataFolder) -> None:
         written.write(snapshot(()))
     assert written.read() == snapshot()
     assert names(written) == ["lock", "snapshot-1", MANIFEST, f"{MANIFEST}.new"]
+
+
+def test_a_file_system_without_fsync_of_folders_will_do(written: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def of_files(opened: int) -> None:
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(opened)
+
+    monkeypatch.setattr(os, "fsync", of_files)
+    written.write(snapshot())
+    assert names(written) == ["lock", "snapshot-2", MANIFEST]
+
+
+def test_a_disk_that_fails_is_told(written: DataFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(opened: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(DataUnusable, match="input/output error"):
+        written.write(snapshot(()))
+    assert written.read() == snapshot()
+    assert names(written) == ["lock", "snapshot-1", MANIFEST]
 
 
 # --- what killed writes left ---
