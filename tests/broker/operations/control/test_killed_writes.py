@@ -91,6 +91,7 @@ def killed_after(path: Path, steps: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [BEFORE, None], ids=["again", "first"])
 def test_a_kill_at_each_step_leaves_the_folder_before_or_after(tmp_path: Path, before: Snapshot | None) -> None:
     """Before, until one step; after, from it on."""
@@ -203,6 +204,7 @@ class Disk(Steps):
         self.cut()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", [BEFORE, None], ids=["again", "first"])
 def test_a_power_cut_at_each_step_leaves_the_folder_before_or_after(tmp_path: Path, before: Snapshot | None) -> None:
     path = tmp_path / "data"
