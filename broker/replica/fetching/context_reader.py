@@ -10,7 +10,7 @@ from typing import Final
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
-from purgatorio.broker.replica.fetching.reader import REFUSED, ReplicaReader
+from purgatorio.broker.replica.fetching.reader import ABSENT, ANSWER_NOW, NOT_READ, ReplicaReader
 from purgatorio.protocol.messages.fetch import PartitionData
 
 PARTITIONS_PER_STEP: Final = 500
@@ -34,20 +34,27 @@ class ContextReader:
         self.assignment_of = reader.assignment_of
         self.held_back_by = reader.held_back_by
 
-    def look(self, context: FetchContext) -> None:
-        """Look at the marked partitions; of a full response only until it is due, since it reads all anyway."""
+    def look(self, context: FetchContext, *, arrives: bool = False) -> None:
+        """Look at the marked partitions; of a full response only until it is due, since it reads all anyway.
+
+        Args:
+            arrives: the request has just come, so that partitions which do not exist do not end its wait.
+        """
         for fetch in list(context.marked):
-            self.look_at(context, fetch)
+            self.look_at(context, fetch, arrives=arrives)
             if context.is_full and context.is_due:
                 return
 
-    def look_at(self, context: FetchContext, fetch: PartitionFetch) -> bool:
-        """Look at one partition; returns False if it cannot be read."""
+    def look_at(self, context: FetchContext, fetch: PartitionFetch, *, arrives: bool = False) -> bool:
+        """Look at one partition; returns False if it cannot be read. See `look`."""
         context.marked.pop(fetch, None)
         standing = self._reader.look(context.params, fetch)
         if standing < 0:
+            if standing == ABSENT and (arrives or fetch in context.absent):
+                context.found_absent(fetch)
+                return False
             context.looked_at(fetch, None)
-            return standing != REFUSED
+            return standing == ANSWER_NOW
         context.looked_at(fetch, standing)
         if context.is_watched:
             self._watch.add(fetch)
@@ -68,6 +75,8 @@ class ContextReader:
         available_bytes = 0
         for fetch in context.fetches:
             standing = self._reader.look(context.params, fetch)
+            if standing == ABSENT and fetch in context.absent:
+                continue
             if standing < 0:
                 return True
             available_bytes += standing
@@ -91,7 +100,7 @@ class ContextReader:
             if size_bytes >= context.params.min_bytes or any(_is_urgent(data) for _, data in entries):
                 context.answered()
                 return entries
-        self.look(context)
+        self.look(context, arrives=True)
         return self.read(context) if context.is_due else None
 
     def read_in_steps(self, context: FetchContext) -> Generator[None, None, tuple[list[FetchEntry], bool]]:
@@ -108,10 +117,13 @@ class ContextReader:
             size_bytes += part_bytes
             left_bytes = max(0, left_bytes - part_bytes)
             is_urgent = is_urgent or _is_urgent(data)
+            if data.error_code in NOT_READ:
+                context.absent[fetch] = None
             entries.append((fetch, data))
             if not len(entries) % PARTITIONS_PER_STEP:
                 yield
-        return entries, is_urgent or size_bytes >= params.min_bytes
+        is_due = is_urgent or size_bytes >= params.min_bytes or len(context.absent) == len(entries)
+        return entries, is_due
 
     def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
         """Return the response, and the size of its records in bytes."""
@@ -151,4 +163,6 @@ class ContextReader:
 
 def _is_urgent(data: PartitionData) -> bool:
     """Return whether an entry must be told at once."""
-    return data.error_code != 0 or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0
+    if data.error_code:
+        return data.error_code not in NOT_READ
+    return data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0

@@ -117,6 +117,7 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
         params: the parameters of the newest request.
         telling: of a session, the partitions that may have something to tell, in the order of the response.
         urgent: the partitions that must be answered at once, such as one with an error.
+        absent: the partitions that did not exist when the request came. The others are waited for, as in Kafka.
         available_bytes: the bytes that can be read from all partitions, as of the last look at each.
         is_full: whether the response lists all partitions.
         is_watched: whether events mark the partitions.
@@ -127,6 +128,7 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
     """Whether further requests come: the context is that of a session."""
 
     __slots__ = (
+        "absent",
         "available_bytes",
         "fetches",
         "is_full",
@@ -143,6 +145,7 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
         self.marked = dict.fromkeys(fetches)
         self.telling: dict[PartitionFetch, None] = {}
         self.urgent: dict[PartitionFetch, None] = {}
+        self.absent: dict[PartitionFetch, None] = {}
         self.shown_keys: tuple[Hashable, ...] = ()
         self.available_bytes = 0
         self.is_full = True
@@ -153,8 +156,10 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
 
     @property
     def is_due(self) -> bool:
-        """Whether the response is due: enough can be read, or a partition must be answered at once."""
-        return bool(self.urgent) or self.available_bytes >= self.params.min_bytes
+        """Whether the response is due: enough can be read, a partition must be answered at once, or none exists."""
+        if self.urgent or self.available_bytes >= self.params.min_bytes:
+            return True
+        return len(self.absent) == len(self.fetches)
 
     @property
     def size(self) -> int:
@@ -171,12 +176,19 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
         size_bytes = available_bytes or 0
         self.available_bytes += size_bytes - fetch.available_bytes
         fetch.available_bytes = size_bytes
+        if self.absent:
+            self.absent.pop(fetch, None)
         if available_bytes is None:
             self.urgent[fetch] = None
         elif self.urgent:
             self.urgent.pop(fetch, None)
         if self.outlives_requests:
             self.telling[fetch] = None
+
+    def found_absent(self, fetch: PartitionFetch) -> None:
+        """Keep that a partition does not exist: the client is told, but the answer does not leave for that."""
+        self.looked_at(fetch, 0)
+        self.absent[fetch] = None
 
     def answered(self) -> None:
         """Note that the response is complete; without a session, drop the partitions.
@@ -186,6 +198,7 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
         self.fetches = ()
         self.marked = {}
         self.urgent = {}
+        self.absent = {}
 
     def supersede(self) -> None:
         """End the wait of an earlier request, for which the response of a later one would be read."""

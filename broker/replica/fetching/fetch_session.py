@@ -144,7 +144,7 @@ class FetchSession(FetchContext):
         for fetch in forgotten:
             self.shown_keys = ()
             self.available_bytes -= fetch.available_bytes
-            for held in (self.marked, self.urgent, self.telling, self.to_note):
+            for held in (self.marked, self.urgent, self.absent, self.telling, self.to_note):
                 held.pop(fetch, None)
         return forgotten
 
@@ -169,7 +169,7 @@ class FetchSession(FetchContext):
         """Note what the client is told of a partition; returns whether there is something to tell."""
         differs = data.high_watermark != fetch.high_watermark or data.log_start_offset != fetch.log_start_offset
         refused = data.error_code != 0 or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0
-        more = fetch.available_bytes > 0 or fetch in self.urgent
+        more = fetch.available_bytes > 0 or fetch in self.urgent or fetch in self.absent
         if size_bytes or not more:
             self.telling.pop(fetch, None)
         if more:
@@ -192,9 +192,11 @@ class FetchSession(FetchContext):
         self.forget(list(self._by_key))
 
     def answered(self) -> None:
-        """Look again with the next request at the partitions whose urgent news the answer has told."""
-        self.marked.update(self.urgent)
-        self.urgent.clear()
+        """Look again with the next request at the partitions of whose errors and urgent news the answer has told."""
+        for told in (self.urgent, self.absent):
+            if told:
+                self.marked.update(told)
+                told.clear()
         self.is_full = False
 
 

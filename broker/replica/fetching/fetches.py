@@ -149,7 +149,7 @@ class ReplicaFetches:
         elif not context.outlives_requests and not params.rack_id and may_wait:
             return reader.read_if_due(context)
         else:
-            reader.look(context)
+            reader.look(context, arrives=True)
             if params.rack_id:
                 reader.look_for_preferred_replicas(context)
         return reader.read(context) if not may_wait or context.is_due else None

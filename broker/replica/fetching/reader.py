@@ -25,11 +25,13 @@ from purgatorio.protocol.messages.fetch import (
 
 REFUSED: Final = -2
 """The partition cannot be read: an error, or an epoch that diverges."""
+ABSENT: Final = -3
+"""The partition of a consumer's fetch does not exist, as far as this broker knows."""
 ANSWER_NOW: Final = -1
 """The partition can be read, and must be answered at once."""
 NO_LEADER_HINT: Final = LeaderIdAndEpoch()
 """The leader in a response that names none; no response changes it."""
-_NOT_READ: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+NOT_READ: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 """The errors of partitions that Kafka does not try to read: their aborted transactions are an empty list there, and
 null after other errors."""
 MANY_ABORTED: Final = 16
@@ -237,7 +239,7 @@ class ReplicaReader:
             last_stable_offset=-1,
             log_start_offset=-1,
             current_leader=leader,
-            aborted_transactions=() if error_code in _NOT_READ else None,
+            aborted_transactions=() if error_code in NOT_READ else None,
             records=[],
         )
 
@@ -246,7 +248,7 @@ class ReplicaReader:
         return self._error(fetch, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def look(self, params: FetchParams, fetch: PartitionFetch) -> int:
-        """Return the number of bytes that can be read from a partition, `ANSWER_NOW` or `REFUSED`.
+        """Return the number of bytes that can be read from a partition, `ANSWER_NOW`, `REFUSED` or `ABSENT`.
 
         It must be answered at once when the follower lacks the current log start offset or high watermark, or the fetch
         offset lies on an older segment than the end (there is enough to read then). It is refused when `read` would
@@ -256,8 +258,8 @@ class ReplicaReader:
             partition = self.resolve(params, fetch)
             if self._diverging_epoch(partition, fetch.request) is not None:
                 return REFUSED
-        except PartitionError:
-            return REFUSED
+        except PartitionError as error:
+            return ABSENT if params.replica_id < 0 and error.error_code in NOT_READ else REFUSED
         request, log = fetch.request, partition.log
         offset = request.fetch_offset
         start_offset = log.log_start_offset

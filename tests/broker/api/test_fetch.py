@@ -180,6 +180,20 @@ def test_a_fetch_of_very_many_partitions_is_read_in_steps() -> None:
     assert client.ctx.session.parked_partitions == 0
 
 
+def test_a_long_fetch_waits_though_one_of_its_partitions_does_not_exist() -> None:
+    client = Pipelined(Harness())
+    partitions = [FetchPartition(partition=place(nth)) for nth in range(LONG)]
+    wide, nowhere = FetchTopic(topic="wide", partitions=partitions), FetchTopic(topic="nowhere", partitions=partitions)
+    absent = FetchTopic(topic="nowhere", partitions=partitions[:1])
+    replies, at_once = client.fetch(0, topics=[wide, absent]), client.fetch(0, topics=[nowhere])
+    list(client.listings.steps())
+    assert not replies.said
+    assert {each.error_code for each in at_once.only.responses[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    client.broker.advance_ms(501)
+    list(client.listings.steps())
+    assert [each.partitions[-1].error_code for each in replies.only.responses] == [0, 3]
+
+
 def test_a_fetch_of_very_many_partitions_waits_and_is_read_in_steps_when_records_come() -> None:
     broker = Harness()
     client = Pipelined(broker)

@@ -304,6 +304,35 @@ def test_after_an_error_the_recovery_is_told_though_nothing_else_changed(broker:
     assert told(client.fetch()) == {}
 
 
+@pytest.mark.parametrize("version", [12, 13])
+def test_each_answer_tells_of_a_partition_that_does_not_exist_and_the_others_are_waited_for(
+    broker: Harness, version: int
+) -> None:
+    code = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    client = Client(broker, version=version)
+    first = client.send(("orders", 0, 0), ("nowhere", 0, 0), max_wait_ms=500)
+    assert not first.said
+    broker.advance_ms(501)
+    client.session_id, client.epoch = first.only.session_id, 1
+    for produced in (0, 0, 1):
+        waiting = client.send(max_wait_ms=500)
+        client.epoch += 1
+        assert not waiting.said
+        if produced:
+            broker.produce(acks=1)
+        else:
+            broker.advance_ms(501)
+        errors = [each.partitions[0].error_code for each in waiting.only.responses]
+        assert errors == [code, ErrorCode.NONE][: 1 + produced]
+
+
+def test_a_session_of_nothing_that_exists_is_answered_at_once(broker: Harness) -> None:
+    client = Client(broker)
+    client.fetch(("nowhere", 0, 0), max_wait_ms=500)
+    (data,) = told(client.fetch(max_wait_ms=500)).values()
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_a_lost_lease_is_told_and_so_is_that_it_is_held_again(broker: Harness, client: Client) -> None:
     waiting = client.send(max_wait_ms=500)
     broker.may_lead = False

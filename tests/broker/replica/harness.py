@@ -187,6 +187,7 @@ class Harness:
         last_fetched_epoch: int = -1,
         read_committed: bool = False,
         log_start_offset: int = 0,
+        rack_id: str = "",
     ) -> Fetched:
         """Send a fetch request for these partitions from these offsets."""
         fetches = [
@@ -211,6 +212,7 @@ class Harness:
             max_bytes,
             read_committed,
             replica_epoch=replica_id,
+            rack_id=rack_id,
             client="consumer" if replica_id < 0 else f"broker-{replica_id}-fetcher",
         )
         return self.send(FetchContext(params, fetches), fetches)

@@ -28,8 +28,8 @@ def fetch(access: Access, route: Route, ctx: RequestContext, request: FetchReque
         _follower(access, route, ctx, request, reply, begins)
     elif begins:
         denied = _READ.refused(access, ctx, request)
-        if denied:  # an answer with an error does not wait for records
-            request = changed(request, session_epoch=FINAL_EPOCH, max_wait_ms=0)
+        if denied:
+            request = changed(request, session_epoch=FINAL_EPOCH)
         _READ.pass_on(denied, route, ctx, request, reply)
     elif (request.topics and _READ.refused(access, ctx, request)) or not _may_go_on(access, access.of(ctx), request):
         refuse(route, request, reply, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)

@@ -15,12 +15,12 @@ TOPIC, READ = ResourceType.TOPIC, AclOperation.READ
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_fetch_with_a_refused_topic_is_answered_at_once_and_without_a_session() -> None:
+def test_a_fetch_with_a_refused_topic_waits_for_the_others_without_a_session() -> None:
     broker = GuardedBroker([allow(READ, TOPIC, "orders")])
     answer = broker.ask(ApiKey.FETCH, 16, fetches("orders", "secret")).answer
     assert [(each.topic_id, each.partitions[0].error_code) for each in answer.responses] == [(id_of("secret"), DENIED)]
     (worked,) = broker.worked
-    assert (worked.session_epoch, worked.max_wait_ms) == (-1, 0)
+    assert (worked.session_epoch, worked.max_wait_ms) == (-1, 500)
     broker.ask(ApiKey.FETCH, 16, fetches("orders"))
     assert (broker.worked[-1].session_epoch, broker.worked[-1].max_wait_ms) == (0, 500)
 

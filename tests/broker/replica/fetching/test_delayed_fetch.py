@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
+NOWHERE = TopicPartition("nowhere", 0)
 OTHER = TopicPartition("other", 0)
 
 
@@ -66,6 +69,47 @@ def test_a_fetch_without_wait_is_answered_at_once(broker: Harness) -> None:
 
 def test_a_fetch_without_partitions_is_answered_at_once(broker: Harness) -> None:
     assert broker.fetch().partitions == []
+
+
+@pytest.mark.parametrize("rack_id", ["", "east"])  # the reader goes two ways
+def test_a_partition_that_does_not_exist_does_not_end_the_wait_of_others(broker: Harness, rack_id: str) -> None:
+    fetched = broker.fetch((NOWHERE, 0), (ORDERS, 0), rack_id=rack_id)
+    last = broker.fetch((ORDERS, 0), (NOWHERE, 0), rack_id=rack_id)
+    assert not fetched.answered
+    assert not last.answered
+    broker.advance_ms(501)
+    for each, codes in ((fetched, [3, 0]), (last, [0, 3])):
+        assert [data.error_code for data in each.partitions] == codes
+
+
+def test_records_end_a_wait_in_which_a_partition_does_not_exist(broker: Harness) -> None:
+    fetched = broker.fetch((NOWHERE, 0), (ORDERS, 0))
+    committed(broker)
+    assert [data.error_code for data in fetched.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE]
+    assert fetched.partitions[1].records
+    assert broker.fetch((NOWHERE, 0), (ORDERS, 0)).answered, "there is enough to read"
+
+
+def test_a_fetch_of_partitions_that_do_not_exist_is_answered_at_once(broker: Harness) -> None:
+    assert broker.fetch((NOWHERE, 0)).data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert broker.fetch((NOWHERE, 0), (OTHER, 0)).answered
+    assert broker.fetch((NOWHERE, 0), (ORDERS, 7)).answered, "another error does not wait"
+
+
+def test_a_partition_that_comes_to_be_is_read_in_the_same_wait_and_its_end_is_told(broker: Harness) -> None:
+    read, told = broker.fetch((OTHER, 0), (ORDERS, 0)), broker.fetch((OTHER, 0), (ORDERS, 0), min_bytes=1000)
+    broker.set_topics(topic(), topic("other", isr=(1,)))
+    assert not read.answered
+    broker.produce(OTHER, acks=1)
+    assert read.partitions[0].records
+    assert not told.answered
+    broker.set_topics(topic())
+    assert told.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_follower_hears_at_once_of_a_partition_that_does_not_exist(broker: Harness) -> None:
+    """Its image may be older than the leader's."""
+    assert broker.fetch((ORDERS, 0), (NOWHERE, 0), replica_id=2).answered
 
 
 def test_at_the_deadline_it_answers_and_counts_expiries_of_followers_and_consumers_apart(broker: Harness) -> None:
