@@ -5,7 +5,7 @@ Formats that clients send and this module accepts, as Apache Kafka's readers do:
 * snappy: Java's is framed as the xerial library does (a magic, then length-prefixed blocks), one or more streams;
   librdkafka's is one raw block. Up to three bytes that follow the last block are ignored.
 * lz4: one frame of the LZ4 frame format with independent blocks; what follows it is ignored.
-* gzip: one or more members; what follows them is ignored.
+* gzip: one or more members; what follows them is ignored, unless they are large.
 * zstd: one or more frames.
 
 The size of the output is limited during decompression: a decompression bomb never allocates more than `max_bytes`,
@@ -31,8 +31,8 @@ MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
 STEP_BYTES: Final = 256 * 1024
 """The input of one step of `compress_steps`: 10 ms for gzip, 2 ms for zstd. A multiple of the codecs' blocks."""
 
-_MAX_PIECES: Final = 10_000
-"""The most blocks or members of one payload: each costs a microsecond or two. Java's snappy makes 3,200 of 100 MiB."""
+_MAX_PIECES: Final = 5_000
+"""The most blocks or members of one payload: each costs up to 4 µs. Java's snappy makes 3,200 of 100 MiB."""
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _FIRST_GUESS_BYTES: Final = 4096
 _GROWTH: Final = 4
@@ -58,6 +58,8 @@ _GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header
 _GZIP_MEMBER_START: Final = b"\x1f\x8b\x08"
 _GZIP_MEMBER_BYTES: Final = 18  # the smallest: header and trailer
 _GZIP_FIRST_STEP_BYTES: Final = 4096
+_MAX_TRAILED_BYTES: Final = 4 * 1024 * 1024
+"""The most that gzip members unpack to behind which other bytes are ignored: the members are unpacked a second time."""
 _ZSTD_LEVEL: Final = 3
 
 
@@ -173,22 +175,33 @@ def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, 
 
 
 def _decompress_gzip(view: memoryview, max_bytes: int) -> bytes:
+    if len(view) > _MAX_PIECES * _GZIP_MEMBER_BYTES and bytes(view).count(_GZIP_MEMBER_START) > _MAX_PIECES:
+        raise _damaged(f"it has more than {_MAX_PIECES} gzip members")
+    try:
+        return _decompress_growing(cramjam.gzip.decompress_into, view, max_bytes)
+    except DamagedPayloadError:
+        data = _gzip_members(view, min(max_bytes, _MAX_TRAILED_BYTES))
+        if data is None:
+            raise
+        return data
+
+
+def _gzip_members(view: memoryview, max_bytes: int) -> bytes | None:
+    """Return what all members unpack to if only what follows them is none; None if they are damaged, or too large."""
     parts: list[bytes] = []
-    left_bytes, position = max_bytes, 0
-    for _ in range(_MAX_PIECES):
+    position = 0
+    while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
         step_bytes = _GZIP_FIRST_STEP_BYTES
         while not member.eof:
-            if position == len(view):
-                raise _damaged("it ends within a gzip member")
             step = view[position : position + step_bytes]
             try:
-                part = member.decompress(step, left_bytes + 1)
-            except zlib.error as error:
-                raise _damaged(error) from error
-            left_bytes -= len(part)
-            if left_bytes < 0:
-                raise _too_large(max_bytes)
+                part = member.decompress(step, max_bytes + 1)
+            except zlib.error:
+                return None
+            max_bytes -= len(part)
+            if not step or max_bytes < 0:
+                return None
             parts.append(part)
             # Each step may be copied into `unused_data`, so that steps grow only with their member.
             position += len(step) - len(member.unused_data)
@@ -196,7 +209,6 @@ def _decompress_gzip(view: memoryview, max_bytes: int) -> bytes:
         is_member = bytes(view[position : position + len(_GZIP_MEMBER_START)]) == _GZIP_MEMBER_START
         if not is_member or len(view) - position <= _GZIP_MEMBER_BYTES:
             return b"".join(parts)
-    raise _damaged(f"it has more than {_MAX_PIECES} gzip members")
 
 
 def _lz4_frame(view: memoryview) -> memoryview:

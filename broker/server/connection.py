@@ -68,6 +68,7 @@ class Connection(asyncio.Protocol):
         "_deadlines",
         "_entered",
         "_gate",
+        "_has_ended",
         "_held",
         "_is_new",
         "_owner",
@@ -103,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._deadlines = Deadlines(
             services.limits, services.session_clock.now_ms(), authenticates=services.sasl is not None
         )
-        self._entered = False
+        self._entered = self._has_ended = False
         self._is_new = services.sasl is None
         self._held: Callable[[], None] | None = None
         self._reading_paused = False
@@ -181,9 +182,23 @@ class Connection(asyncio.Protocol):
         self._replies.writing_paused = False
         self.wake()
 
-    def eof_received(self) -> None:
-        """Close, once the client has taken the answers that were sent: it sends nothing more."""
-        self._close()
+    def eof_received(self) -> bool:
+        """Answer what the client has sent, and close then: it sends nothing more, but may still read.
+
+        A client that has closed both ways looks the same until something is sent to it.
+
+        Returns:
+            Whether the transport stays open. With TLS it cannot: there is no half of a connection.
+        """
+        if self._deadlines.closing_since_ms is not None or self._transport.get_extra_info("ssl_object") is not None:
+            self._close()
+            return False
+        self._has_ended = True
+        self._requests.ended(self)
+        self._deadlines.client_ended(self._services.session_clock.now_ms())
+        self._pause_reading()
+        self._steer_to_end()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget all requests; the answers of parked ones will find `closed` set."""
@@ -336,7 +351,19 @@ class Connection(asyncio.Protocol):
 
     # Reading or not.
 
+    def _steer_to_end(self) -> None:
+        """Start the requests that the client sent before its end, and close when the last one is answered."""
+        replies = self._replies
+        if not self._requests.waiting:
+            replies.end_when_empty()
+            self._flush()
+        elif replies.may_start():
+            self.wake()
+
     def _steer_reading(self) -> None:
+        if self._has_ended:
+            self._steer_to_end()
+            return
         replies, requests = self._replies, self._requests
         reads_ahead = replies.mutes > 0 and replies.may_read_ahead(len(requests.waiting))
         may_read = reads_ahead or replies.may_start()
@@ -454,7 +481,7 @@ class Connection(asyncio.Protocol):
         Args:
             has_sent: there are bytes of the client that were not read; they are worked on if the throttle ends in time.
         """
-        waits = has_sent or bool(self._requests.waiting or self._held)
+        waits = has_sent or bool(self._requests.waiting or self._replies.in_flight or self._held)
         if self._deadlines.client_gone(now_ms, waits=waits):
             self.abort()
 

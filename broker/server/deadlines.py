@@ -56,6 +56,7 @@ class Deadlines:
         "_answers",
         "_authenticates",
         "_gone_since_ms",
+        "_has_ended",
         "_has_requested",
         "_last_active_ms",
         "_limits",
@@ -78,6 +79,7 @@ class Deadlines:
         self._answers = _Progress()
         self._aborted = False
         self._gone_since_ms: int | None = None
+        self._has_ended = False
 
     def received(self, now_ms: int, completed: bool, continued: bool) -> None:
         """Bytes came.
@@ -116,6 +118,11 @@ class Deadlines:
         if self._gone_since_ms is None:
             self._gone_since_ms = now_ms
         return not waits or now_ms - self._gone_since_ms > self._limits.partial_frame_ms
+
+    def client_ended(self, now_ms: int) -> None:
+        """The client sends nothing more; from now on it counts as idle, though its requests be worked on."""
+        self._has_ended = True
+        self._last_active_ms = now_ms
 
     def closing(self, now_ms: int) -> None:
         """The connection closes once the client has taken the last answers."""
@@ -162,7 +169,7 @@ class Deadlines:
                 return Refusal.LINGERING_CLOSE, f"its last answers were not taken within {limits.write_stall_ms} ms"
         elif writing_paused:
             return self._stalled(now_ms, taken_bytes)
-        elif busy:
+        elif busy and not self._has_ended:
             self._last_active_ms = now_ms
         elif not self._has_requested:
             if now_ms - self.opened_ms > limits.handshake_ms:

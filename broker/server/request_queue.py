@@ -81,6 +81,12 @@ class RequestQueue:
         self.waiting.clear()
         self.release(dropped_bytes)
 
+    def ended(self, reader: Reader) -> None:
+        """Forget the request that is not complete, as no more bytes come, and give back its memory."""
+        self._memory.leave(reader, partial_bytes=self.partial_bytes, complete_bytes=0)
+        self.partial_bytes = 0
+        self._decoder = FrameDecoder(0)
+
     def leave(self, reader: Reader) -> None:
         """Forget everything and give back all memory, also that of requests which are still being worked on."""
         self._memory.leave(reader, partial_bytes=self.partial_bytes, complete_bytes=self.complete_bytes)

@@ -162,8 +162,7 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
     def _deliver(self, data: Bytes) -> None:
         if data:
             self._owner.data_received(bytes(data))
-        else:
-            self._owner.eof_received()
+        elif not self._owner.eof_received():
             self.close()
 
     def _steer(self) -> None:

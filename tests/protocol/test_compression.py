@@ -190,14 +190,14 @@ def test_the_end_of_an_lz4_frame_is_found(data: bytes, with_size: bool, with_che
         (Compression.GZIP, compress(Compression.GZIP, b"")),
         (Compression.SNAPPY, XERIAL_HEADER),
         (Compression.SNAPPY, XERIAL_HEADER + b"\0\0\0\1\0"),
-        (Compression.LZ4, LZ4[:7] + b"\1\0\0\x80x" * 10_001),
+        (Compression.LZ4, LZ4[:7] + b"\1\0\0\x80x" * 5_001),
     ],
     ids=_id,
 )
 def test_a_payload_has_a_bounded_number_of_pieces(codec: Compression, piece: bytes) -> None:
     """A megabyte of empty blocks would hold the event loop for a tenth of a second and more."""
-    with pytest.raises(DamagedPayloadError, match="more than 10000"):
-        decompress(codec, piece * 10_001 if codec is not Compression.LZ4 else piece)
+    with pytest.raises(DamagedPayloadError, match="more than 5000"):
+        decompress(codec, piece * 5_001 if codec is not Compression.LZ4 else piece)
 
 
 @pytest.mark.parametrize("codec", Compression)
@@ -210,9 +210,9 @@ def test_one_byte_more_than_allowed_is_too_large(codec: Compression) -> None:
 
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.ZSTD, Compression.LZ4])
 def test_a_bomb_is_refused_without_decompressing_it(codec: Compression) -> None:
-    """Half a gigabyte of zeros and more in few bytes takes no more memory than a few times the limit."""
+    """Three hundred megabytes of zeros and more in few bytes takes no more memory than a few times the limit."""
     chunk = compress(codec, bytes(1 << 20))
-    bomb = chunk[:7] + chunk[7:-4] * 600 + chunk[-4:] if codec is Compression.LZ4 else chunk * 1024
+    bomb = chunk[:7] + chunk[7:-4] * 300 + chunk[-4:] if codec is Compression.LZ4 else chunk * 1024
     before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(RecordTooLargeError):
         decompress(codec, bomb, 8 << 20)

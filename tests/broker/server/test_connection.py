@@ -312,6 +312,97 @@ def test_a_closing_connection_does_not_linger(make_bench: MakeBench, request_of:
     assert bench.probe.refusals == [Refusal.LINGERING_CLOSE]
 
 
+# The end of a client.
+
+
+def test_what_a_client_sent_before_its_end_is_answered_parked_requests_too(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    """`printf … | nc`, which closes its sending end and reads."""
+    bench = make_bench(max_requests_per_turn=4, max_in_flight_requests=6)
+    connection, transport = bench.connect()
+    connection.data_received(requests_of(request_of, 10))
+    assert connection.eof_received(), "the transport stays open"
+    while bench.handler.parked:
+        assert not transport.closing
+        answer(bench)
+        bench.run()
+    assert transport.correlation_ids() == list(range(1, 11))
+    assert transport.closing
+    assert not transport.reading
+    assert bench.memory.used_bytes == 0
+
+
+def test_a_client_that_ends_without_a_request_under_way_is_closed_at_once(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    connection.eof_received()
+    assert transport.closing
+
+
+def test_half_a_request_of_a_client_that_has_ended_holds_no_memory(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench(partial_frame_ms=1_000)
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1) + request_of(2)[:-1])
+    connection.eof_received()
+    assert bench.memory.partial_bytes == 0
+    bench.clock.advance_ms(1_001)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert not transport.aborted
+    answer(bench)
+    assert transport.closing
+    assert transport.correlation_ids() == [1]
+
+
+def test_requests_of_a_client_that_has_ended_wait_for_the_end_of_a_throttle(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench()
+    bench.handler.decide = bench.handler.answer
+    connection, transport = bench.connect()
+    connection.mute()
+    connection.data_received(requests_of(request_of, 2))
+    connection.eof_received()
+    bench.run()
+    assert not transport.closing
+    connection.unmute()
+    bench.run()
+    assert transport.correlation_ids() == [1, 2]
+    assert transport.closing
+
+
+def test_a_client_that_has_ended_keeps_its_connection_no_longer_than_an_idle_one(
+    make_bench: MakeBench, request_of: RequestOf
+) -> None:
+    bench = make_bench(idle_ms=10_000)
+    connection, transport = bench.connect()
+    connection.data_received(request_of(1))
+    connection.eof_received()
+    bench.clock.advance_ms(10_000)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert not transport.aborted
+    bench.clock.advance_ms(1)
+    connection.enforce_deadlines(bench.clock.now_ms())
+    assert transport.aborted
+    assert bench.probe.refusals == [Refusal.IDLE]
+
+
+def test_with_tls_a_connection_ends_with_its_client(make_bench: MakeBench, request_of: RequestOf) -> None:
+    """The transport would warn of an answer that it stays open."""
+    bench = make_bench()
+    connection, transport = bench.connect()
+    transport._extra["ssl_object"] = object()  # type: ignore[attr-defined] # a transport's own, which has no setter
+    connection.data_received(request_of(1))
+    assert not connection.eof_received()
+    assert transport.closing
+
+
 # Long answers.
 
 

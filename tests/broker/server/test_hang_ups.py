@@ -98,14 +98,13 @@ async def test_a_muted_connection_whose_client_has_gone_is_closed(
     for client in clients:
         client.send(request_of(1))
     await probe.until(lambda: len(handler.parked) == 2)
-    for context in handler.contexts:
+    for context, reply in zip(handler.contexts, handler.parked, strict=True):
         context.session.channel.throttle()
+        handler.answer(reply)
     clients[0].writer.close()
     await until_gone(listener, probe, 1)
     assert len(listener.connections()) == 1
     handler.contexts[1].session.channel.unthrottle()
-    for reply in handler.parked:
-        handler.answer(reply)
     assert (await clients[1].answer())[0] == 1
 
 
