@@ -128,5 +128,8 @@ SHARE_APIS: Final = SHARE_STATE_APIS | {
 }
 """The APIs of share groups."""
 
+CONSUMER_APIS: Final = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE})
+"""The APIs of groups of the consumer protocol (KIP-848)."""
+
 BROKERS_ONLY: Final = SHARE_STATE_APIS | {ApiKey.WRITE_TXN_MARKERS}
 """The APIs that only brokers ask, beside tools that end transactions (KIP-664)."""

@@ -124,6 +124,7 @@ class BrokerSettings(TypedDict, total=False):
     group_consumer_max_heartbeat_interval_ms: int | str | None
     group_consumer_heartbeat_interval_ms: int | str | None
     group_consumer_max_size: int | str | None
+    group_coordinator_rebalance_protocols: str | Sequence[str] | None
     group_consumer_migration_policy: str | Sequence[str] | None
     group_coordinator_max_groups: int | str | None
     group_coordinator_max_offsets: int | str | None

@@ -22,7 +22,7 @@ from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.late import dataclass
-from purgatorio.protocol.api_key import SHARE_APIS, ApiKey
+from purgatorio.protocol.api_key import CONSUMER_APIS, SHARE_APIS, ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.parts import failed
 
@@ -97,14 +97,15 @@ class ApiHandler:
     def route(self, services: Services) -> Route:
         """Return the route of this API for one broker."""
         is_off = self.key in SHARE_APIS and not services.share_version
+        is_off = is_off or (self.key in CONSUMER_APIS and not services.groups.config.serves_consumers)
         handler = self._refuse if is_off else self.bind(services)
         answered = services.versions[self.key]
         return Route(handler, answered.lowest, answered.highest, self.failed, answered.lowest_answered)
 
     def _refuse(self, ctx: RequestContext, request: Any, reply: Reply) -> None:
-        """Answer as a broker on which share groups are switched off."""
+        """Answer as a broker on which share groups, or groups of the consumer protocol, are switched off."""
         response = self.failed(request, ErrorCode.UNSUPPORTED_VERSION)
-        reply.close("share groups are switched off") if response is None else reply(response)
+        reply.close("such groups are switched off") if response is None else reply(response)
 
     def failed(self, request: Any, error_code: ErrorCode) -> Any | None:
         """Return the response for a request that failed as a whole, or None to close the connection."""

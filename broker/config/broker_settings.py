@@ -61,6 +61,12 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         return {**given, **found} if found else given
 
     def _check(self) -> None:
+        if "classic" not in self.group_coordinator_rebalance_protocols:
+            raise SettingsError(["group_coordinator_rebalance_protocols must have classic, as in Kafka"])
+        shortest, longest = self.log_cleaner_min_compaction_lag_ms, self.log_cleaner_max_compaction_lag_ms
+        if shortest > longest:
+            more = f"more than log_cleaner_max_compaction_lag_ms, {longest}"
+            raise SettingsError([f"log_cleaner_min_compaction_lag_ms is {shortest}, {more}"])
         if 0 <= self.queued_max_request_bytes < _MIB:
             raise SettingsError([f"queued_max_request_bytes must be at least {_MIB}, or -1: as much as by default"])
 

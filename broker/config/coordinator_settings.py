@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from purgatorio.broker.config.declare import Settings, flag, number, text
+
+_PROTOCOL: Final = "(classic|consumer|share|streams)"
 
 
 class CoordinatorSettings(Settings):
@@ -64,6 +68,12 @@ class CoordinatorSettings(Settings):
     )
     group_consumer_max_size: int = number(
         10_000, "Most members of a group of the consumer protocol. Kafka's default is no limit.", ge=1
+    )
+    group_coordinator_rebalance_protocols: str = text(
+        "classic,consumer,streams",
+        "The protocols of groups that are served: without consumer its heartbeats get UNSUPPORTED_VERSION. Share "
+        "groups depend on share.version alone, and there are no streams groups.",
+        pattern=rf"\s*{_PROTOCOL}\s*(,\s*{_PROTOCOL}\s*)*",
     )
     group_consumer_migration_policy: str = text(
         "bidirectional",

@@ -113,6 +113,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         max_memory_bytes=config.group_coordinator_memory_max_bytes,
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        serves_consumers="consumer" in config.group_coordinator_rebalance_protocols,
         upgrades=policy in ("upgrade", "bidirectional"),
         downgrades=policy in ("downgrade", "bidirectional"),
         consumer_max_size=config.group_consumer_max_size,

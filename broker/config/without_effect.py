@@ -77,7 +77,6 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "share.coordinator.",
         "transaction.state.log.",
     ),
-    "clients of the consumer protocol are served in any case.": ("group.coordinator.rebalance.protocols",),
     "where a broker compresses, it uses one level per codec.": ("compression.",),
     "partitions are assigned at once, by the assignors that are here.": (
         "group.consumer.assign",

@@ -47,6 +47,7 @@ class GroupConfig:
             broker keep of what clients have sent (see `GroupMemory`); what has no room is refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the longest time between their heartbeats.
+        serves_consumers: whether the consumer protocol is served (group.coordinator.rebalance.protocols).
         upgrades: whether a classic group becomes a consumer group when a member of the consumer protocol joins.
         downgrades: whether it becomes a classic group again when its last such member leaves.
         consumer_max_size: the most members of a group of the consumer protocol.
@@ -71,6 +72,7 @@ class GroupConfig:
     max_memory_bytes: int = 128 * 1024 * 1024
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    serves_consumers: bool = True
     upgrades: bool = True
     downgrades: bool = True
     consumer_max_size: int = 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,3 +145,9 @@ def test_the_pages_together_list_every_partition_once(cluster: Any, limit: int) 
             break
         cursor = response.next_cursor.topic_name, response.next_cursor.partition_index
     assert seen == [("a", n) for n in range(4)] + [("b", 0)] + [("c", n) for n in range(5)]
+
+
+def test_a_page_has_no_more_partitions_than_the_broker_allows(cluster: Any) -> None:
+    cluster.create("a", partitions=3)
+    cluster.admin = replace(cluster.admin, max_partitions_per_page=2)
+    assert contents(ask(cluster)) == [("a", [0, 1])]

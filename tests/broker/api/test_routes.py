@@ -21,6 +21,7 @@ from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.api.releases import LATEST
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.api.routes import own_routes, versions_as
+from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
@@ -31,6 +32,8 @@ from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
+from purgatorio.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from tests.broker.api.harness import Replies, context
 from tests.broker.group.harness import GroupHarness
@@ -166,3 +169,23 @@ def test_a_refusal_of_the_store_is_answered_with_a_retriable_error() -> None:
     _, _, failed = store.submitted.pop()
     failed(RuntimeError("closed"))
     assert ErrorCode(replies.only.error_code).retriable
+
+
+@pytest.mark.parametrize(
+    ("request_", "error_of"),
+    [
+        (ConsumerGroupHeartbeatRequest(group_id="a"), lambda answer: answer.error_code),
+        (ConsumerGroupDescribeRequest(group_ids=["a"]), lambda answer: answer.groups[0].error_code),
+    ],
+)
+def test_groups_of_the_consumer_protocol_that_are_switched_off_get_unsupported_version(
+    request_: Any, error_of: Any
+) -> None:
+    """By group.coordinator.rebalance.protocols."""
+    (key,) = (each.key for each in APIS.values() if each.request is type(request_))
+    (registered,) = (each for each in REGISTERED if each.key == key)
+    groups = SimpleNamespace(config=GroupConfig(serves_consumers=False))
+    off = SimpleNamespace(share_version=2, groups=groups, versions={key: registered.versions})
+    replies = Replies()
+    registered.route(off).handler(context(key, 0), request_, replies)  # type: ignore[arg-type]
+    assert error_of(replies.only) == ErrorCode.UNSUPPORTED_VERSION

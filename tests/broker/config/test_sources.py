@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.config.room_settings import connection_limits
+from purgatorio.broker.config.room_settings import connection_limits, group_config
 from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 
 
@@ -168,3 +168,31 @@ def test_brokers_of_one_process_need_no_security_between_them() -> None:
         load_cluster_config(assignments=[f"security.inter.broker.protocol={protocol}"])
     refused = problems(assignments=["security.inter.broker.protocol=PLAINTEXT", "store=etcd://a:1/b", "brokers=1"])
     assert "could not be told apart" in refused[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (
+            {"log.cleaner.min.compaction.lag.ms": "2", "log.cleaner.max.compaction.lag.ms": "1"},
+            "log_cleaner_min_compaction_lag_ms is 2, more than log_cleaner_max_compaction_lag_ms, 1",
+        ),
+        (
+            {"group.coordinator.rebalance.protocols": "consumer, share"},
+            "group_coordinator_rebalance_protocols must have classic, as in Kafka",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given: dict[str, str], why: str) -> None:
+    assert problems(settings=given) == (why,)
+
+
+def test_policies_of_groups() -> None:
+    def told(**given: str) -> tuple[bool, bool, bool]:
+        config = group_config(load_cluster_config(settings=given).broker)
+        return config.serves_consumers, config.upgrades, config.downgrades
+
+    assert told() == (True, True, True)
+    assert told(group_coordinator_rebalance_protocols="classic, streams") == (False, True, True)
+    assert told(group_consumer_migration_policy="UPGRADE") == (True, True, False)
+    assert told(group_consumer_migration_policy="Disabled") == (True, False, False)

@@ -364,6 +364,28 @@ def test_a_classic_member_of_a_consumer_group_that_syncs_in_another_epoch_is_ref
     assert late.partitions == owned
 
 
+def test_without_upgrades_a_member_of_the_new_protocol_is_refused() -> None:
+    """group.consumer.migration.policy is downgrade or disabled."""
+    broker = ConsumerHarness(upgrades=False)
+    classic_group(broker, ClassicConsumer(broker))
+    assert broker.refusal(**Consumer(broker, "one").request()) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert protocol(broker) == "classic"
+
+
+def test_without_downgrades_a_group_stays_with_the_consumer_protocol() -> None:
+    broker = ConsumerHarness(downgrades=False)
+    old, one = ClassicConsumer(broker), Consumer(broker, "one")
+    classic_group(broker, old)
+    for _ in range(5):
+        one.beat()
+        old.beat()
+    one.leave()
+    assert protocol(broker) == "consumer"
+    for _ in range(5):
+        old.beat()
+    assert len(old.partitions) == 6
+
+
 def test_a_group_that_is_no_group_of_consumers_is_not_upgraded(broker: ConsumerHarness) -> None:
     request = JoinGroupRequest(
         group_id="app",
