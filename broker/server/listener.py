@@ -200,18 +200,18 @@ class Listener:
         """
         if self._server is None or not self._server.sockets:
             raise RuntimeError(f"listener {self.name} accepts no connections")
-        if isinstance(self._server, asyncio.Server):
-            return [plain_socket().fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
-        return self._server.kept(listening=True)
+        if isinstance(self._server, PlainAcceptor | TlsAcceptor):
+            return self._server.kept(listening=True)
+        return [plain_socket().fromfd(each.fileno(), each.family, each.type) for each in self._server.sockets]
 
     def hold_port(self) -> list[socket.socket]:
         """Return sockets that have the port when this listener is stopped, and refuse clients, for another `start`.
 
         They need `hold` then. There is none if the listener does not accept, or if its event loop owns the sockets.
         """
-        if self._server is None or isinstance(self._server, asyncio.Server):
-            return []
-        return self._server.kept(listening=False)
+        if isinstance(self._server, PlainAcceptor | TlsAcceptor):
+            return self._server.kept(listening=False)
+        return []
 
     def allow_connections(self, max_connections: int, max_connections_per_ip: int) -> None:
         """Accept this many connections from now on, in all and of one address; those that are open stay open."""

@@ -331,6 +331,21 @@ async def test_a_port_is_kept_on_every_address_of_the_host(routes: Routes, clock
     await again.stop(0)
 
 
+async def test_a_listener_without_sockets_of_its_own_holds_no_port(
+    routes: Routes, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not started, or its event loop has them and would listen on."""
+    listener = Listener(routes, ConnectionLimits(), clock)
+    assert listener.hold_port() == []
+    monkeypatch.setattr("purgatorio.broker.server.listener.can_watch_sockets", lambda loop: False)
+    await listener.start("127.0.0.1", 0)
+    assert listener.hold_port() == []
+    (kept,) = listener.keep_port()
+    await listener.stop(0)
+    socket.create_connection(kept.getsockname(), timeout=5).close()
+    kept.close()
+
+
 async def test_the_sweep_runs_by_itself(
     start_listener: Start, connect: Connect, clock: ManualClock, probe: Probe
 ) -> None:
