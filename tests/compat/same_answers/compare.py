@@ -22,6 +22,7 @@ from tests.compat.same_answers import (
     access_histories,
     admin_histories,
     classic_histories,
+    codec_histories,
     consumer_histories,
     log_histories,
     offset_histories,
@@ -111,7 +112,7 @@ RUNS = [
     ),
     *(
         Run(history, era)
-        for module in (log_histories, topic_histories, access_histories)
+        for module in (log_histories, codec_histories, topic_histories, access_histories)
         for history, eras in module.HISTORIES.items()
         for era in eras
     ),

@@ -138,6 +138,30 @@ KNOWN: dict[str, str] = {
     r"|^(Create|Describe|Delete)Acls, ({'\w+': 0}|unknown pattern)[:.]": (
         "Kafka closes the connection on an unknown type, pattern, operation or permission; here it is INVALID_REQUEST."
     ),
+    r"^Produce, (LZ4 twice|half of the records|deltas .*)(, anew)?: .*record_errors": (
+        "A refusal of malformed records names the record at fault; Kafka's names none."
+    ),
+    r"^Produce, (ZSTD of nothing|gzip and half a member)(, anew)?: .*error_code: Kafka 87, Purgatorio -1$": (
+        "Payloads that cannot be unpacked are UNKNOWN_SERVER_ERROR; in Kafka an earlier record may be refused."
+    ),
+    r"^Produce, lz4 with a wrong checksum: ": "Kafka does not verify the checksum of what an lz4 frame contains.",
+    r"^Produce, very much, anew: ": (
+        "What unpacks to more than 12.5 MB is refused where the topic needs the records, here to compress them anew: "
+        "other clients would wait meanwhile."
+    ),
+    r"^Produce, unknown codec: .*error_code: Kafka -1, Purgatorio 76$": (
+        "Kafka fails on an unknown codec; here it is UNSUPPORTED_COMPRESSION_TYPE."
+    ),
+    r"^Produce, deltas .*: (.*error_code: Kafka 0, Purgatorio 87|.*base_offset: Kafka \d+, Purgatorio -1)$": (
+        "Offset deltas that do not ascend one by one are refused; Kafka looks only at those of compressed batches, and "
+        "consumers read the others at wrong offsets."
+    ),
+    r"^Produce, header says late, ": (
+        "The latest time in a batch's header counts; Kafka reads that of each record, and corrects the header."
+    ),
+    r"^Produce, time of the broker, .*, append time: .*record_errors": (
+        "Where the broker gives the times, a batch that claims to have them is refused; Kafka names all of its records."
+    ),
 }
 """Patterns of differences, as the test prints them, with the reasons."""
 
