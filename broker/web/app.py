@@ -33,6 +33,7 @@ from purgatorio.broker.web import pages
 from purgatorio.broker.web.bodies import json_response
 from purgatorio.broker.web.guard import HostGuard, SecurityHeaders
 from purgatorio.broker.web.router import near_path, refused, routes
+from purgatorio.broker.web.scrapes import Encode, SharedScrapes
 from purgatorio.broker.web.tokens import AdminTokens, TokenGuard
 
 SLICE_SECONDS: Final = 0.0005
@@ -114,10 +115,13 @@ class _Health:
         self._process.register(LoopLagCollector(cluster.loop_lag))
         self._process.register(FaultsCollector(cluster.faults))
         self._brokers = BrokerCollector(lambda: cluster.brokers, per_partition=metrics_per_partition)
+        self._scrapes = SharedScrapes(self._text)
 
     async def metrics(self, request: Request) -> Response:
         """``GET /metrics``: Prometheus's text format, or OpenMetrics if the client accepts that."""
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return await self._scrapes.answer(*choose_encoder(request.headers.get("accept", "")))
+
+    async def _text(self, encode: Encode) -> bytes:
         metrics = list(self._process.collect())
         begun_seconds = -inf  # the above has taken its time
         for metric in self._brokers.steps():
@@ -126,8 +130,7 @@ class _Health:
             if metric is None or thread_cpu_seconds() - begun_seconds > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 begun_seconds = thread_cpu_seconds()
-        body = await asyncio.to_thread(encode, Snapshot(metrics))
-        return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+        return await asyncio.to_thread(encode, Snapshot(metrics))
 
     async def ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 when all brokers run with what the cluster begins with, else 503.
