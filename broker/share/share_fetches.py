@@ -190,7 +190,7 @@ class ShareFetches:
             if wants.acknowledgements:
                 message = "a request that opens a share session has nothing to acknowledge"
                 raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
-            why = self._refusal(client, len(wants.added))
+            why = self._refusal(client, client.connection, len(wants.added))
             if why is not None:
                 self._refuse_later(client, wants.max_wait_ms, why, answer)
                 return
@@ -201,7 +201,7 @@ class ShareFetches:
             self._change(session, client, wants)
         results: Results = {}
         goes_on = partial(self._acknowledged, session, client, wants, results, answer)
-        self._acknowledge(session, wants.acknowledgements, results, goes_on, renews=wants.renews)
+        self._acknowledge(session, client.connection, wants.acknowledgements, results, goes_on, renews=wants.renews)
 
     def acknowledge(
         self, client: ShareClient, acknowledgements: Acknowledgements, answer: Answer, *, renews: bool
@@ -227,7 +227,7 @@ class ShareFetches:
                 self.sessions.close(session)
             answer(results, None)
 
-        self._acknowledge(session, acknowledgements, results, acknowledged, renews=renews)
+        self._acknowledge(session, client.connection, acknowledgements, results, acknowledged, renews=renews)
 
     def has_room(self, connection: Session) -> None:
         """Check the fetches of a connection in a later turn: its members had too many locks, and may acquire again."""
@@ -268,8 +268,8 @@ class ShareFetches:
         operation = DelayedShareSession(max_wait_ms, why, client.client_id, refuse)
         self.purgatory.try_complete_else_watch(operation, (ShareMemberKey(client.group_id, client.member_id),))
 
-    def _refusal(self, client: ShareClient, partition_count: int) -> str | None:
-        """Return why a member may have no session of so many partitions now; None: it may.
+    def _refusal(self, client: ShareClient, connection: Session, partition_count: int) -> str | None:
+        """Return why a member may have no session of so many partitions on a connection now; None: it may.
 
         Raises:
             ShareRequestError: INVALID_REQUEST: no session has so many.
@@ -277,7 +277,7 @@ class ShareFetches:
         if partition_count > MAX_PARTITIONS:
             message = f"a share session has at most {MAX_PARTITIONS} partitions"
             raise ShareRequestError(ErrorCode.INVALID_REQUEST, message)
-        return self.sessions.refusal(client.group_id, client.member_id, client.connection, partition_count)
+        return self.sessions.refusal(client.group_id, client.member_id, connection, partition_count)
 
     def _change(self, session: ShareSession, client: ShareClient, wants: ShareWants) -> None:
         """Take the partitions that a request adds and forgets.
@@ -288,7 +288,7 @@ class ShareFetches:
         """
         more = sum(key not in session.partitions for key in wants.added)
         if more and client.epoch != INITIAL_EPOCH:
-            why = self._refusal(client, len(session.partitions) + more)
+            why = self._refusal(client, session.connection, len(session.partitions) + more)
             if why is not None:
                 raise ShareRequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, why)
         for key, tp in wants.added.items():
@@ -306,6 +306,7 @@ class ShareFetches:
     def _acknowledge(
         self,
         session: ShareSession,
+        connection: Session,
         acknowledgements: Acknowledgements,
         results: Results,
         then: Callable[[], None],
@@ -314,11 +315,11 @@ class ShareFetches:
     ) -> None:
         """Acknowledge at each partition; go on when all have a result.
 
-        Much of it takes several turns of the event loop; meanwhile the connection is muted.
+        Much of it takes several turns of the event loop; meanwhile the connection of the request is muted.
         """
         under_way = _Acknowledging(results, then)
         steps = self._acknowledging(session, iter(acknowledgements.items()), under_way, renews)
-        self._listings.begin(steps, session.connection)
+        self._listings.begin(steps, connection)
 
     def _acknowledging(
         self,

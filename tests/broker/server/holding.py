@@ -26,6 +26,7 @@ MAX_MEMORY_TIMES = 8
 TRIES = 10
 MAX_TURNS = 5_000
 """In which a request is answered, if it does not wait for anything."""
+TURNS_AFTER_A_LOSS = 500
 TURNS_AFTERWARDS = 20
 """In which all brokers see what a request has changed."""
 
@@ -125,13 +126,46 @@ class Target:
         del self._holds_ms[:1]  # that of this method, which sent the frame
         return held_ms
 
-    async def answer(self, frame: bytes) -> tuple[float, int]:
+    def connect(self) -> _Connection:
+        """Return a connection for several requests."""
+        return _Connection(self._answers)
+
+    def send_on(self, frame: bytes, connection: _Connection) -> None:
+        """Send a frame, and wait for nothing."""
+        connection.is_done = False
+        self._holds_ms.append(self._send(frame, connection))
+
+    async def settle(self, seconds: float) -> float:
+        """Let time pass; return the longest hold of it and of what was sent before."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:  # noqa: ASYNC110 - time passes, whatever happens
+            await asyncio.sleep(0.001)
+        return max(self._holds_ms)
+
+    async def lose(self, connection: _Connection) -> float:
+        """Close a connection; return the longest hold that follows from it, in milliseconds."""
+        await asyncio.sleep(0)
+        self._holds_ms.clear()
+        began = time.thread_time()
+        connection.session.lost()
+        held_ms = (time.thread_time() - began) * 1_000
+        await asyncio.sleep(0)
+        del self._holds_ms[:1]
+        for _ in range(TURNS_AFTER_A_LOSS):
+            await asyncio.sleep(0)
+        return max([held_ms, *self._holds_ms])
+
+    async def answer(self, frame: bytes, connection: _Connection | None = None) -> tuple[float, int]:
         """Send a frame, and wait for its answer, or until no more is done for it.
+
+        Args:
+            connection: from `connect`; None: a new one.
 
         Returns:
             The longest hold until then, in milliseconds, and the bytes of the answer.
         """
-        connection = _Connection(self._answers)
+        connection = connection or _Connection(self._answers)
+        connection.is_done = False
         held_ms = await self._begin(frame, connection)
         for _ in range(MAX_TURNS):
             if connection.is_done:

@@ -119,6 +119,18 @@ def test_a_session_keeps_one_text_of_its_groups_name(house: ShareHarness) -> Non
     assert all(key.group_id is session.group_id for key in session.partitions)
 
 
+def test_a_session_weighs_on_the_connection_that_opened_it_whatever_asks_for_more(
+    house: ShareHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("purgatorio.broker.share.share_session.MAX_CONNECTION_BYTES", 20_000)
+    ada = house.member("ada")
+    ada.fetch(*unknown(10), max_wait_ms=0)
+    beside(ada, "bob").fetch(max_wait_ms=0)
+    ada.connection = house.member("other").connection
+    with pytest.raises(ShareRequestError, match="the share sessions of a connection"):
+        ada.fetch(*unknown(10, first=100))
+
+
 def test_only_so_many_requests_wait_to_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_fetches, "MAX_REFUSED_LATER", 2)
     house = ShareHarness(max_sessions=1)
@@ -364,8 +376,8 @@ def test_acknowledgements_of_many_partitions_take_turns_in_which_the_connection_
     for key in keys:
         house.produce(ORDERS._replace(partition=key.partition), records=batch(b"a"), acks=1)
     ada, channel = house.member("ada"), Muted()
-    ada.connection = Session(connection_id="a", listener="PLAINTEXT", host="h", peer="h:1", channel=channel)
     ada.fetch(*keys)
+    ada.connection = Session(connection_id="b", listener="PLAINTEXT", host="h", peer="h:2", channel=channel)
     accepted = {key: [Acknowledgement(0, 0, (ACCEPT,))] for key in keys}
     asked = ada.fetch(acknowledged=accepted, max_wait_ms=0)
     for _ in range(3):
