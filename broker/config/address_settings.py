@@ -113,8 +113,11 @@ class AddressSettings(Settings):
     ssl_client_auth: Literal["none", "requested", "required"] = text(
         "none", "Whether clients show a certificate: required, requested (without one they are anonymous), or none."
     )
-    ssl_enabled_protocols: str = text(
-        "TLSv1.2,TLSv1.3", "The versions of TLS that are spoken.", pattern=r"^TLSv1\.[23](,TLSv1\.[23])*$"
+    ssl_enabled_protocols: str = other(
+        "TLSv1.2,TLSv1.3",
+        "The versions of TLS that are spoken.",
+        ConfigType.LIST,
+        pattern=r"^TLSv1\.[23](,TLSv1\.[23])*$",
     )
     ssl_endpoint_identification_algorithm: Literal["https", ""] = text(
         "https",
@@ -144,9 +147,10 @@ class AddressSettings(Settings):
     )
 
     # SASL
-    sasl_enabled_mechanisms: str = text(
+    sasl_enabled_mechanisms: str = other(
         "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "The mechanisms by which clients of SASL listeners authenticate. Kafka's default is GSSAPI, which is not here.",
+        ConfigType.LIST,
         pattern=rf"^{_MECHANISM}(,{_MECHANISM})*$",
     )
     sasl_users: str | None = other(

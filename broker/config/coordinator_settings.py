@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from purgatorio.broker.config.declare import Settings, flag, number, text
+from purgatorio.broker.config.declare import Settings, flag, number, other, text
+from purgatorio.broker.log.config_keys import ConfigType
 
 _PROTOCOL: Final = "(classic|consumer|share|streams)"
 
@@ -69,11 +70,12 @@ class CoordinatorSettings(Settings):
     group_consumer_max_size: int = number(
         10_000, "Most members of a group of the consumer protocol. Kafka's default is no limit.", ge=1
     )
-    group_coordinator_rebalance_protocols: str = text(
+    group_coordinator_rebalance_protocols: str = other(
         "classic,consumer,streams",
         "The protocols of groups that are served: without consumer its heartbeats get UNSUPPORTED_VERSION. Share "
         "groups depend on share.version alone, and there are no streams groups.",
-        pattern=rf"\s*{_PROTOCOL}\s*(,\s*{_PROTOCOL}\s*)*",
+        ConfigType.LIST,
+        pattern=rf"{_PROTOCOL}(,{_PROTOCOL})*",
     )
     group_consumer_migration_policy: str = text(
         "bidirectional",

@@ -93,6 +93,8 @@ class Setting:
         """Return what a text stands for, which may not be allowed; the text itself if it stands for nothing."""
         if self.type is ConfigType.BOOLEAN:
             return True if text.lower() in _TRUE else False if text.lower() in _FALSE else text
+        if self.type is ConfigType.LIST:
+            return ",".join(each.strip() for each in text.split(","))
         if self.type in _NUMBERS:
             return _number(int, re.sub(r"\.0+$", "", text.strip()))
         return _number(float, text) if self.type is ConfigType.DOUBLE else text

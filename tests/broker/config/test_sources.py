@@ -196,3 +196,15 @@ def test_policies_of_groups() -> None:
     assert told(group_coordinator_rebalance_protocols="classic, streams") == (False, True, True)
     assert told(group_consumer_migration_policy="UPGRADE") == (True, True, False)
     assert told(group_consumer_migration_policy="Disabled") == (True, False, False)
+
+
+def test_spaces_in_lists_do_not_count_as_in_kafka() -> None:
+    given = {
+        "sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-512",
+        "ssl.enabled.protocols": "TLSv1.2 ,TLSv1.3",
+        "log.cleanup.policy": "compact, delete",
+        "log.dirs": "/a, /b",
+    }
+    broker = load_cluster_config(settings=given).broker
+    assert (broker.sasl_enabled_mechanisms, broker.ssl_enabled_protocols) == ("PLAIN,SCRAM-SHA-512", "TLSv1.2,TLSv1.3")
+    assert (broker.log_cleanup_policy, broker.without_effect["log_dirs"]) == ("compact,delete", "/a,/b")
