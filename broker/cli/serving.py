@@ -96,13 +96,15 @@ async def serve(
     if ways.with_parent:
         cluster.faults.record_requests()  # for the report of a failed test
     try:
-        await begin(cluster, beginning, faults)
+        await first_of(begin(cluster, beginning, faults), stop.wait())
     except OSError as error:
         print(f"purgatorio: {why_not_listening(config) or error}", file=sys.stderr)
         return 1
     except (NotImported, OperationRefused) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2
+    if not cluster.has_begun:
+        return 0  # a signal came first; a folder for data is as it was
     try:
         try:
             async with _registry(cluster, config, ways) as registry:

@@ -47,6 +47,7 @@ class Hanging:
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644"
     page_url = "http://127.0.0.1:9644/"
+    has_begun = True
     def __init__(self, config, clock, garbage): pass
     async def start(self): pass
     async def failed(self):
@@ -96,6 +97,34 @@ def test_under_nohup_the_end_of_the_terminal_does_not_stop_it() -> None:
             process.kill()
 
 
+FILLING = """
+import asyncio, sys
+from purgatorio.broker.cli import serving
+
+class Endless(serving.Beginning):
+    async def fill(self, cluster):
+        print("filling", flush=True)
+        await asyncio.Event().wait()
+
+config = serving.ClusterConfig(brokers=1, port=0, admin_port=0)
+sys.exit(serving.run(config, beginning=Endless()))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(20)
+def test_a_signal_ends_a_cluster_that_is_given_what_it_begins_with() -> None:
+    """It need not become ready first."""
+    with subprocess.Popen([sys.executable, "-c", FILLING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "filling\n"
+            process.send_signal(signal.SIGTERM)
+            assert (process.wait(), process.stdout.read()) == (0, "")
+        finally:
+            process.kill()
+
+
 SHOWING = """
 import sys
 from purgatorio.broker.cli import serving
@@ -105,6 +134,7 @@ class Showing:
     bootstrap = "127.0.0.1:9092"
     admin_url = "http://127.0.0.1:9644"
     page_url = "http://127.0.0.1:9644/"
+    has_begun = True
     def __init__(self, config, clock, garbage): self.garbage = garbage
     async def start(self): print(type(self.garbage).__name__, sys.getswitchinterval())
     async def failed(self): pass
