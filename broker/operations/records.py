@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from purgatorio.broker.operations.declare import Answer, Int32, Int64, Limits, Operation, arg
 from purgatorio.broker.operations.errors import ClusterUnavailable, Invalid
+from purgatorio.protocol.errors import CorruptRecordError
 
 if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
@@ -89,10 +90,13 @@ class ReadRecords(Operation, http="GET /topics/{topic}/records", answered_by="no
         await until_committed(cluster, self.topic, partitions, level)  # type: ignore[arg-type]  # it was checked
         shown: list[Answer] = []
         size_bytes = 0
-        for index in partitions:
-            for record in read_records(led(cluster, self.topic, index), level, self.offset):  # type: ignore[arg-type]
-                if len(shown) >= self.limit or size_bytes >= MAX_READ_BYTES:
-                    return {"topic": self.topic, "records": shown, "more": True}
-                shown.append(shown_record(index, record))
-                size_bytes += len(record.key or b"") + len(record.value or b"")
+        try:
+            for index in partitions:
+                for record in read_records(led(cluster, self.topic, index), level, self.offset):  # type: ignore[arg-type]
+                    if len(shown) >= self.limit or size_bytes >= MAX_READ_BYTES:
+                        return {"topic": self.topic, "records": shown, "more": True}
+                    shown.append(shown_record(index, record))
+                    size_bytes += len(record.key or b"") + len(record.value or b"")
+        except CorruptRecordError as error:  # of a batch that was taken by its header
+            raise Invalid(f"a batch of {self.topic}-{index} cannot be read: {error}") from None
         return {"topic": self.topic, "records": shown, "more": False}

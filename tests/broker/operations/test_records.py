@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import base64
+import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
+from purgatorio.broker.cluster import Cluster
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.validator import UNPACKED_PER_UNIT, WORK_PER_REQUEST
+from purgatorio.broker.operations.control.importing import NewTopic, create
+from purgatorio.broker.operations.control.topic_control import append
+from purgatorio.broker.operations.errors import Invalid
 from purgatorio.broker.operations.purgatories import Report
 from purgatorio.broker.operations.records import ProduceRecords, ReadRecords
 from purgatorio.broker.operations.snapshots import Reset
 from purgatorio.broker.operations.topics import CreateTopic
+from purgatorio.protocol.compression import Compression, compress
+from purgatorio.protocol.record import Record, RecordsEncoder
+from purgatorio.protocol.records import seal_batch
 from purgatorio.testing import Kafka, cluster
 
 
@@ -43,6 +55,21 @@ def test_a_read_begins_at_an_offset_and_has_a_limit(kafka: Kafka) -> None:
     read = kafka.do(ReadRecords("orders", 1, offset=2, limit=2))
     assert ([each["value"] for each in read["records"]], read["more"]) == (["2", "3"], True)
     assert kafka.do(ReadRecords("orders", 1, offset=9)) == {"topic": "orders", "records": [], "more": False}
+
+
+async def test_a_batch_that_cannot_be_read_is_told_in_a_sentence() -> None:
+    """It unpacks to more than is looked at when it is produced, so that it was taken by its header."""
+    encoder = RecordsEncoder(0, 0)
+    encoder.add(Record(0, 0, None, None))
+    header = {"base_offset": 0, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "leader_epoch": -1}
+    payload = compress(Compression.ZSTD, bytes(WORK_PER_REQUEST * UNPACKED_PER_UNIT + 1))
+    batch = seal_batch(encoder, payload, compression=Compression.ZSTD, **header)
+    async with Cluster(ClusterConfig(brokers=1, port=0), admin=False) as alone:
+        await create(alone, [NewTopic("orders", 1)], random.Random(1))
+        (result,) = await append(alone, [(TopicPartition("orders", 0), batch)], "test")
+        assert not result.error_code
+        with pytest.raises(Invalid, match="a batch of orders-0 cannot be read: "):
+            await ReadRecords("orders").run(SimpleNamespace(cluster=alone))  # type: ignore[arg-type]
 
 
 def test_what_cannot_be_is_told(kafka: Kafka) -> None:
