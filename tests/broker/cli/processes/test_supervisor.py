@@ -51,6 +51,9 @@ async def test_no_other_process_takes_the_ports_of_a_process_that_has_ended(
         else:
             await supervisor.control(KillBroker if way == "broker kill" else StopBroker, 2)
         assert not any(taken(port) for port in ports for _ in range(TIMES))
+        for port in ports:
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port)
         await victim.start(None)
         assert [each.port for each in endpoints(supervisor, 2)] == ports
     await supervisor.stop()
