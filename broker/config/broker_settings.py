@@ -178,6 +178,8 @@ def _without_controllers(given: dict[str, Any]) -> dict[str, Any]:
             changed[setting] = ",".join(
                 each for each in entries if each.partition("://")[0].strip().upper() not in controllers
             )
+    if changed.get("listeners") == "":
+        raise SettingsError(["listeners has those of controllers only, and there are no controllers here"])
     own = given.get("listener_name")
     if isinstance(own, Mapping):
         starts = tuple(f"{name.lower()}_" for name in controllers)

@@ -101,10 +101,10 @@ def load_cluster_config(
     if len(strangers) > MAX_WARNINGS:
         warn(f"environment: {len(strangers) - MAX_WARNINGS} more variables are not settings, and are left out")
     config = _build(merged)
-    if config.broker.without_effect:
+    if config.broker.without_effect or config.broker.listener_name:
         from purgatorio.broker.config.without_effect import surprises
 
-        for line in surprises(config.broker.without_effect):
+        for line in surprises(config.broker.without_effect, config.broker.listener_name):
             warn(line)
     return config
 
@@ -120,7 +120,9 @@ def _from_file(path: Path, problems: list[str]) -> Iterator[Given]:
         tables = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         problems.append(f"{place}: {(error.strerror or str(error)).lower()}")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        problems.append(f"{place}: not text in UTF-8: {error}")
+    except tomllib.TOMLDecodeError as error:
         problems.append(f"{place}: not valid TOML: {error}")
     else:
         yield from (Given(f"{place}: ", key, value, typed=True) for key, value in _flatten(tables))

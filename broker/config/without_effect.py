@@ -149,6 +149,8 @@ _SURPRISING: Final = (
     "unclean.leader.election.enable",
 )
 """Settings that decide what clients may do, or which records are kept: it is said aloud that they have no effect."""
+_OTHER_NAMES: Final = ("broker_rack", "node_id")
+"""Names that `rack` and `broker_id` have, too."""
 _OF_LISTENER: Final = "listener.name."
 _MAX_PARTS: Final = 16
 """More parts between dots than the name of any setting and of its listener and mechanism has."""
@@ -180,10 +182,6 @@ def unread(name: str) -> Setting | None:
 def all_unread(declared: Mapping[str, object]) -> Iterator[KafkaSetting]:
     """Yield Kafka's settings that are not among those that are declared here, which go by their names as fields."""
     return (each for each in kafka_settings().values() if each.name not in declared and each.name not in _OTHER_NAMES)
-
-
-_OTHER_NAMES: Final = ("broker_rack", "node_id")
-"""Names that `rack` and `broker_id` have, too."""
 
 
 def by_reason(declared: Mapping[str, object]) -> Mapping[str, list[KafkaSetting]]:
@@ -236,12 +234,18 @@ def _base(dotted: str) -> KafkaSetting | None:
     return next((kafka_settings()[tail] for tail in tails if tail in kafka_settings()), None)
 
 
-def surprises(kept: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence about each setting that was given, has no effect, and might be relied on."""
-    for name, value in kept.items():
-        setting = by_field_name().get(name)
-        if setting is not None and setting.dotted in _SURPRISING and value not in (setting.default, ""):
-            yield f"{setting.dotted} has no effect here: {reason_of(setting.dotted)}"
+def surprises(kept: Mapping[str, Any], of_listeners: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence about each setting that was given, has no effect, and might be relied on.
+
+    Args:
+        of_listeners: settings by their names as fields behind those of their listeners, and perhaps of a mechanism.
+    """
+    for dotted in _SURPRISING:
+        setting = kafka_settings()[dotted]
+        given = [kept[setting.name]] if setting.name in kept else []
+        given += [value for name, value in of_listeners.items() if name.endswith(f"_{setting.name}")]
+        if any(value not in (setting.default, "") for value in given):
+            yield f"{dotted} has no effect here: {reason_of(dotted)}"
 
 
 @cache

@@ -133,6 +133,12 @@ def test_a_setting_without_effect_on_which_somebody_may_rely_is_a_warning() -> N
         KAFKA_UNCLEAN_LEADER_ELECTION_ENABLE="false",
     )
     assert lines == ["create.topic.policy.class.name has no effect here: classes of Java are not loaded."]
+    lines = warnings_of(
+        KAFKA_NODE_ID="1",
+        KAFKA_LISTENER_NAME_PLAINTEXT_PLAIN_SASL_SERVER_CALLBACK_HANDLER_CLASS="org.example.Passwords",
+        KAFKA_LISTENER_NAME_PLAINTEXT_NUM_NETWORK_THREADS="4",
+    )
+    assert lines == ["sasl.server.callback.handler.class has no effect here: classes of Java are not loaded."]
 
 
 def test_files_with_secrets_are_read_from_where_the_image_has_them(tmp_path: Path) -> None:

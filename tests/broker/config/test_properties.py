@@ -74,3 +74,18 @@ def test_an_unknown_name_in_it_is_an_error(tmp_path: Path) -> None:
         f"config file {file}: zookeeper.connect is not a setting",
         f"config file {file}: log.retention.hour is not a setting; did you mean log.retention.hours?",
     )
+
+
+def test_a_file_that_is_no_text_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_bytes(b"log.dirs=\xff")
+    with pytest.raises(ConfigError, match=r"server.properties: not text in UTF-8: 'utf-8' codec"):
+        load_cluster_config(file=file)
+
+
+def test_a_file_of_a_controller_alone_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "controller.properties"
+    file.write_text("process.roles=controller\nlisteners=CONTROLLER://:9093\ncontroller.listener.names=CONTROLLER")
+    with pytest.raises(ConfigError) as refused:
+        load_cluster_config(file=file)
+    assert refused.value.problems == ("listeners has those of controllers only, and there are no controllers here",)
