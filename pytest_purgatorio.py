@@ -39,6 +39,7 @@ first test that wants a cluster does.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -263,6 +264,34 @@ def _plain_imports() -> Iterator[None]:
         yield
     finally:
         finders[:0] = rewriting
+
+
+# --- the log ---
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Leave out of `caplog` what brokers log; the report of a failed test shows it with what else was logged."""
+    logging_plugin = session.config.pluginmanager.get_plugin("logging-plugin")
+    handler = getattr(logging_plugin, "caplog_handler", None)
+    if isinstance(handler, logging.Handler):
+        handler.addFilter(_is_wanted)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    """Return whether a record is the test's: not of its cluster's brokers, or the test asks for their logger.
+
+    It asks by a level, as ``caplog.set_level(logging.INFO, logger="purgatorio")`` does.
+    """
+    module = sys.modules.get("purgatorio.testing.loop_thread")
+    if module is None or not module.runs_here():
+        return True
+    logger: logging.Logger | None = logging.getLogger(record.name)
+    while logger is not None and logger.name.partition(".")[0] == "purgatorio":
+        if logger.level:
+            return True
+        logger = logger.parent
+    return not record.name.startswith("purgatorio.")
 
 
 # --- simulations ---

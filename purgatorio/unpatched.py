@@ -21,7 +21,10 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from types import BuiltinFunctionType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    import socket
 
 T = TypeVar("T")
 
@@ -68,6 +71,12 @@ def _wall_ns_by(time_machine: Any) -> int:
 def plain_socket() -> Any:
     """Return the module `socket`, or a copy of it if its class is another one."""
     return _plain("socket", "socket")
+
+
+def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
+    """Accept a client as `socket.accept` does, which makes a socket of the class that the module has by now."""
+    file, address = listening._accept()  # type: ignore[attr-defined]
+    return plain_socket().socket(listening.family, listening.type, listening.proto, fileno=file), address
 
 
 def plain_subprocess() -> Any:

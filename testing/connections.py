@@ -80,6 +80,7 @@ class Connections:
             is_sent = True
             return await connection.request(api_key, VERSIONS[api_key], message, timeout_ms=2 * LIMIT_MS)
         except ConnectionError as error:
+            self.forget(broker_id)
             if is_sent and api_key in CHANGING:
                 raise
             raise LeaderChanges(f"broker {broker_id} does not answer: {error}") from error

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from purgatorio.unpatched import plain_socket, thread
+from purgatorio.unpatched import accept, plain_socket, thread
 
 MAX_SECRET_BYTES: Final = 100
 KNOCK_SECONDS: Final = 2.0
@@ -55,7 +55,7 @@ class Door:
     def _listen(self) -> None:
         while True:
             try:
-                visitor, _ = self._listening.accept()
+                visitor, _ = accept(self._listening)
             except OSError:
                 return
             with visitor, contextlib.suppress(OSError):

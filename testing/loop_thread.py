@@ -44,6 +44,11 @@ class SharedThread:
         """
         return self._pid == os.getpid() and self._hub == unpatched.hub() and self._thread.is_alive()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is in the thread itself."""
+        return unpatched.get_ident() == self._ident
+
     def start(self, coroutine: Coroutine[Any, Any, T], doing: str) -> concurrent.futures.Future[T]:
         """Start a coroutine in the thread; `doing` names what it does, for errors.
 
@@ -55,7 +60,7 @@ class SharedThread:
             if self._hub != (hub := unpatched.hub()):
                 raise RuntimeError(f"cannot {doing}: {hub or self._hub} patched this process after the cluster's start")
             raise RuntimeError(f"cannot do this after a fork: {doing}. The cluster runs in a thread of the parent.")
-        if unpatched.get_ident() == self._ident:
+        if self.is_current:
             coroutine.close()
             raise RuntimeError(f"cannot wait for the cluster from within its thread: {doing}")
         future = unpatched.future()
@@ -183,3 +188,8 @@ def shared_thread() -> SharedThread:
         _shared = SharedThread()
         atexit.register(_shared.close)
     return _shared
+
+
+def runs_here() -> bool:
+    """Return whether the caller is in the thread that the clusters of this process share."""
+    return _shared is not None and _shared.is_current

@@ -197,7 +197,7 @@ class ProcessControls:
 
     async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
         """Return the committed records of a topic, by partition and offset."""
-        count = await self._connections.partition_count(await self._any(), topic)
+        count = await self._partition_count(topic)
         found: list[Record] = []
         for index in range(count) if partition is None else (partition,):
             found += await when_led(partial(self._records, topic, index, isolation_level))
@@ -214,8 +214,14 @@ class ProcessControls:
             rows = (await self.do(ListTopics()))["partitions"]
             return all(set(row["isr"]) == set(row["replicas"]) for row in rows if row["topic"] == topic)
 
-        await self._connections.partition_count(await self._any(), topic)
+        await self._partition_count(topic)
         await self._until(in_sync)
+
+    async def _partition_count(self, topic: str) -> int:
+        async def counted() -> int:
+            return await self._connections.partition_count(await self._any(), topic)
+
+        return await when_led(counted)
 
     async def until_known(self, broker_id: int) -> NoReturn:
         """Refuse: no broker can be added."""

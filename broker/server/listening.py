@@ -16,7 +16,7 @@ from typing import Final
 
 from purgatorio.broker.server.connection_snapshot import host_and_peer
 from purgatorio.broker.time.clock import Alarm, Clock
-from purgatorio.unpatched import plain_socket
+from purgatorio.unpatched import accept, plain_socket
 
 MAX_ACCEPTS_PER_TURN: Final = 64
 """Clients that are accepted from one socket in one turn of the event loop: 5 ms of work until they are connected."""
@@ -188,7 +188,7 @@ class ListeningSockets:
         """Accept clients that wait; the loop calls again in its next turn if more do."""
         for _ in range(self._most_per_turn):
             try:
-                client, address = listening.accept()
+                client, address = accept(listening)
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError:  # no file is free for it, of which the listener's sweep warns

@@ -59,7 +59,7 @@ def test_kafka_python_logs_in(with_sasl: Kafka) -> None:
 async def test_a_wrong_password_lets_no_client_in(with_sasl: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     """The broker's log names the user of the attempt."""
     caplog.set_level(logging.CRITICAL, logger="aiokafka")
-    caplog.handler.setLevel(logging.WARNING)
+    caplog.set_level(logging.WARNING, logger="purgatorio")
     producer = AIOKafkaProducer(**with_sasl.client_config("aiokafka") | {"sasl_plain_password": "wrong"})
     try:
         with pytest.raises(KafkaConnectionError):

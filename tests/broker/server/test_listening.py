@@ -84,7 +84,7 @@ async def test_without_a_free_file_accepting_is_tried_again_later(monkeypatch: p
         def __init__(self, opened: socket.socket) -> None:
             self.opened = opened
 
-        def accept(self) -> None:
+        def _accept(self) -> None:
             raise OSError(errno.EMFILE, "too many open files")
 
     async with crowd(1) as made:
