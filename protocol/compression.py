@@ -5,7 +5,7 @@ Formats that clients send and this module accepts, as Apache Kafka's readers do:
 * snappy: Java's is framed as the xerial library does (a magic, then length-prefixed blocks), one or more streams;
   librdkafka's is one raw block. Up to three bytes that follow the last block are ignored.
 * lz4: one frame of the LZ4 frame format with independent blocks; what follows it is ignored.
-* gzip: one or more members; what follows them is ignored, unless they are large.
+* gzip: one or more members; what follows them is ignored, if they unpack to `_MAX_TRAILED_BYTES` at most.
 * zstd: one or more frames.
 
 The size of the output is limited during decompression: a decompression bomb never allocates more than `max_bytes`,
@@ -58,7 +58,7 @@ _GZIP_WINDOW_BITS: Final = 31  # the largest window, and gzip's header
 _GZIP_MEMBER_START: Final = b"\x1f\x8b\x08"
 _GZIP_MEMBER_BYTES: Final = 18  # the smallest: header and trailer
 _GZIP_FIRST_STEP_BYTES: Final = 4096
-_MAX_TRAILED_BYTES: Final = 4 * 1024 * 1024
+_MAX_TRAILED_BYTES: Final = 1024 * 1024
 """The most that gzip members unpack to behind which other bytes are ignored: the members are unpacked a second time."""
 _ZSTD_LEVEL: Final = 3
 

@@ -158,6 +158,14 @@ def test_damaged_payloads_have_kafkas_error_code_after_which_producers_give_up(
     assert caught.value.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def test_bytes_behind_gzip_members_are_looked_for_within_a_bound() -> None:
+    """All is unpacked a second time to tell them from damage."""
+    payload = compress(Compression.GZIP, bytes(1024 * 1024)) + b"x"
+    assert len(decompress(Compression.GZIP, payload)) == 1024 * 1024
+    with pytest.raises(DamagedPayloadError):
+        decompress(Compression.GZIP, compress(Compression.GZIP, bytes(1024 * 1024 + 1)) + b"x")
+
+
 @given(
     st.sampled_from([Compression.GZIP, Compression.SNAPPY, Compression.LZ4]),
     st.lists(st.binary(max_size=200), min_size=1, max_size=4),

@@ -38,6 +38,23 @@ async def test_requests_are_answered_in_order_over_tcp(
     assert [(await client.answer())[0] for _ in range(100)] == list(range(100))
 
 
+async def test_a_client_that_closes_its_sending_end_reads_all_answers(
+    start_listener: Start, connect: Connect, handler: Handler, probe: Probe, request_of: RequestOf
+) -> None:
+    """Also that of a parked request, for which they all wait."""
+    client = await connect(await start_listener(max_requests_per_turn=8))
+    client.send(b"".join(request_of(number) for number in range(100)))
+    client.writer.write_eof()
+    while len(handler.parked) < 100:  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0)
+    for reply in reversed(handler.parked):
+        handler.answer(reply)
+    assert [(await client.answer())[0] for _ in range(100)] == list(range(100))
+    assert await client.reader.read() == b""
+    await probe.until(lambda: probe.closed == 1)
+    assert probe.refusals == []
+
+
 async def test_connections_are_listed(
     start_listener: Start, connect: Connect, handler: Handler, probe: Probe, clock: ManualClock, request_of: RequestOf
 ) -> None:
