@@ -1,6 +1,7 @@
 """The card, docs/compatibility.md: which answers are those of Apache Kafka, API by API and version by version.
 
     .venv/bin/python scripts/compatibility_card.py --run      compare (Java 17 and Maven), write the data and the page
+    .venv/bin/python scripts/compatibility_card.py --draw     only what is drawn, of all APIs or of those named
     .venv/bin/python scripts/compatibility_card.py --write    write the page from the data of the last run
     .venv/bin/python scripts/compatibility_card.py            print it
 
@@ -26,12 +27,15 @@ from purgatorio.protocol.api_key import ApiKey
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.compat.same_answers.known import KNOWN  # isort: skip  # the line above lets it be found
+from tests.compat.same_answers.draws import LEFT_OUT  # isort: skip  # the line above lets it be found
+from tests.compat.same_answers.known import KNOWN  # isort: skip
+from tests.compat.same_answers.known_drawn import KNOWN_DRAWN  # isort: skip
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 PAGE: Final = ROOT / "docs" / "compatibility.md"
 DATA: Final = ROOT / "tests" / "compat" / "same_answers" / "answers.json"
+DRAWN: Final = DATA.with_name("drawn.json")
 SKIPPED: Final = ROOT / "docs" / "skipped-features.md"
 SUITES: Final = ROOT / "docs" / "outside-suites.md"
 FRAMEWORKS: Final = ROOT / "tests" / "compat" / "frameworks" / "frameworks.toml"
@@ -41,10 +45,21 @@ INTRODUCTION: Final = """\
 
 <!-- Written by scripts/compatibility_card.py; do not edit. -->
 
-What answers as Apache Kafka {kafka} does. On {date} {requests:,} requests, right and wrong ones, were sent to a broker
-of each, and the answers compared field by field; texts of errors, addresses and times aside. A difference is either
-listed here with its reason, or a test fails (`tests/compat/same_answers`): CI compares a part each time, by turns, and
-`./scripts/test --all` everything.
+What answers as Apache Kafka {kafka} does. {requests:,} requests, right and wrong ones, were sent to a broker of each,
+and the answers compared field by field; texts of errors, addresses and times aside. A difference is either listed here
+with its reason, or a test fails (`tests/compat/same_answers`).
+
+* {told:,} requests, on {date}, belong to histories written by hand: what members, producers and administrators do one
+  after the other. CI tells a part of them each time, by turns, and `./scripts/test --all` all.
+* {drawn:,} requests, on {drawn_date}, are drawn from the declarations of the messages: in each version a right one, and
+  for each of its fields others in which that field is null, empty, unknown, negative, the largest, twice, or between
+  strange ones. They come from {clients} kinds of clients: {kinds}.
+  The order of lists counts here, and whether there is a text. `./scripts/test --all` sends them all; a test fails in
+  each run for an API, a version or a field that was not asked.
+
+Several brokers, and listeners with TLS, are not compared, and these draws are not asked:
+
+{left_out}
 
 ## APIs
 
@@ -74,7 +89,15 @@ def name_of(key: ApiKey) -> str:
 
 def reasons() -> list[str]:
     """Return the reasons of known differences, in the order of the list; their numbers begin with 1."""
-    return list(dict.fromkeys(KNOWN.values()))
+    return list(dict.fromkeys((*KNOWN.values(), *KNOWN_DRAWN.values())))
+
+
+def left_out() -> str:
+    """Return the draws that are not asked, with the reasons."""
+    by_reason: dict[str, list[str]] = {}
+    for (key, label), (_, why) in LEFT_OUT.items():
+        by_reason.setdefault(why, []).append(f"{name_of(key)} `{label}`")
+    return "\n".join(f"* {why.removesuffix('.')}: {', '.join(draws)}." for why, draws in by_reason.items())
 
 
 def skipped(section: str) -> dict[str, str]:
@@ -96,16 +119,19 @@ def versions_of(key: ApiKey, data: dict[str, Any], why_not: str) -> Iterator[Ver
     lowest, highest = releases()[RELEASE].versions.get(key, (0, -1))
     numbers = {reason: number for number, reason in enumerate(reasons(), 1)}
     compared = data["apis"].get(name_of(key), {})
+    drawn = data["drawn"]["apis"].get(name_of(key), {"versions": {}})["versions"]
     for version in sorted(answered | set(range(lowest, highest + 1))):
         of_version = compared.get(str(version), {"requests": 0, "known": []})
+        by_draw = drawn.get(str(version), {"requests": 0, "known": []})
         if version not in answered:
             verdict = f"not answered: {why_not}"
-        elif not of_version["requests"]:
+        elif not of_version["requests"] or not by_draw["requests"]:
             verdict = "not compared"
         else:
-            known = sorted({numbers[KNOWN[pattern]] for pattern in of_version["known"]})
-            verdict = ", ".join(f"[{number}](#difference-{number})" for number in known) or "same"
-        yield Version(version, of_version["requests"], verdict)
+            known = {numbers[KNOWN[pattern]] for pattern in of_version["known"]}
+            known |= {numbers[KNOWN_DRAWN[pattern]] for pattern in by_draw["known"]}
+            verdict = ", ".join(f"[{number}](#difference-{number})" for number in sorted(known)) or "same"
+        yield Version(version, of_version["requests"] + by_draw["requests"], verdict)
 
 
 def api_table(data: dict[str, Any]) -> str:
@@ -172,9 +198,22 @@ def clients() -> str:
 
 def page(data: dict[str, Any]) -> str:
     """Return the page."""
-    requests = sum(each["requests"] for versions in data["apis"].values() for each in versions.values())
+    drawn = data["drawn"]
+    told = sum(each["requests"] for versions in data["apis"].values() for each in versions.values())
+    asked = sum(each["requests"] for api in drawn["apis"].values() for each in api["versions"].values())
+    introduction = INTRODUCTION.format(
+        kafka=data["kafka"],
+        date=data["date"],
+        requests=told + asked,
+        told=told,
+        drawn=asked,
+        drawn_date=drawn["date"],
+        clients=len(drawn["clients"]),
+        kinds=", ".join(drawn["clients"]),
+        left_out=left_out(),
+    )
     return (
-        INTRODUCTION.format(kafka=data["kafka"], date=data["date"], requests=requests)
+        introduction
         + api_table(data)
         + "\n[Skipped features](skipped-features.md) has what is left out, with the features that have no API. "
         + "[Kafka by version](as-version.md) tells how a broker\nanswers as an older release does.\n"
@@ -188,7 +227,32 @@ def page(data: dict[str, Any]) -> str:
 def read_data() -> dict[str, Any]:
     """Return the data of the last run."""
     data: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
+    data["drawn"] = json.loads(DRAWN.read_text(encoding="utf-8"))
     return data
+
+
+def draw(names: Sequence[str] = ()) -> int:
+    """Compare what is drawn; write the data. Return how many differences are not known, which are printed.
+
+    Args:
+        names: of the APIs that are compared; the data of the others stay. All if there are none.
+    """
+    from tests.compat.same_answers.drawn import Drawn, ask_everywhere, known
+
+    started = time.monotonic()
+    drawn = Drawn()
+    ask_everywhere(drawn, [key for key in ApiKey if name_of(key) in names])
+    lines = [line for found in drawn.found.values() for line in found if not known(line)]
+    print("\n".join(lines))
+    took_seconds = time.monotonic() - started
+    print(f"{sum(drawn.requests.values())} draws in {took_seconds:.0f} s; {len(lines)} differences are not in the list")
+    before = json.loads(DRAWN.read_text(encoding="utf-8"))["apis"] if names else {}
+    DRAWN.write_text(drawn.told(_today(), before), encoding="utf-8")
+    return len(lines)
+
+
+def _today() -> str:
+    return datetime.datetime.now(tz=datetime.UTC).date().isoformat()
 
 
 def run() -> int:
@@ -206,9 +270,7 @@ def run() -> int:
                     print(f"{each.name}: {line}")
     took_seconds = time.monotonic() - started
     print(f"{compared.runs} histories in {took_seconds:.0f} s; {unknown} differences are not in the list")
-    DATA.write_text(
-        told(compared, KAFKA_VERSION, datetime.datetime.now(tz=datetime.UTC).date().isoformat()), encoding="utf-8"
-    )
+    DATA.write_text(told(compared, KAFKA_VERSION, _today()), encoding="utf-8")
     return unknown
 
 
@@ -224,14 +286,22 @@ def told(compared: Any, kafka: str, date: str) -> str:
     return json.dumps({"kafka": kafka, "date": date, "apis": apis}, indent=1, ensure_ascii=False) + "\n"
 
 
+def known_names(names: Sequence[str]) -> bool:
+    """Return whether all of these are names of APIs."""
+    return set(names) <= {name_of(key) for key in ApiKey}
+
+
 def main(argv: Sequence[str]) -> int:
     """Compare, write or print the page; return 1 if a difference is not known, and 2 if the arguments are wrong."""
     unknown = 0
-    if argv not in ([], ["--run"], ["--write"]):
+    names = argv[1:] if argv[:1] == ["--draw"] else ()
+    if argv[: len(argv) - len(names)] not in ([], ["--run"], ["--draw"], ["--write"]) or not known_names(names):
         print(__doc__, file=sys.stderr)
         return 2
     if argv == ["--run"]:
         unknown = run()
+    if argv[:1] in (["--run"], ["--draw"]):
+        unknown += draw(names)
     text = page(read_data())
     if argv:
         PAGE.write_text(text, encoding="utf-8")

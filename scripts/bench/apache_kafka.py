@@ -67,10 +67,12 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _properties(
-    node: int, port: int, controller_port: int, logs: Path, count: int, further: Mapping[str, object]
+    node: int, ports: tuple[int, int], controller_port: int, logs: Path, count: int, further: Mapping[str, object]
 ) -> str:
     """The settings of one broker: Kafka's defaults but for the addresses, what a small cluster needs, and further."""
-    listeners = f"PLAINTEXT://127.0.0.1:{port}"
+    listeners = f"PLAINTEXT://127.0.0.1:{ports[0]}"
+    if any(name.startswith("listener.name.sasl_plaintext.") for name in further):
+        listeners += f",SASL_PLAINTEXT://127.0.0.1:{ports[1]}"
     roles = "broker"
     if node == 1:
         roles, listeners = "broker,controller", f"{listeners},CONTROLLER://127.0.0.1:{controller_port}"
@@ -80,6 +82,7 @@ def _properties(
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "listeners": listeners,
         "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "log.dirs": logs / str(node),
         "offsets.topic.replication.factor": min(count, 3),
         **further,
@@ -96,13 +99,17 @@ def _memory_folder() -> str | None:
 def apache_kafka(
     count: int = 3, settings: Mapping[str, object] | None = None, *, version: str = VERSION
 ) -> Iterator[Brokers]:
-    """Brokers of Apache Kafka in KRaft mode, the first one the controller, too; `settings` go by Kafka's names."""
-    *ports, controller_port = _free_ports(count + 1)
+    """Brokers of Apache Kafka in KRaft mode, the first one the controller, too; `settings` go by Kafka's names.
+
+    If they have some of a listener SASL_PLAINTEXT, each broker has one, too.
+    """
+    *ports, controller_port = _free_ports(2 * count + 1)
+    listeners = list(zip(ports[:count], ports[count:], strict=True))
     with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="kafka-") as made:
         files = []
-        for node, port in enumerate(ports, start=1):
+        for node, of_broker in enumerate(listeners, start=1):
             file = Path(made, f"{node}.properties")
-            file.write_text(_properties(node, port, controller_port, Path(made), count, settings or {}))
+            file.write_text(_properties(node, of_broker, controller_port, Path(made), count, settings or {}))
             tool = ["java", "-cp", f"{_artifacts(version)}/*", "kafka.tools.StorageTool"]
             subprocess.run(
                 [*tool, "format", "-t", CLUSTER_ID, "-c", str(file)],
@@ -114,9 +121,11 @@ def apache_kafka(
         started = time.perf_counter()
         with contextlib.ExitStack() as stack:
             pids = tuple(stack.enter_context(_broker(file, version)) for file in files)
-            addresses = [("127.0.0.1", port) for port in ports]
+            addresses = [("127.0.0.1", port) for port, _ in listeners]
             _await_brokers(addresses)
-            yield Brokers(pids, addresses, "", time.perf_counter() - started)
+            took_seconds = time.perf_counter() - started
+            secured = [{"SASL_PLAINTEXT": ("127.0.0.1", port)} for _, port in listeners]
+            yield Brokers(pids, addresses, "", took_seconds, secured)
 
 
 @contextlib.contextmanager

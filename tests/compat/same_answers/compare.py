@@ -152,12 +152,12 @@ def _with_topics(bootstrap: tuple[str, int], first_epoch: int) -> Side:
             break
         assert time.monotonic() < deadline, metadata
         time.sleep(0.05)
-    _await_coordinators(wire, deadline)
+    await_coordinators(wire, deadline)
     wire.close()
     return bootstrap, {bytes(topic.topic_id): topic.name for topic in metadata.topics}, first_epoch
 
 
-def _await_coordinators(wire: Wire, deadline: float) -> None:
+def await_coordinators(wire: Wire, deadline: float) -> None:
     """Have the coordinators' topics created, and wait until all of their partitions are loaded."""
     keys = [f"any-{number}" for number in range(40)]  # of five partitions each has one
     for key in keys:

@@ -79,6 +79,9 @@ class Talk:
         steps: the API and the version of each step, by the beginning of its fields' paths.
     """
 
+    left_out = frozenset(LEFT_OUT)
+    """The fields that are not compared."""
+
     def __init__(
         self,
         bootstrap: tuple[str, int],
@@ -268,6 +271,10 @@ class Talk:
                 self._topics[topic_id] = name
                 self.topic_ids[name] = topic_id
 
+    def ordered(self, values: list[Any]) -> list[Any]:
+        """Return the values of a list in the order in which they are compared: any."""
+        return sorted(values, key=repr)
+
     def _flatten(self, path: str, value: Any) -> None:
         if isinstance(value, dict):
             for name, inner in value.items():
@@ -282,12 +289,12 @@ class Talk:
     def _plain(self, name: str, value: Any) -> Any:
         """Dicts and sorted lists, with names for the ids that a cluster makes."""
         if dataclasses.is_dataclass(value) or isinstance(value, Message):
-            names = [field for field in _field_names(value) if field not in LEFT_OUT]
+            names = [field for field in _field_names(value) if field not in self.left_out]
             return {field: self._plain(field, getattr(value, field)) for field in names}
         if name == "configs" and isinstance(value, list):
             return {each.name: self._plain("config", each) for each in value}
         if isinstance(value, list):
-            return sorted((self._plain(name, each) for each in value), key=repr)
+            return self.ordered([self._plain(name, each) for each in value])
         if isinstance(value, (bytes, bytearray, memoryview)):
             return self._topics.get(bytes(value), bytes(value).hex())
         if name in TIMES and value >= 0:
