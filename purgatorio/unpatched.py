@@ -20,7 +20,6 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
-from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -106,12 +105,16 @@ def _again(name: str) -> Any:
 
 _threads: Any = _builtin_again("_thread")
 get_ident: Callable[[], int] = _threads.get_ident
+_system_threads: Final[set[int]] = set()
 
 
 def hub() -> str:
-    """Return whose greenlets the threads of this process are, "gevent" or "eventlet"; "" if they are the system's."""
-    start = _thread.start_new_thread
-    return "" if isinstance(start, BuiltinFunctionType) else start.__module__.partition(".")[0]
+    """Return whose greenlets the threads of this process are, "gevent" or "eventlet"; "" if they are the system's.
+
+    Debuggers, too, put a function of theirs in the place of the one that starts threads.
+    """
+    package = getattr(_thread.start_new_thread, "__module__", "").partition(".")[0]
+    return package if package in ("gevent", "eventlet") else ""
 
 
 class SystemThread:
@@ -127,9 +130,11 @@ class SystemThread:
         _threads.start_new_thread(self._run, ())
 
     def _run(self) -> None:
+        _system_threads.add(get_ident())
         try:
             self._target()
         finally:
+            _system_threads.discard(get_ident())
             self._running.release()
 
     def is_alive(self) -> bool:
@@ -171,8 +176,10 @@ def result(future: concurrent.futures.Future[T], timeout_seconds: float) -> T:
 
 
 def _aside(wait: Callable[[], object]) -> None:
-    """Make a call that blocks in a thread of the hub's pool."""
-    if hub() == "gevent":
+    """Make a call that blocks in a thread of the hub's pool; here, in a thread that has no greenlets."""
+    if get_ident() in _system_threads:
+        wait()
+    elif hub() == "gevent":
         from gevent import get_hub
 
         get_hub().threadpool.apply(wait)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 import sys
 import threading
 import time
 from unittest import mock
 
+import pytest
 import time_machine
 from freezegun import freeze_time
 
 from purgatorio import unpatched
 
 
+@pytest.mark.slow
 def test_the_time_is_the_machines_under_freezegun() -> None:
     before, wall_before = time.monotonic(), time.time()
     with freeze_time("2020-01-01"):
@@ -53,3 +57,39 @@ def test_no_reading_is_a_travellers_while_another_thread_begins_and_ends_travels
 def test_the_wall_time_can_be_read_while_time_machine_is_imported() -> None:
     with mock.patch.dict(sys.modules, {"time_machine": sys}):  # a module without what it will have
         assert abs(unpatched.wall_ns() / 1e9 - time.time()) < 60
+
+
+def test_threads_are_the_systems_unless_gevent_or_eventlet_starts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert unpatched.hub() == ""
+    monkeypatch.setattr("_thread.start_new_thread", lambda function, arguments: None)  # a debugger's
+    assert unpatched.hub() == ""
+
+
+def test_a_thread_of_the_system_ends_with_its_function() -> None:
+    go_on = threading.Event()
+    thread = unpatched.SystemThread(go_on.wait)
+    thread.start()
+    assert thread.is_alive()
+    thread.join(0)
+    assert thread.is_alive()
+    go_on.set()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_an_executor_tells_what_calls_return_and_raise() -> None:
+    with unpatched.SystemThreads() as threads:
+        assert threads.submit(pow, 2, exp=3).result(10) == 8
+        with pytest.raises(ZeroDivisionError):
+            threads.submit(divmod, 1, 0).result(10)
+
+
+def test_modules_are_the_standard_librarys_until_something_is_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (unpatched.plain_socket(), unpatched.plain_subprocess()) == (socket, subprocess)
+    monkeypatch.setattr("socket.socket", mock.Mock())
+    plain = unpatched.plain_socket()
+    assert plain is not socket
+    first, second = plain.socketpair()
+    with first, second:
+        assert first.family == socket.AF_UNIX
+    assert unpatched.plain_socket() is plain

@@ -14,6 +14,7 @@ from typing import Final
 
 from purgatorio.registry.guard import guarded
 from purgatorio.registry.kinds import Kind, RegistryUnavailable, Target
+from purgatorio.unpatched import monotonic
 
 POLL_SECONDS: Final = 0.02
 ASK_TIMEOUT_SECONDS: Final = 5.0
@@ -117,13 +118,13 @@ class SchemaRegistry:
             self._on_end(f"the schema registry has ended{self._last_words()}")
 
     def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
-        until = time.monotonic() + self._kind.patience_seconds
+        until = monotonic() + self._kind.patience_seconds
         while not self._answers():
             if process.poll() is not None:
                 assert self._reader is not None
                 self._reader.join(END_TIMEOUT_SECONDS)
                 raise RegistryUnavailable(f"the schema registry did not start{self._last_words()}")
-            if time.monotonic() > until:
+            if monotonic() > until:
                 seconds = self._kind.patience_seconds
                 raise RegistryUnavailable(
                     f"the schema registry was not ready after {seconds:.0f} s{self._last_words()}"

@@ -149,6 +149,7 @@ def works(kafka: Kafka) -> None:
     kafka.until_in_sync("orders").wait()
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.parametrize("patch", PATCHES.values(), ids=PATCHES.keys())
 def test_a_cluster_that_was_made_before(patch: Callable[[], AbstractContextManager[Any]]) -> None:

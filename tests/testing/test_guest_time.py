@@ -72,6 +72,7 @@ def read(kafka: Kafka) -> bytes:
     return value
 
 
+@pytest.mark.ci
 def test_a_cluster_that_was_made_before_keeps_its_time(moved: Moving) -> None:
     with cluster() as kafka, moved():
         works(kafka)

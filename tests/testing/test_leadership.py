@@ -115,26 +115,31 @@ def after_the_leaders_death(kafka: Kafka, ask: Callable[[], T]) -> T:
     return ask()
 
 
+@pytest.mark.slow
 def test_records_are_read_from_the_leader_that_is_elected(kafka: Kafka) -> None:
     assert [each.value for each in after_the_leaders_death(kafka, lambda: kafka.records("orders", 0))] == [b"tea"]
 
 
+@pytest.mark.slow
 def test_records_are_produced_to_the_leader_that_is_elected(kafka: Kafka) -> None:
     assert after_the_leaders_death(kafka, lambda: kafka.produce("orders", "cake")) == 1
     assert [each.value for each in kafka.records("orders", 0)] == [b"tea", b"cake"]
 
 
+@pytest.mark.slow
 def test_the_leader_is_the_one_that_is_elected(kafka: Kafka) -> None:
     dead = kafka.leader("orders")
     assert after_the_leaders_death(kafka, lambda: kafka.leader("orders")) != dead
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_made_then_can_be_written_to(kafka: Kafka) -> None:
     made = after_the_leaders_death(kafka, lambda: kafka.topic("bills", partitions=6))
     leaders = {each.leader for each in kafka._cluster.brokers[0].image.topics[made].partitions}
     assert leaders <= set(kafka.brokers)
 
 
+@pytest.mark.slow
 def test_records_over_http_are_read_from_and_written_to_the_leader_that_is_elected(kafka: Kafka) -> None:
     read = after_the_leaders_death(kafka, lambda: kafka.do(ReadRecords("orders", 0)))
     assert [each["value"] for each in read["records"]] == ["tea"]
@@ -154,6 +159,7 @@ def group(kafka: Kafka) -> Iterator[Group]:
         yield joining.wait()
 
 
+@pytest.mark.slow
 def test_a_group_is_read_from_the_coordinator_that_is_elected(kafka: Kafka, group: Group) -> None:
     kafka.kill(group.coordinator)
     seen = kafka.group("billing")
@@ -161,16 +167,19 @@ def test_a_group_is_read_from_the_coordinator_that_is_elected(kafka: Kafka, grou
     assert (seen.coordinator != group.coordinator, seen.members) == (True, group.members)
 
 
+@pytest.mark.slow
 def test_a_group_over_http_is_read_from_the_coordinator_that_is_elected(kafka: Kafka, group: Group) -> None:
     kafka.kill(group.coordinator)
     assert kafka.do(DescribeGroup("billing"))["members"][0]["member_id"] == group.members[0]
 
 
+@pytest.mark.slow
 def test_a_member_is_expired_by_the_coordinator_that_is_elected(kafka: Kafka, group: Group) -> None:
     kafka.kill(group.coordinator)
     assert kafka.expire_member("billing") == group.members[0]
 
 
+@pytest.mark.slow
 def test_a_partition_whose_only_replica_died_is_refused_when_no_election_can_help(kafka: Kafka) -> None:
     kafka.topic("bills", replicas=1)
     kafka.kill(kafka.leader("bills"))

@@ -28,6 +28,7 @@ def test_asyncio_runs_the_process_elsewhere(monkeypatch: pytest.MonkeyPatch) -> 
         assert isinstance(runner.get_loop(), asyncio.BaseEventLoop)
 
 
+@pytest.mark.slow
 @freeze_time("2020-01-01")
 def test_asyncios_own_loop_goes_by_the_machines_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvloop", None)
