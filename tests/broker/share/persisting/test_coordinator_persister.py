@@ -11,11 +11,11 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.persisting import coordinator_persister
-from purgatorio.broker.share.persisting.coordinator_persister import MAX_HERE, QUICK_RETRIES_MS
+from purgatorio.broker.share.persisting.coordinator_persister import LARGE, MAX_HERE, QUICK_RETRIES_MS
 from purgatorio.broker.share.state.outcome import Outcome
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from tests.broker.share.persisting.world import BILLS_ID, KEY, ORDERS_ID, Told, World, batch, states
 from tests.logs import capture_logs
 
@@ -386,6 +386,21 @@ def test_each_turn_has_room_for_as_many_calls() -> None:
             world.read(each)
         assert len(world.coordinator.asked) == turn * MAX_HERE
         assert world.turn() == 0
+
+
+def test_a_large_write_has_a_turn_almost_for_itself() -> None:
+    """A request that acknowledges every other record of a batch has taken half of what a turn may take already."""
+    world = World(states(1))
+    large = [StateBatch(first_offset=2 * nth, last_offset=2 * nth, delivery_state=2) for nth in range(LARGE)]
+    for each in keys(2):
+        world.write(*large, key=each)
+    world.write(key=KEY)
+    assert [each.key for each in world.coordinator.asked] == [KEY]
+    steps = world.persister.steps()
+    for made in (2, 3):
+        next(steps)
+        assert len(world.coordinator.asked) == made
+    assert list(steps) == []
 
 
 def test_calls_that_wait_for_a_turn_go_to_where_their_coordinator_is_by_then() -> None:
