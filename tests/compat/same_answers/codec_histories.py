@@ -182,6 +182,9 @@ def waits_for_others(talk: Talk) -> None:
         began = time.monotonic()
         fetch(talk, name, *topics, max_wait_ms=WAIT_MS)
         talk.fields.append((f"Fetch, {name}: waits", (time.monotonic() - began) * 1000 >= WAIT_MS * 0.9))
+    one = fetch_topic(talk, topic, at(0, 1))
+    fetch(talk, "negative limit", one, max_bytes=-1)
+    fetch(talk, "negative limit of a partition", fetch_topic(talk, topic, at(0, 1, partition_max_bytes=-1)))
 
 
 HISTORIES = {

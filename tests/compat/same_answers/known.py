@@ -162,6 +162,7 @@ KNOWN: dict[str, str] = {
     r"^Produce, time of the broker, .*, append time: .*record_errors": (
         "Where the broker gives the times, a batch that claims to have them is refused; Kafka names all of its records."
     ),
+    r"^Fetch, negative limit": "Kafka fails on a negative limit; here it means no bytes, and the first batch comes.",
 }
 """Patterns of differences, as the test prints them, with the reasons."""
 
