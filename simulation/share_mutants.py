@@ -10,7 +10,9 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.modern.assignment import AssignedMember, Assignment
 from purgatorio.broker.group.share import update as share_update
 from purgatorio.broker.group.share.assignor import assign_simple
-from purgatorio.broker.share import acknowledging, share_partition
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.share import acknowledging, share_partition, share_reader
+from purgatorio.broker.share.acquiring import OffsetRange
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
 from purgatorio.broker.share.dead_letters.destination import Destination
 from purgatorio.broker.share.dead_letters.line import Line, Round
@@ -24,8 +26,12 @@ from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.state.shard import ShareShard
 from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.records import BatchHeader
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
+
+NEVER: Final = 2**63
+"""Above all offsets."""
 
 SHARE_RULES: Final[dict[str, Rule]] = {}
 _rule = declares_in(SHARE_RULES)
@@ -153,3 +159,19 @@ def _repeated_dead_letters() -> Patches:
         "_failed",
         lambda queue, key, line, why: queue._give_all_up(key, line, len(line.waiting), why),
     )
+
+
+@_rule("ended-aborts", {"undelivered"})
+def _ended_aborts() -> Patches:
+    """39. An abort ends at its marker. Without: what its producer commits later is lost for a read_committed group."""
+
+    def from_the_first_abort_on(log: Log, headers: Sequence[BatchHeader]) -> list[OffsetRange]:
+        first_offsets, producer_ids = log.aborted_transactions(headers[0].base_offset, headers[-1].last_offset + 1)
+        first = dict(zip(reversed(producer_ids), reversed(first_offsets), strict=True))
+        return [
+            OffsetRange(each.base_offset, each.last_offset)
+            for each in headers
+            if each.is_transactional and not each.is_control and each.last_offset >= first.get(each.producer_id, NEVER)
+        ]
+
+    yield replaced(share_reader, "_of_aborted_transactions", from_the_first_abort_on)

@@ -20,10 +20,12 @@ from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
+    GroupTransforms,
     History,
     LeaderElected,
     Polled,
     TopicRecreated,
+    TxnEnded,
     TxnWrote,
     UncleanElection,
 )
@@ -39,6 +41,7 @@ from purgatorio.simulation.history.share_events import (
     SharePromise,
     ShareWriteFailed,
 )
+from purgatorio.simulation.history.transaction_history import COMMITTED
 
 Found = Iterator[tuple[str, str]]
 """Where an anomaly is, and its description."""
@@ -242,11 +245,16 @@ def unlike_records(history: History) -> Found:
 def undelivered(history: History) -> Found:
     """An acknowledged value (acks=-1) was never delivered to a share group, though its log loses no record."""
     lossy = _lossy(history, deletes=True)
-    in_transactions = {event.value for event in history.of(TxnWrote)}  # they may be aborted
+    committed = {event.txn for event in history.of(TxnEnded) if event.outcome == COMMITTED}
+    uncertain = {event.value for event in history.of(TxnWrote) if event.txn not in committed}  # they may be aborted
+    outputs = {event.output for event in history.of(GroupTransforms)}  # no share group consumes them
     owed = [
         ack
         for ack in history.of(Acked)
-        if ack.acks == ALL_REPLICAS and ack.partition not in lossy and ack.value not in in_transactions
+        if ack.acks == ALL_REPLICAS
+        and ack.partition not in lossy
+        and ack.value not in uncertain
+        and ack.partition.rpartition("-")[0] not in outputs
     ]
     for promise in history.of(SharePromise):
         got = {

@@ -145,6 +145,7 @@ FOUND_AT = {
     "written-dead-letters": (123,),
     "resumed-dead-letters": (123, 241, 182),
     "repeated-dead-letters": (123, 220, 241),
+    "ended-aborts": (203,),
 }
 
 SCENARIOS = {

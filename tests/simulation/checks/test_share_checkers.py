@@ -13,9 +13,11 @@ from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import (
     Acked,
     Cleaned,
+    GroupTransforms,
     History,
     LeaderElected,
     Polled,
+    TxnEnded,
     TxnWrote,
     UncleanElection,
 )
@@ -173,6 +175,14 @@ def test_an_acknowledged_value_is_delivered_once_at_least() -> None:
     assert names(ack, replace(FIRST, values=((9, 7),))) == []
     assert names(ack, Cleaned(1, P, True, 0)) == [], "it may be deleted"
     assert names(ack, TxnWrote(1, 1, P, 7)) == [], "it may be aborted"
+    assert names(ack, TxnWrote(1, 1, P, 7), TxnEnded(6, 1, "unknown")) == []
+
+
+def test_a_value_of_a_committed_transaction_is_owed_but_by_a_groups_output() -> None:
+    committed = Acked(5, "p", P, 7, 9, -1), TxnWrote(1, 1, P, 7), TxnEnded(6, 1, "committed")
+    assert names(*committed) == ["undelivered"]
+    assert names(*committed, replace(FIRST, values=((9, 7),))) == []
+    assert names(*committed, GroupTransforms(0, "others", "orders")) == [], "which no share group consumes"
 
 
 # --- dead letters ---
