@@ -60,13 +60,8 @@ KNOWN_DRAWN: dict[str, str] = {
     _of("OffsetForLeaderEpoch|DescribeLogDirs|DescribeProducers|Fetch|ListOffsets", "[^:]*=internal[^:]*"): (
         "The coordinators' topics have other records than Kafka's."
     ),
-    _of(
-        "AddPartitionsToTxn|WriteTxnMarkers|" + _SHARE_STATE, rest=".*(error_code: Kafka .*, Purgatorio 31$|length: )"
-    ): (
-        "What brokers send to each other is refused to all clients of a secured cluster; Kafka lets superusers send it."
-    ),
-    rf"^{_SHARE_STATE} \d+, (login|super user|super user's login), ": (
-        "What brokers send to each other is refused to all clients of a secured cluster; Kafka lets superusers send it."
+    rf"^(WriteTxnMarkers|{_SHARE_STATE}) \d+, login, ": (
+        "Without an authorizer a client that logs in may not send what brokers send to each other; in Kafka it may."
     ),
     BUSY: "While Kafka reads the states of share partitions, it may not answer in time.",
     _of(
