@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from purgatorio.broker.operations.operator import Operator
 
 MAX_TOPICS_SHOWN: Final = 100
-RESTORE_SECONDS: Final = 60.0
-"""Time limit of a restore; a cluster gives its brokers 10 s for each of four steps."""
+RESTORE_SECONDS: Final = 180.0
+"""How long a command waits for a restore: for the filling, and twice the time that brokers have to take their roles."""
 _NAME: Final = "the snapshot's name, as listed"
 
 

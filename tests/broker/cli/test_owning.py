@@ -154,6 +154,29 @@ def test_data_without_a_leader_is_not_kept(own: Callable[..., Owned], tmp_path: 
     assert not (tmp_path / MANIFEST).exists()
 
 
+def test_a_partition_that_no_broker_has_any_more_loses_no_other_one(own: Callable[..., Owned], tmp_path: Path) -> None:
+    """The folder is as it was, what is left is beside it, and the next cluster can begin with that."""
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    (seeds / "topics.jsonl").write_text('{"name": "single", "replicas": 1}\n{"name": "orders"}\n')
+    data = tmp_path / "data"
+    first = own("--import", str(seeds), "--data", str(data))
+    assert first.end()[0] == 0
+    second = own("--data", str(data))
+    second.ask("topics/orders/records", {"records": [{"value": "acknowledged"}]})
+    (single,) = (row for row in second.ask("topics")["partitions"] if row["topic"] == "single")
+    second.ask(f"brokers/{single['leader']}/kill", {})
+    code, _, errors = second.end()
+    said, _, kept = errors.rstrip("\n").rpartition(" ")
+    assert (code, said) == (
+        1,
+        "purgatorio: not all data was kept: no replica that lives and was in sync had single-0; "
+        f"{data} is as it was, and the rest is in",
+    )
+    assert own("--data", kept).values("orders") == ["acknowledged"]
+    assert own("--data", str(data)).values("orders") == []
+
+
 @pytest.mark.parametrize(
     ("argv", "line"),
     [
