@@ -20,7 +20,7 @@ version = release = metadata.version("purgatorio")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["substitution"]
 myst_heading_anchors = 3
-exclude_patterns: list[str] = []
+exclude_patterns = ["changes"]  # of the changelog, which a release makes a section of
 lexers["mermaid"] = TextLexer()  # its text; drawing it would need a script from elsewhere
 
 default_role = "py:obj"  # `name` in a docstring: a link where this site describes it, else code

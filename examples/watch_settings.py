@@ -6,7 +6,7 @@ changed. It needs nothing but purgatorio. Run it: ``python examples/watch_settin
 
 import asyncio
 
-from purgatorio.broker.purgatory import Purgatory, PurgatoryGroup
+from purgatorio.purgatory import Purgatory, PurgatoryGroup
 
 
 class Settings:

@@ -7,8 +7,9 @@ A cluster in three lines of asyncio code::
     async with Cluster(ClusterConfig(port=0, admin_port=0)) as cluster:
         print(cluster.bootstrap)  # "127.0.0.1:…,…": what a Kafka client connects to
 
-The parts: `purgatorio.broker` (the broker, and `purgatorio.broker.purgatory`, a library of its own),
-`purgatorio.protocol` (bytes to messages and back) and `purgatorio.pipeline` (topics in PySpark).
+The parts: `purgatorio.purgatory` (delayed operations, a library of its own), `purgatorio.protocol` (bytes to messages
+and back), `purgatorio.broker` (answers clients), `purgatorio.admin` (the page, the commands, the metrics) and
+`purgatorio.pipeline` (topics in PySpark).
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from purgatorio import moved
+
 if TYPE_CHECKING:
-    from purgatorio.broker.cluster import Cluster
+    from purgatorio.admin.cluster import Cluster
     from purgatorio.broker.config import BrokerConfig, ClusterConfig
 
     __version__: str
 
 __all__ = ["BrokerConfig", "Cluster", "ClusterConfig", "__version__"]
 
+moved.install()
 # Without it `logging` would print warnings of a program that did not configure it.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
@@ -31,7 +35,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: the purgatory and the command's help need none of them."""
     if name == "Cluster":
-        from purgatorio.broker.cluster import Cluster
+        from purgatorio.admin.cluster import Cluster
 
         return Cluster
     if name in ("BrokerConfig", "ClusterConfig"):

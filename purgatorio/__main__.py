@@ -2,6 +2,6 @@
 
 import sys
 
-from purgatorio.broker.cli.main import main
+from purgatorio.admin.cli.main import main
 
 sys.exit(main())

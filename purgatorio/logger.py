@@ -7,7 +7,7 @@
 
 A handler of `logging` writes ``broker started broker=1 port=9092``. A formatter that wants the fields themselves finds
 them in the record's message, which is an `Event`; the command's formatter does so
-(`purgatorio.broker.cli.logging_setup`).
+(`purgatorio.admin.cli.logging_setup`).
 
 The loggers are named like their modules, below ``purgatorio``. A program that imports the library sees no line
 until it configures `logging`: the logger ``purgatorio`` has a `logging.NullHandler`.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.web.openapi import openapi
+from purgatorio.admin.web.openapi import openapi
 
 CLIENTS: Final = Path(__file__).resolve().parents[1] / "clients"
 PREFIX: Final = "/api/v1"

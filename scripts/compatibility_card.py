@@ -21,8 +21,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.api.releases import releases
 from purgatorio.broker.api.routes import APIS
+from purgatorio.broker.metadata.releases import releases
 from purgatorio.protocol.api_key import ApiKey
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))

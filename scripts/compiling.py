@@ -20,7 +20,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where a wheel has them; in the repository they are folders of their own (docs/decisions/0001-one-namespace.md).
-FOLDERS = ("broker", "protocol")
+FOLDERS = ("purgatory", "protocol", "broker", "admin")
 GROUP = "purgatorio"
 """The extension modules are entries to one library, `purgatorio__mypyc`, in which they call each other directly."""
 

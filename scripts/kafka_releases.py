@@ -1,7 +1,7 @@
 """Write the tables of Kafka's releases, of their jars, which Maven brings.
 
-`broker/api/kafka_releases.txt` has the APIs and features of each release, and the configs whose existence, default or
-smallest number changed. `broker/config/kafka_settings.txt` has all settings of the newest release's brokers.
+`broker/metadata/kafka_releases.txt` has the APIs and features of each release, and the configs whose existence, default
+or smallest number changed. `broker/config/kafka_settings.txt` has all settings of the newest release's brokers.
 
 ``python scripts/kafka_releases.py --write``; it needs Java 17 and Maven. Without ``--write`` it prints the tables.
 """
@@ -31,7 +31,7 @@ RELEASES: Final = {
 }
 """The releases, with the version whose jars tell of them: what is answered does not change in a bug fix."""
 ROOT: Final = Path(__file__).resolve().parents[1]
-TABLE: Final = ROOT / "broker" / "api" / "kafka_releases.txt"
+TABLE: Final = ROOT / "broker" / "metadata" / "kafka_releases.txt"
 SETTINGS: Final = ROOT / "broker" / "config" / "kafka_settings.txt"
 PROGRAMS: Final = tuple(Path(__file__).with_name(f"{name}.java") for name in ("KafkaRelease", "KafkaSettings"))
 ARTIFACTS: Final = ("org.apache.kafka:kafka-server",)

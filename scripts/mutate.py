@@ -26,7 +26,10 @@ from mutant import Mutant
 from mutants_of_shares import SHARE_MUTANTS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-COPIED: Final = ("broker", "protocol", "pipeline", "simulation", "purgatorio", "tests", "scripts", "pyproject.toml")
+COPIED: Final = (
+    *("purgatory", "protocol", "broker", "admin", "pipeline", "plugins", "simulation", "purgatorio"),
+    *("tests", "scripts", "pyproject.toml"),
+)
 TEST_SECONDS: Final = 300
 """The limit for one mutant's tests: a mutant may loop for ever, which counts as noticed."""
 MUTANTS_A_TURN: Final = 4
@@ -92,7 +95,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "fetch-is-not-woken",
-        "broker/purgatory/group_watch.py",
+        "purgatory/group_watch.py",
         "                checked += operation.weight\n            self._purgatory.check(operation, cause, key)\n",
         "                checked += operation.weight\n",
         REPLICA,

@@ -20,9 +20,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from purgatorio.broker.cli.admin_client import AdminClient as BrokerAdmin
-from purgatorio.broker.cli.admin_client import AdminError, AdminUrlError
-from purgatorio.broker.cli.command import ADMIN_VARIABLE, DEFAULT_ADMIN_URL
+from purgatorio.admin.cli.admin_client import AdminClient as BrokerAdmin
+from purgatorio.admin.cli.admin_client import AdminError, AdminUrlError
+from purgatorio.admin.cli.command import ADMIN_VARIABLE, DEFAULT_ADMIN_URL
 
 try:
     from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation import mutants
 from purgatorio.simulation.checks.checkers import CHECKS
 from purgatorio.simulation.checks.group_checkers import GROUP_CHECKS

@@ -16,12 +16,14 @@ from dataclasses import replace
 from typing import Final, cast
 
 from purgatorio.broker.api.fetch import FetchHandler
+from purgatorio.broker.cluster.restart import Restartable
 from purgatorio.broker.coordinator import shards
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
+from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerStates
@@ -32,7 +34,6 @@ from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
-from purgatorio.broker.operations.control.restart import Restartable
 from purgatorio.broker.replica import roles
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
@@ -42,7 +43,7 @@ from purgatorio.broker.replica.following.refused_batches import RefusedBatches
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing import transaction_guard
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.time.clock import Alarm, RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn import partitions, producers
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.marker_sender import MarkerSender
@@ -51,6 +52,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.records import NO_PRODUCER_ID, iter_batches
 from purgatorio.protocol.transaction_state import TransactionState
+from purgatorio.purgatory.clock import Alarm
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
 from purgatorio.simulation.share_mutants import SHARE_RULES
@@ -320,16 +322,16 @@ class _WithoutLastBatch:
 @_rule("ended-sessions", {"stale-beat"})
 def _ended_sessions() -> Patches:
     """20. A member whose session is over must join again. Without: its heartbeats are taken as before."""
-    beat = ClassicGroups._beat
+    heartbeat = ClassicGroups.heartbeat
 
-    def beat_always(group: ClassicGroup, request: HeartbeatRequest) -> None:
+    def beat_always(groups: ClassicGroups, group: Group | None, request: HeartbeatRequest) -> None:
         try:
-            beat(group, request)
+            heartbeat(groups, group, request)
         except CoordinatorError as error:
             if error.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
                 raise
 
-    yield replaced(ClassicGroups, "_beat", beat_always)
+    yield replaced(ClassicGroups, "heartbeat", beat_always)
 
 
 # The next transaction of the producer goes on where this one was left open, and ends both.

@@ -48,7 +48,7 @@ class AccessControls(FaultControls):
             ValueError: a text is no ACL, in which case the message says why, or the cluster has no authorizer: ask for
                 one with the option ``acls=[]``.
         """
-        from purgatorio.broker.operations.security import MAX_LISTED, AddAcls, ListAcls
+        from purgatorio.admin.operations.security import MAX_LISTED, AddAcls, ListAcls
 
         if add:
             self.do(AddAcls(list(add)))
@@ -60,7 +60,7 @@ class AccessControls(FaultControls):
         Raises:
             ValueError: there is no such ACL, or a text is none.
         """
-        from purgatorio.broker.operations.security import RemoveAcls
+        from purgatorio.admin.operations.security import RemoveAcls
 
         self.do(RemoveAcls(list(acls)))
 
@@ -88,7 +88,7 @@ class AccessControls(FaultControls):
         Raises:
             ValueError: the brokers refuse it, with their sentence.
         """
-        from purgatorio.broker.operations.security import ABSENT, EditQuotas
+        from purgatorio.admin.operations.security import ABSENT, EditQuotas
 
         # An empty name is the default of its kind, which the operation calls None.
         names = {"user": user, "client_id": client_id, "ip": ip}

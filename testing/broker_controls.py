@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from purgatorio.testing.loop_thread import CALL_TIMEOUT_SECONDS, LoopThread
 
 if TYPE_CHECKING:
-    from purgatorio.broker.cluster import Cluster
-    from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
-    from purgatorio.broker.operations.declare import Operation
+    from purgatorio.admin.cluster import Cluster
+    from purgatorio.admin.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
+    from purgatorio.admin.operations.declare import Operation
     from purgatorio.testing.controls import Controls
     from purgatorio.testing.process_controls import ProcessControls
 
@@ -29,7 +29,7 @@ class BrokerControls:
         return self._controls.cluster
 
     def do(self, operation: Operation) -> dict[str, Any]:
-        """Do an operation of the admin HTTP, and return its answer; all of them are in `purgatorio.broker.operations`.
+        """Do an operation of the admin HTTP, and return its answer; all of them are in `purgatorio.admin.operations`.
 
         ::
 
@@ -38,6 +38,7 @@ class BrokerControls:
         Raises:
             ValueError: the cluster refuses it, with its sentence.
         """
+        self._controls.load(operation)
         longest = max(CALL_TIMEOUT_SECONDS, operation.patience_seconds)
         return self._thread.run(self._controls.do(operation), operation.does().partition(";")[0], longest)
 
@@ -67,7 +68,7 @@ class BrokerControls:
         Raises:
             ValueError: there is no such partition, or that broker is not an in-sync replica that lives.
         """
-        from purgatorio.broker.operations.topics import MoveLeader
+        from purgatorio.admin.operations.topics import MoveLeader
 
         return int(self.do(MoveLeader(topic, partition, to))["leader"])
 
@@ -79,7 +80,7 @@ class BrokerControls:
         Raises:
             ValueError: there is no such partition.
         """
-        from purgatorio.broker.operations.topics import NoLeader
+        from purgatorio.admin.operations.topics import NoLeader
 
         self.do(NoLeader(topic, partition))
 
@@ -93,8 +94,8 @@ class BrokerControls:
         Raises:
             ValueError: not one of both is named, no client has used a coordinator yet, or the broker is not in sync.
         """
-        from purgatorio.broker.operations.groups import MoveGroupCoordinator
-        from purgatorio.broker.operations.transactions import MoveTransactionCoordinator
+        from purgatorio.admin.operations.groups import MoveGroupCoordinator
+        from purgatorio.admin.operations.transactions import MoveTransactionCoordinator
 
         if group is not None and transactional_id is None:
             return int(self.do(MoveGroupCoordinator(group, to))["coordinator"])
@@ -107,7 +108,7 @@ class BrokerControls:
 
         Whole segments are deleted, and the newest one only by time; brokers do so by themselves every five minutes.
         """
-        from purgatorio.broker.operations.topics import ApplyRetention
+        from purgatorio.admin.operations.topics import ApplyRetention
 
         self.do(ApplyRetention())
 
@@ -124,7 +125,7 @@ class BrokerControls:
         Raises:
             ValueError: there is no such topic, or it is not compacted.
         """
-        from purgatorio.broker.operations.topics import Compact
+        from purgatorio.admin.operations.topics import Compact
 
         self.do(Compact(topic))
 
@@ -133,32 +134,32 @@ class BrokerControls:
 
         The answer to a fetch that is under way waits at the broker, too: it gets no record that was produced since.
         """
-        from purgatorio.broker.operations.brokers import ChangeFollower
+        from purgatorio.admin.operations.brokers import ChangeFollower
 
         self._change(ChangeFollower(broker, held=True), f"hold follower {broker}")
 
     def release(self, broker: int | None = None) -> None:
         """Let a held follower, or all of them, fetch again."""
-        from purgatorio.broker.operations.brokers import ChangeFollower
+        from purgatorio.admin.operations.brokers import ChangeFollower
 
         for each in self.brokers if broker is None else [broker]:
             self._change(ChangeFollower(each, held=False), f"release follower {each}")
 
     def kill(self, broker: int) -> None:
         """End a broker as a crash would. The others notice when its lease runs out."""
-        from purgatorio.broker.operations.brokers import KillBroker
+        from purgatorio.admin.operations.brokers import KillBroker
 
         self._change(KillBroker(broker), f"kill broker {broker}")
 
     def stop(self, broker: int) -> None:
         """Stop a broker in good order: the others take over its partitions first."""
-        from purgatorio.broker.operations.brokers import StopBroker
+        from purgatorio.admin.operations.brokers import StopBroker
 
         self._change(StopBroker(broker, force=True), f"stop broker {broker}")
 
     def start(self, broker: int) -> None:
         """Start a stopped or killed broker on the port that it had, with empty logs."""
-        from purgatorio.broker.operations.brokers import StartBroker
+        from purgatorio.admin.operations.brokers import StartBroker
 
         self._change(StartBroker(broker), f"start broker {broker}")
 
@@ -170,7 +171,7 @@ class BrokerControls:
         Args:
             rack: its rack; None: the next one of those that the cluster was given, if any.
         """
-        from purgatorio.broker.operations.brokers import AddBroker
+        from purgatorio.admin.operations.brokers import AddBroker
 
         added = int(self.do(AddBroker(rack))["broker"])
         self._thread.run(self._controls.until_known(added), f"let all brokers know broker {added}")
@@ -186,7 +187,7 @@ class BrokerControls:
         Raises:
             ValueError: there is no such broker, or it does not run.
         """
-        from purgatorio.broker.operations.brokers import PauseBroker
+        from purgatorio.admin.operations.brokers import PauseBroker
 
         self.do(PauseBroker(broker))
 
@@ -196,7 +197,7 @@ class BrokerControls:
         Raises:
             ValueError: there is no such broker.
         """
-        from purgatorio.broker.operations.brokers import ResumeBroker, ResumeBrokers
+        from purgatorio.admin.operations.brokers import ResumeBroker, ResumeBrokers
 
         self.do(ResumeBrokers() if broker is None else ResumeBroker(broker))
 
@@ -210,18 +211,19 @@ class BrokerControls:
         Raises:
             ValueError: there are fewer than two groups, a broker is in two, or there is none of that id.
         """
-        from purgatorio.broker.operations.network import PartitionNetwork
+        from purgatorio.admin.operations.network import PartitionNetwork
 
         self.do(PartitionNetwork([list(group) for group in groups]))
 
     def heal(self) -> None:
         """End a partition: what was held on the way arrives."""
-        from purgatorio.broker.operations.network import HealNetwork
+        from purgatorio.admin.operations.network import HealNetwork
 
         self.do(HealNetwork())
 
     def _change(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker, doing: str) -> None:
         """Do an operation on a broker; a BrokerStateError if it does not run, or does, or there is none of that id."""
+        self._controls.load(operation)
         self._thread.run(self._controls.change_broker(operation), doing)
 
     def _run(self, change: Coroutine[Any, Any, T], doing: str) -> T:

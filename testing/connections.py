@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from purgatorio.admin.operations.reading.records import check_isolation_level
+from purgatorio.broker.cluster.errors import AwaitsElection
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
-from purgatorio.broker.operations.errors import AwaitsElection
-from purgatorio.broker.operations.reading.records import check_isolation_level
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.time.clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import ErrorCode
@@ -21,6 +20,7 @@ from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataReque
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
+from purgatorio.purgatory.clock import SystemClock
 from purgatorio.testing.values import IsolationLevel, Record
 
 CLIENT_ID: Final = "purgatorio.testing"

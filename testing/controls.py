@@ -9,32 +9,33 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator,
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations import loading
+from purgatorio.admin.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
+from purgatorio.admin.operations.control import topic_control
+from purgatorio.admin.operations.control.access import add_acls
+from purgatorio.admin.operations.control.clock_control import ClockControl, EndedOperation
+from purgatorio.admin.operations.control.cluster_control import ClusterControl
+from purgatorio.admin.operations.declare import Operation
+from purgatorio.admin.operations.operator import Operator
+from purgatorio.admin.operations.reading.records import check_isolation_level
+from purgatorio.admin.operations.reading.report import HIDDEN, connected_clients
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.cluster import BrokerStateError, Cluster
+from purgatorio.broker.cluster.cluster import BrokerCluster, BrokerStateError
+from purgatorio.broker.cluster.decisions import when_led
+from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.layers.faults import AnyFault, AnyLive
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
-from purgatorio.broker.operations.control import topic_control
-from purgatorio.broker.operations.control.access import add_acls
-from purgatorio.broker.operations.control.clock_control import ClockControl, EndedOperation
-from purgatorio.broker.operations.control.cluster_control import ClusterControl
-from purgatorio.broker.operations.control.decisions import when_led
-from purgatorio.broker.operations.control.operated import OperatedCluster
-from purgatorio.broker.operations.declare import Operation
-from purgatorio.broker.operations.errors import OperationRefused
-from purgatorio.broker.operations.operator import Operator
-from purgatorio.broker.operations.reading.records import check_isolation_level
-from purgatorio.broker.operations.reading.report import HIDDEN, connected_clients
-from purgatorio.broker.purgatory import ParkedOperation
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory import ParkedOperation
 from purgatorio.testing.group_controls import GroupControls, watches
 from purgatorio.testing.records import read_records
 from purgatorio.testing.timeline import Timeline
@@ -60,7 +61,7 @@ class Controls:
     Attributes:
         timeline: the last changes of leaders and in-sync replicas.
         groups: reads groups.
-        operator: does what is declared in `purgatorio.broker.operations`.
+        operator: does what is declared in `purgatorio.admin.operations`.
         faults_at_start: the rules with which the cluster began, as they are at work now.
     """
 
@@ -116,14 +117,14 @@ class Controls:
         """Whether it begins without topics and ACLs, too."""
         return not self._topics and not self._access
 
-    async def create(self, cluster: OperatedCluster) -> None:
+    async def create(self, cluster: BrokerCluster) -> None:
         """Make the topics and ACLs that it begins with."""
         for name, partitions in self._topics.items():
             await self.topic(name, partitions, -1, {})
         if self._access:
             await self.asked(add_acls(cluster, self._access))
 
-    async def fill(self, cluster: OperatedCluster) -> None:
+    async def fill(self, cluster: BrokerCluster) -> None:
         """Append nothing."""
 
     async def admin_url(self) -> str:
@@ -165,6 +166,11 @@ class Controls:
     def unfreeze(self) -> None:
         """Let the brokers' time go on."""
         self.clock.unfreeze()
+
+    @staticmethod
+    def load(operation: Operation) -> None:
+        """Import what an operation imports when it is done: in the caller's thread, so that the brokers go on."""
+        loading.load([type(operation)])
 
     async def do(self, operation: Operation) -> dict[str, Any]:
         """Do an operation, and return its answer."""

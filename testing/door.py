@@ -1,6 +1,6 @@
 """A door for `purgatorio top --attach`: one for all clusters of this process, from its first one on.
 
-A program that knows the secret in the door's file (`purgatorio.broker.web.attach`) is told the clusters that are open.
+A program that knows the secret in the door's file (`purgatorio.admin.web.attach`) is told the clusters that are open.
 Their admin HTTP is started for it, so that a test which is not looked at pays for a thread and a file only.
 """
 
@@ -33,7 +33,7 @@ class Door:
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
         self._secret = secrets.token_urlsafe(24)
-        from purgatorio.broker.web import attach
+        from purgatorio.admin.web import attach
 
         self._listening = plain_socket().create_server(("127.0.0.1", 0))
         self.file: Path | None = attach.write(self._listening.getsockname()[1], self._secret)

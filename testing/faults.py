@@ -158,7 +158,7 @@ class FaultControls(BrokerControls):
 
     def clear_faults(self) -> None:
         """Remove all fault rules; requests that they hold go on."""
-        from purgatorio.broker.operations.faults import ClearFaults
+        from purgatorio.admin.operations.faults import ClearFaults
 
         self.do(ClearFaults())
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.control.group_control import GroupControl
+from purgatorio.broker.cluster.decisions import when_led
+from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.group.overview import MemberOverview, members, overview
-from purgatorio.broker.operations.control.decisions import when_led
-from purgatorio.broker.operations.control.group_control import GroupControl
-from purgatorio.broker.operations.errors import OperationRefused
 from purgatorio.testing.values import Group
 
 POLL_SECONDS: Final = 0.001

@@ -19,7 +19,7 @@ from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
-    from purgatorio.broker.operations.control.snapshots import Snapshot
+    from purgatorio.broker.cluster.snapshots import Snapshot
     from purgatorio.registry.kinds import Target
     from purgatorio.registry.process import SchemaRegistry
     from purgatorio.testing.controls import Controls
@@ -267,7 +267,7 @@ class Kafka(AccessControls):
         Raises:
             ValueError: it does not wait any more.
         """
-        from purgatorio.broker.operations.purgatories import Expire
+        from purgatorio.admin.operations.purgatories import Expire
 
         try:
             self.do(Expire(operation.broker, operation.purgatory, operation.id))
@@ -286,7 +286,7 @@ class Kafka(AccessControls):
             ValueError: there is no such member, or more than one; or the member waits for the coordinator's answer,
                 which keeps it alive.
         """
-        from purgatorio.broker.operations.groups import ExpireMember
+        from purgatorio.admin.operations.groups import ExpireMember
 
         return str(self.do(ExpireMember(group, member))["member"])
 
@@ -296,7 +296,7 @@ class Kafka(AccessControls):
         Raises:
             ValueError: there is no such transactional id, it has no open transaction, or its coordinator does not run.
         """
-        from purgatorio.broker.operations.transactions import ExpireTransaction
+        from purgatorio.admin.operations.transactions import ExpireTransaction
 
         self.do(ExpireTransaction(transactional_id))
 

@@ -11,21 +11,21 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
-from purgatorio.broker.cli.processes.supervised import ProcessFailed
-from purgatorio.broker.cli.processes.supervisor import Supervisor
-from purgatorio.broker.cluster import BrokerStateError
+from purgatorio.admin.cli.processes.supervised import ProcessFailed
+from purgatorio.admin.cli.processes.supervisor import Supervisor
+from purgatorio.admin.operations.brokers import KillBroker, ListBrokers, ListConnections, StopBroker
+from purgatorio.admin.operations.clock import AdvanceClock, FreezeClock, ShowClock, UnfreezeClock
+from purgatorio.admin.operations.declare import Operation
+from purgatorio.admin.operations.groups import DescribeGroup
+from purgatorio.admin.operations.purgatories import State
+from purgatorio.admin.operations.reading.report import HIDDEN, is_broker
+from purgatorio.admin.operations.topics import ListTopics
+from purgatorio.admin.web.asking import Asked, ask
+from purgatorio.admin.web.front import Front
+from purgatorio.broker.cluster.cluster import BrokerStateError
+from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.layers.faults import AnyLive
-from purgatorio.broker.operations.brokers import KillBroker, ListBrokers, ListConnections, StopBroker
-from purgatorio.broker.operations.clock import AdvanceClock, FreezeClock, ShowClock, UnfreezeClock
-from purgatorio.broker.operations.control.decisions import when_led
-from purgatorio.broker.operations.declare import Operation
-from purgatorio.broker.operations.groups import DescribeGroup
-from purgatorio.broker.operations.purgatories import State
-from purgatorio.broker.operations.reading.report import HIDDEN, is_broker
-from purgatorio.broker.operations.topics import ListTopics
-from purgatorio.broker.web.asking import Asked, ask
-from purgatorio.broker.web.front import Front
 from purgatorio.testing.connections import CLIENT_ID, Connections
 from purgatorio.testing.controls import POLL_SECONDS
 from purgatorio.testing.group_controls import state_named
@@ -62,6 +62,7 @@ class ProcessControls:
         front = Front(supervisor)
         controls = cls(supervisor, front)
         try:
+            await asyncio.to_thread(Front.load)  # other clusters of the thread go on
             await front.start(LOOPBACK, 0)
             await supervisor.start(front.token)
             for name, partitions in topics.items():
@@ -103,6 +104,10 @@ class ProcessControls:
         raise ValueError(REFUSED)
 
     # --- operations ---
+
+    @staticmethod
+    def load(operation: Operation) -> None:
+        """The brokers' processes have loaded what operations import."""
 
     async def do(self, operation: Operation) -> dict[str, Any]:
         """Do an operation, and return its answer; a ValueError with the sentence if it is refused."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
-from purgatorio.broker.operations.reading.report import (
+from purgatorio.admin.operations.reading.report import (
     MAX_LINES,
     MAX_WIDTH,
     PARKED_SHOWN,

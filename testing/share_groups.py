@@ -12,7 +12,7 @@ from purgatorio.testing.values import IsolationLevel, Record
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
 if TYPE_CHECKING:
-    from purgatorio.broker.operations.declare import Operation
+    from purgatorio.admin.operations.declare import Operation
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a group."""
@@ -164,7 +164,7 @@ class ShareGroup:
         As when share.record.lock.duration.ms is over: the records go to the next member, or are given up if they were
         delivered share.delivery.count.limit times. ``kafka.clock.advance(30)`` does the same for locks that are as old.
         """
-        from purgatorio.broker.operations.share_groups import ExpireLocks
+        from purgatorio.admin.operations.share_groups import ExpireLocks
 
         done = self._controls.do(ExpireLocks(id=self.name, member=member))
         expired: int = self._thread.run(_of(done), f"expire the locks of share group {self.name!r}")["expired"]
@@ -174,7 +174,7 @@ class ShareGroup:
         return self._thread.run(self._describe(), f"read share group {self.name!r}")
 
     async def _describe(self) -> dict[str, Any]:
-        from purgatorio.broker.operations.share_groups import DescribeShareGroup
+        from purgatorio.admin.operations.share_groups import DescribeShareGroup
 
         return await self._controls.do(DescribeShareGroup(id=self.name))
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.served import AnyStore
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 CHANGES_KEPT: Final = 200
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.purgatory import timing_wheel
+from purgatorio.purgatory import timing_wheel
 
 COMPILED = Path(str(timing_wheel.__file__)).suffix != ".py"
 
@@ -33,7 +33,9 @@ def skip_if_compiled() -> None:
 
 def stale_modules(root: Path) -> list[str]:
     """The extension modules that are older than their source, which would be tested instead of it."""
-    modules = [*(root / "broker").rglob("*.so"), *(root / "protocol").rglob("*.so")]
+    modules = [
+        each for folder in ("purgatory", "protocol", "broker", "admin") for each in (root / folder).rglob("*.so")
+    ]
     return [
         str(module.relative_to(root))
         for module in modules

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("broker", "protocol", "simulation", "testing")
+ROOMS = ("purgatory", "protocol", "broker", "admin", "simulation", "testing")
 
 
 def module_name(path: Path) -> str:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from purgatorio.broker.cli import main as cli
+from purgatorio.admin.cli import main as cli
+from purgatorio.admin.metrics.prometheus import BrokerCollector
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.metrics.prometheus import BrokerCollector
 
 ROOT = Path(__file__).resolve().parent.parent
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
@@ -57,7 +57,7 @@ def test_every_mounted_path_exists(compose: dict[str, Any]) -> None:
 def test_images_are_built_here_or_pinned_by_a_version(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         if name == "purgatorio":
-            assert service["build"] == "."
+            assert service["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"}
         else:
             assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", service["image"]), name
 
@@ -75,16 +75,25 @@ def test_the_published_ports_are_those_listened_on(compose: dict[str, Any]) -> N
         f"127.0.0.1:{first}-{last}:{first}-{last}",
         f"127.0.0.1:{config.admin_port}:{config.admin_port}",
     ]
-    assert f"EXPOSE {first}-{last} {config.admin_port}\n" in (ROOT / "Dockerfile").read_text()
+    assert f"EXPOSE {first}-{last} {config.admin_port}\n" in (ROOT / "deploy" / "Dockerfile").read_text()
 
 
 def test_the_image_is_built_from_what_is_there() -> None:
     """What the Dockerfile copies exists, is let through by .dockerignore, and has all that the build asks for."""
-    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE)
     sources = [source for line in copied for source in line.split()]
-    packages = {"broker", "pipeline", "protocol", "purgatorio", "pyspark_purgatorio", "simulation", "testing"}
-    others = {"pyproject.toml", "README.md", "LICENSE", "pytest_purgatorio.py", "scripts/compiling.py"}
-    others.add("scripts/image-build")
+    packages = {
+        "admin",
+        "broker",
+        "pipeline",
+        "plugins",
+        "protocol",
+        "purgatorio",
+        "purgatory",
+        "simulation",
+        "testing",
+    }
+    others = {"pyproject.toml", "README.md", "LICENSE", "scripts/compiling.py", "scripts/image-build"}
     assert {*others, *packages} == set(sources)
     let_through = (ROOT / ".dockerignore").read_text().splitlines()
     for source in sources:
@@ -202,12 +211,12 @@ def test_the_very_command_line_of_the_service_runs(
         assert answer.status == 200
 
 
-# --- docker-compose.hosts.yml ---
+# --- deploy/docker-compose.hosts.yml ---
 
 
 @pytest.fixture(scope="module")
 def on_hosts() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.hosts.yml").read_text())
+    loaded: dict[str, Any] = yaml.safe_load((ROOT / "deploy/docker-compose.hosts.yml").read_text())
     return loaded
 
 
@@ -234,5 +243,5 @@ def test_of_the_hosts_too_nothing_is_published_beyond_the_loopback(on_hosts: dic
 
 
 def test_the_etcd_of_the_hosts_listens_where_the_brokers_look(on_hosts: dict[str, Any]) -> None:
-    folder = ROOT / on_hosts["services"]["etcd"]["build"]
+    folder = ROOT / "deploy" / on_hosts["services"]["etcd"]["build"]
     assert '"--listen-client-urls", "http://0.0.0.0:2379"' in (folder / "Dockerfile").read_text()

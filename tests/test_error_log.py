@@ -32,7 +32,7 @@ def test_errors_of_other_libraries_count_and_those_of_ours_without_the_roots_han
     with watching() as log:
         logging.getLogger("asyncio").error("Task exception was never retrieved")
         monkeypatch.setattr(logging.getLogger(), "handlers", [])
-        logging.getLogger("purgatorio.broker.purgatory").error("failed")
+        logging.getLogger("purgatorio.purgatory").error("failed")
         monkeypatch.undo()
     assert len(log.unexpected()) == 2
     error_log.expect("Task exception")

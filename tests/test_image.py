@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from tests.compat.programs import run_install
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 IGNORED = shutil.ignore_patterns("__pycache__", "*.so")
 BUILD_TIMEOUT_SECONDS = 900
 COMPILER = shutil.which("cc") is not None and Path(sysconfig.get_path("include"), "Python.h").exists()

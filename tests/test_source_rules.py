@@ -13,22 +13,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {
     str(path.relative_to(ROOT)): path
-    for folder in ("broker", "simulation")
+    for folder in ("purgatory", "broker", "admin", "simulation")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
-MAX_FILE_LINES = 500
+MAX_FILE_LINES = 900
 MAX_FUNCTION_LINES = 70
 
-# --- one source of time: see broker/time/clock.py ---
+# --- one source of time: see purgatory/clock.py ---
 
 TIME_SOURCES = {
-    "broker/time/clock.py": "it is the clock",
+    "purgatory/clock.py": "it is the clock",
     "broker/time/movable_clock.py": "it is a clock, too",
-    "broker/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process. "
+    "admin/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process. "
     "A time of the brokers is printed as a date",
-    "broker/cli/reset_command.py": "a time that the user typed becomes milliseconds; it reads no clock",
-    "broker/purgatory/group.py": "the default of a library that stands alone; brokers pass their clock",
-    "broker/purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
+    "admin/cli/reset_command.py": "a time that the user typed becomes milliseconds; it reads no clock",
+    "purgatory/group.py": "the default of a library that stands alone; brokers pass their clock",
+    "purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
 }
 """The files that may read time or wait for it otherwise than by `Clock`, and why."""
 SIMULATION = "simulation/"
@@ -149,7 +149,7 @@ def test_functions_are_short() -> None:
 
 DESCRIBED = {
     str(path.relative_to(ROOT)): path.read_text()
-    for folder in ("broker", "pipeline", "protocol", "simulation", "testing")
+    for folder in ("purgatory", "protocol", "broker", "admin", "pipeline", "simulation", "testing")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef

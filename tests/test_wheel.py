@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("broker", "protocol", "pipeline", "simulation", "testing")
+FOLDERS = ("purgatory", "protocol", "broker", "admin", "pipeline", "simulation", "testing")
 LINKS = {("purgatorio", name) for name in FOLDERS}
 PACKAGES = ("purgatorio", "pyspark_purgatorio")
 PLUGIN = "pytest_purgatorio.py"
@@ -111,8 +111,8 @@ def files(wheel: Path) -> dict[str, int]:
 def in_repository() -> set[str]:
     """Where the files of the packages lie in a wheel."""
     folders = [(ROOT / name, PurePosixPath("purgatorio", name)) for name in FOLDERS]
-    folders += [(ROOT / name, PurePosixPath(name)) for name in PACKAGES]
-    return {PLUGIN} | {
+    folders += [(ROOT / "purgatorio", PurePosixPath("purgatorio")), (ROOT / "plugins", PurePosixPath())]
+    return {
         str(place / path.relative_to(folder).as_posix())
         for folder, place in folders
         for path in folder.rglob("*")
@@ -127,7 +127,7 @@ def test_a_wheel_holds_the_packages_and_all_of_their_files(wheels: dict[str, Pat
     for name in (
         "py.typed",
         "schemas/delayed_operation.v1.json",
-        "broker/web/static/index.html",
+        "admin/web/static/index.html",
         "broker/node/broker.py",
     ):
         assert f"purgatorio/{name}" in held

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.features import FeatureLevels, features
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import anyone
+from purgatorio.broker.metadata.releases import Release
 from purgatorio.broker.routing.request import Reply, RequestContext, Versions, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

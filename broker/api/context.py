@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.config_keys import ConfigKey
 from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, MetadataPurgatories, TopicKey
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreError
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode

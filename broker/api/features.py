@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from purgatorio.broker.api.releases import Release
+from purgatorio.broker.metadata.releases import Release
 from purgatorio.late import dataclass
 
 GROUP_VERSION: Final = "group.version"

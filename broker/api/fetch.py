@@ -17,13 +17,13 @@ from typing import Final
 
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler, Services
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.layers.access.guards.fetch import fetch as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession, FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

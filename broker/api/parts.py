@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.replies import message_of
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.broker.routing.route_layers import Wrap

@@ -22,7 +22,6 @@ from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.produced_topics import name_topics, of_gone_topics
 from purgatorio.broker.api.produced_transaction import as_known_to, has_transactional, transaction_of
 from purgatorio.broker.api.registry import ApiHandler, Services
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.layers.access.guards.topics import produce as guard
 from purgatorio.broker.log.memory import UncommittedShare
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -32,6 +31,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendDone, AppendResult
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey

@@ -11,9 +11,9 @@ from typing import Any
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.features import FeatureLevels
-from purgatorio.broker.api.releases import Release
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.access import Guard
+from purgatorio.broker.metadata.releases import Release
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route, Versions

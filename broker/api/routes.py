@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler, Services
-from purgatorio.broker.api.releases import release
+from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.routing.request import Routes, Versions
 from purgatorio.protocol import api
 from purgatorio.protocol.api_key import ApiKey

@@ -12,9 +12,9 @@ from typing import Final
 
 from purgatorio.broker.api.features import Feature, FeatureLevels, features
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.releases import Release
 from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
+from purgatorio.broker.metadata.releases import Release
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -1,1 +1,6 @@
-"""What requests wait for, as data; the sentences that say it are made of the data, and never read back."""
+"""Why requests wait, as data: each delayed operation tells its causes, and sentences are made of them in one place.
+
+Begin with `cause.py` (the kinds of causes) and `words.py` (the only place that makes their sentences). `answers.py`
+groups the causes of many requests and names the ways out, for the page and the commands. No sentence is ever read
+back.
+"""

@@ -1,6 +1,6 @@
 """Why requests wait: each group of them in a sentence that names the actor, and the ways out, for people and pages.
 
-`purgatorio.broker.operations.reading.waits` makes the groups. This reads them, and the rows of brokers and transactions
+`purgatorio.admin.operations.reading.waits` makes the groups. This reads them, and the rows of brokers and transactions
 beside them, as the JSON documents that they are, since those of several processes are put together before.
 """
 

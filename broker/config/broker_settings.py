@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purgatorio.broker.api.releases import LATEST, releases
 from purgatorio.broker.config.address_settings import AddressSettings
 from purgatorio.broker.config.coordinator_settings import CoordinatorSettings
 from purgatorio.broker.config.declare import number, other, text
 from purgatorio.broker.config.replica_settings import ReplicaSettings
 from purgatorio.broker.config.setting import SettingsError
 from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
+from purgatorio.broker.metadata.releases import LATEST, releases
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from functools import cache, partial
 from typing import Final, NamedTuple
 
-from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
 from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
 from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.config.setting import Setting
 from purgatorio.broker.log.config_keys import ConfigType, config_text
+from purgatorio.broker.metadata.releases import release
 
 _NOT_DESCRIBED: Final = frozenset(
     {

@@ -12,12 +12,12 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
+from purgatorio.broker.metadata.releases import release
 
 _NUMBERS: Final = (
     "group_share_assignment_interval_ms",

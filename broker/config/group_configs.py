@@ -12,12 +12,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.made_late import MadeLate
 from purgatorio.broker.coordinator import share_settings as share
 from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT
 from purgatorio.broker.log.config_keys import MAX_INT, ConfigKey, ConfigType, number_key
+from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 
 _NO_STREAMS: Final = "Kept, without effect: there are no groups of Kafka Streams' own protocol."

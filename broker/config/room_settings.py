@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from purgatorio.broker.api.releases import release
 from purgatorio.broker.config.broker_settings import QUEUED_REQUEST_BYTES, BrokerConfig
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
@@ -15,6 +14,7 @@ from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
 from purgatorio.broker.log.config_keys import config_text
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
+from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.share.dead_letters.destination import DeadLetterRules

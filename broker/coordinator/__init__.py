@@ -1,1 +1,7 @@
-"""What coordinators of groups and of transactions have in common: shards that live in the partitions of a topic."""
+"""What the coordinators of groups, transactions and share states have in common.
+
+A coordinator's state lives in the partitions of an internal topic. The leader of a partition is the coordinator of
+the ids that are hashed to it: `shards.py` loads a shard when this broker is elected, in steps, and drops it when it
+is elected no more. `coordinator_log.py` is how a coordinator writes: records appended with acks=-1, applied when they
+are committed.
+"""

@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory import Timer
+from purgatorio.purgatory.clock import Clock
 
 Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.protocol.api_key import ApiKey
@@ -20,6 +19,7 @@ from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from purgatorio.purgatory import Timer
 
 LATEST: Final = -1
 """The timestamp that asks for the high watermark."""

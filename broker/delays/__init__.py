@@ -1,1 +1,5 @@
-"""Finished delayed operations: the last ones for the page, and all of them as records of a topic."""
+"""Delayed operations that have ended: the last ones for the page, and all of them as records and spans.
+
+`finished.py` keeps a bounded ring of them and names each kind. `recorder.py` produces them to `__delayed_operations`,
+whose own operations it leaves out. `spans.py` makes OpenTelemetry spans of them, if `traces.endpoint` is set.
+"""

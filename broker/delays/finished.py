@@ -9,8 +9,8 @@ from functools import cache
 from typing import Final
 
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
+from purgatorio.purgatory import FinishedOperation
 
 _CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 

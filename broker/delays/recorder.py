@@ -24,16 +24,16 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicResult, TopicSe
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory import FinishedOperation
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 

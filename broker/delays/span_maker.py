@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.producing.delayed_produce import PendingAck
+from purgatorio.purgatory import FinishedOperation
 
 Watch = Callable[[FinishedOperation], None]
 WatchAcks = Callable[[int, Sequence[PendingAck]], None]

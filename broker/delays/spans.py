@@ -25,11 +25,11 @@ from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.delays.span_maker import Spans, Watch, WatchAcks
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.producing.delayed_produce import PendingAck
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import DecodeError
 from purgatorio.protocol.records import iter_batches, iter_unpacked, unpack_records
+from purgatorio.purgatory import FinishedOperation
+from purgatorio.purgatory.clock import Clock
 
 MAX_LINKS: Final = 10_000
 """Produce requests that wait, and whose trace is known; of more, the oldest are forgotten."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.delays.span_maker import Spans, Watch, WatchAcks
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 
 class SpansMissing(Exception):

@@ -11,8 +11,8 @@ from typing import Any
 
 from purgatorio.broker.causes.cause import NoHeartbeat
 from purgatorio.broker.causes.words import shortened
-from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.late import dataclass
+from purgatorio.purgatory import DelayedOperation, Purgatory
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from purgatorio.broker.coordinator.listings import Listings, in_turns
+from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.records import replay_group
+from purgatorio.broker.group.classic_requests import ClassicRequests
 from purgatorio.broker.group.consumer.classic_members import ClassicMembers
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
 from purgatorio.broker.group.consumer.records import REPLAYS as CONSUMER_REPLAYS
@@ -23,6 +24,7 @@ from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.routing.listings import Listings, in_turns
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 
 EMPTY: Final = "Empty"
@@ -56,9 +58,11 @@ class Groups:
         replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS, **SHARE_REPLAYS}
         self.coordinator = GroupCoordinator(services, replicas, replays=replays, wake=self._has_work.set)
         self.consumer = ConsumerGroups(services, self.coordinator, self._has_matching.set)
-        self.classic = ClassicMembers(services, self.coordinator, self.consumer.heartbeats)
+        classic_groups = ClassicGroups(services, self.coordinator)
+        classic_members = ClassicMembers(services, classic_groups, self.consumer.heartbeats)
+        self.classic = ClassicRequests(self.coordinator, classic_groups, classic_members)
         self.share = ShareGroups(services, self.coordinator, self._has_forgetting.set, self.listings.begin)
-        self.coordinator.lifecycles = {"classic": self.classic, "consumer": self.consumer, "share": self.share}
+        self.coordinator.lifecycles = {"classic": classic_groups, "consumer": self.consumer, "share": self.share}
         writer = OffsetWriter(services.log)
         self.offsets = OffsetManager(services, self.coordinator, writer)
         self.txn_offsets = TxnOffsetManager(services, self.coordinator, self.offsets, writer, replicas.guard)

@@ -14,9 +14,9 @@ from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.group.share.persister import StatePersister
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import Purgatory, Timer
-from purgatorio.broker.time.clock import Clock
 from purgatorio.late import dataclass
+from purgatorio.purgatory import Purgatory, Timer
+from purgatorio.purgatory.clock import Clock
 
 
 @dataclass(slots=True)

@@ -20,13 +20,13 @@ from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.late import dataclass
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.offset_records import encode_offset_key
+from purgatorio.purgatory import DelayedOperation
 
 MEMBER_EPOCH_VERSION: Final = 6
 """The first version of TxnOffsetCommit whose clients know the errors of member epochs and unknown groups (KIP-1319)."""

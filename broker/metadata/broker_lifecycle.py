@@ -26,8 +26,8 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, Endpoint
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError, decide
-from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock, time_limit
 
 logger = get_logger(__name__)
 

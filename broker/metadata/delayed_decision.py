@@ -16,9 +16,9 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ALL_TOPICS, ClusterChange, R
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
-from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import DelayedOperation, Purgatory
 
 
 class DelayedDecision(DelayedOperation, Generic[R]):

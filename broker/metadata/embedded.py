@@ -18,8 +18,8 @@ from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, applied, committed
 from purgatorio.broker.metadata.store import LeaseLost, T
 from purgatorio.broker.metadata.view import Answered, Callback, CallSoon, StoreView
-from purgatorio.broker.time.clock import Clock
 from purgatorio.late import dataclass
+from purgatorio.purgatory.clock import Clock
 
 LEASE_CHECK_INTERVAL_MS: Final = 50
 

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Final
 
-from purgatorio.broker.time.clock import Alarm, Clock, thread_cpu_seconds
+from purgatorio.purgatory.clock import Alarm, Clock, thread_cpu_seconds
 
 BUCKETS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 """Upper bounds, inclusive, of the histogram; one more bucket counts longer lags."""

@@ -16,7 +16,7 @@ from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.share.share_session import ShareSessionCache
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 
 def control_access(

@@ -16,7 +16,6 @@ from typing import Any
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
-from purgatorio.broker.api.releases import release
 from purgatorio.broker.api.routes import own_routes, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
@@ -36,6 +35,7 @@ from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import random_epoch_step
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
+from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.node.access_control import control_access
@@ -47,7 +47,6 @@ from purgatorio.broker.node.metadata_publisher import BrokerMetadataPublisher
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.node.quotas import broker_quotas, limit_connections
 from purgatorio.broker.node.upkeep import Upkeep
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
@@ -55,14 +54,16 @@ from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import ROLES_PER_STEP
+from purgatorio.broker.routing.listings import Listings, in_turns
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server.peer_network import PeerNetwork
 from purgatorio.broker.server.peers import Peers
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
+from purgatorio.purgatory import FinishedOperation
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 
@@ -149,6 +150,8 @@ class Broker:
         self.coordinators = self._build_coordinators()
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
         self.led_shares = self.coordinators.led_shares
+        self._has_listing = asyncio.Event()
+        self._listings = Listings(self._has_listing.set)
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
         self._listeners = self._build_listeners(turns)
         self.listeners = self._listeners.by_name
@@ -275,10 +278,10 @@ class Broker:
             topic_synonyms=topic_synonyms(),
             group_keys=group_keys(config),
             has_authorizer=bool(config.authorizer_class_name),
-            listings=self.groups.listings,
+            listings=self._listings,
         )
         self.layers = RouteLayers(own_routes(self._services(admin)))
-        self.layers.put(Layer.PARTS, in_parts(self.groups.listings))
+        self.layers.put(Layer.PARTS, in_parts(self._listings))
         self.quotas = broker_quotas(
             self.layers,
             self._parked,
@@ -286,7 +289,6 @@ class Broker:
             dynamic=self.dynamic,
             image=lambda: self.image,
             sessions=self.fetch_sessions,
-            replicas=self.replicas,
         )
         self.fault_access = BrokerAccess(
             broker_id=config.broker_id,
@@ -444,6 +446,7 @@ class Broker:
                 self._spawn(self._publisher.run(), "roles")
                 self._spawn(self.coordinators.run(), "coordinators")
                 self._spawn(self.peers.run(), "peers")
+                self._spawn(in_turns(self._has_listing, self._listings.steps), "long answers")
                 for keys in self._listeners.token_keys:
                     self._spawn(keep_fresh(keys, self.clock), f"keys of {keys.url}")
                 self._spawn(self.lifecycle.run(), "lifecycle")

@@ -17,8 +17,9 @@ from purgatorio.broker.node.member import Member
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Clock, RunningClock, SystemClock
 from purgatorio.broker.time.movable_clock import MemberClock
+from purgatorio.broker.time.running_clock import RunningClock
+from purgatorio.purgatory.clock import Clock, SystemClock
 
 
 class BrokerMaker:

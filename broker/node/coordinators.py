@@ -38,7 +38,6 @@ from purgatorio.broker.share.persisting.coordinator_persister import Coordinator
 from purgatorio.broker.share.share_metrics import ShareObserver
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
-from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
@@ -47,6 +46,7 @@ from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transactions import Transactions
+from purgatorio.purgatory.clock import Clock
 
 
 class Coordinators:

@@ -7,8 +7,8 @@ import contextlib
 from typing import Final
 
 from purgatorio.broker.security.signed_tokens import KeySet
-from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock, time_limit
 
 REFRESH_MS: Final = 3_600_000
 """The time between two fetches, as in Kafka (sasl.oauthbearer.jwks.endpoint.refresh.ms)."""

@@ -33,7 +33,7 @@ from purgatorio.broker.server.listener import Listener, call_soon
 from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 MAX_BROKER_CONNECTIONS: Final = 1_024
 """Connections at the listener for brokers alone; each broker has a few to each other one."""

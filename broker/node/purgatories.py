@@ -10,14 +10,14 @@ from purgatorio.broker.layers.faults.parked import PURGATORY as FAULT
 from purgatorio.broker.layers.quotas.throttled_channel import PURGATORY as THROTTLED
 from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.broker.share.acquisition_lock import PURGATORY as ACQUISITION_LOCK
 from purgatorio.broker.share.dead_letters.retry import PURGATORY as DEAD_LETTER
 from purgatorio.broker.share.persisting.retry import PURGATORY as PERSISTER
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
+from purgatorio.purgatory.clock import Clock
 
 
 class BrokerPurgatories:

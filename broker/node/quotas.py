@@ -8,15 +8,14 @@ from collections.abc import Callable
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
-from purgatorio.broker.layers.quotas.rates import RateWindow
 from purgatorio.broker.log.config_keys import MAX_INT
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
-from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.route_layers import RouteLayers
-from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.time.rates import RateWindow
 from purgatorio.protocol.messages.fetch import FetchResponse
+from purgatorio.purgatory.clock import Clock
 
 
 def broker_quotas(
@@ -27,7 +26,6 @@ def broker_quotas(
     dynamic: DynamicBrokerConfig,
     image: Callable[[], ClusterImage],
     sessions: FetchSessionCache,
-    replicas: ReplicaManager,
 ) -> BrokerQuotas:
     """Return the client quotas of a broker."""
 
@@ -48,7 +46,6 @@ def broker_quotas(
         windows=quota_windows(dynamic.current),
         topics=ImagePartitions(image, dynamic),
         withheld=withheld,
-        replication={"LeaderReplication": replicas.leader_throttle, "FollowerReplication": replicas.follower_throttle},
     )
     limit_connections(quotas, dynamic.current)
     return quotas

@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import ElectionType, PreferredElections, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 
 class Upkeep:

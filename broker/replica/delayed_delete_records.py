@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.causes.cause import LogStartBehind
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import DelayedOperation
 
 
 @dataclass(slots=True)

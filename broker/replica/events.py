@@ -28,12 +28,12 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import ActionQueue, GroupWatch, LaterChecks, Purgatory
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
+from purgatorio.purgatory import ActionQueue, GroupWatch, LaterChecks, Purgatory
 
 
 class ReplicaEvents:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
@@ -19,7 +18,6 @@ from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal
-from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
@@ -34,10 +32,12 @@ from purgatorio.broker.replica.producing.delayed_verification import ProduceOper
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.transactional_writes import TransactionalWrites
 from purgatorio.broker.replica.producing.writes import LeaderWrites, WatchedWrites
+from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.broker.replica.roles import ROLES_PER_STEP, Refollowed, ReplicaRoles
-from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
+from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 

@@ -21,8 +21,8 @@ from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 

@@ -1,1 +1,5 @@
-"""A request on its way to its handler and its answer: requests, routes, replies, layers before handlers."""
+"""A request on its way to its handler, and its answer on the way back: the interface of `server` and `api`.
+
+`request.py` has requests, replies, sessions and routes. `route_layers.py` puts layers around routes while they are
+needed. `listings.py` takes long work in steps, of which the event loop does one in a turn.
+"""

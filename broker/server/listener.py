@@ -10,9 +10,9 @@ import ssl
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.routing.listings import listings_soon
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.security.brokers_tls import REMEDY
 from purgatorio.broker.security.sasl import SaslSettings
@@ -31,8 +31,8 @@ from purgatorio.broker.server.shared_services import Identify, SharedServices
 from purgatorio.broker.server.throttled_connections import ThrottledConnections
 from purgatorio.broker.server.tls_acceptor import TlsAcceptor
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Alarm, Clock, time_limit
 from purgatorio.unpatched import plain_socket
 
 _log = get_logger(__name__)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from purgatorio.broker.server.connection_snapshot import host_and_peer
-from purgatorio.broker.time.clock import Alarm, Clock
+from purgatorio.purgatory.clock import Alarm, Clock
 from purgatorio.unpatched import accept, plain_socket
 
 MAX_ACCEPTS_PER_TURN: Final = 64

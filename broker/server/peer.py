@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, cast
 
 from purgatorio.broker.security.brokers_tls import TlsRefused, why_no_tls
 from purgatorio.broker.server.held_transport import held, released
-from purgatorio.broker.time.clock import Alarm, Clock, time_limit
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.errors import DecodeError
 from purgatorio.protocol.framing import FrameDecoder
+from purgatorio.purgatory.clock import Alarm, Clock, time_limit
 
 _log = get_logger(__name__)
 

@@ -7,8 +7,8 @@ line after a silence tells how many lines were left out.
 from __future__ import annotations
 
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import LineBudget, cut, get_logger
+from purgatorio.purgatory.clock import Clock
 
 _log = get_logger(__name__)
 

@@ -13,13 +13,13 @@ from purgatorio.broker.security.sasl import Outcome, Phase, SaslSession, SaslSet
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.broker.time.clock import Alarm, Clock
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import APIS, ApiKey, RequestHeader, decode_request, decode_request_header
 from purgatorio.protocol.errors import DecodeError, EncodeError, ErrorCode
 from purgatorio.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from purgatorio.protocol.primitives import Buffer
+from purgatorio.purgatory.clock import Alarm, Clock
 
 MAX_API_VERSIONS: Final = 4
 """ApiVersions requests before SaslHandshake: a client that is told another version asks again (KIP-511)."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Principal
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.dispatch import Dispatcher
@@ -17,7 +17,7 @@ from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 C = TypeVar("C", contravariant=True)
 """A connection."""

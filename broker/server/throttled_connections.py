@@ -11,7 +11,7 @@ from collections.abc import Callable
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.server.connection import Connection
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.broker.time.clock import Alarm, Clock
+from purgatorio.purgatory.clock import Alarm, Clock
 
 
 class ThrottledConnections:

@@ -20,7 +20,7 @@ from purgatorio.broker.server.client_hello import MAX_HELLO_BYTES, bytes_of_hell
 from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listening import ListeningSockets
-from purgatorio.broker.time.clock import Alarm, Clock, time_limit
+from purgatorio.purgatory.clock import Alarm, Clock, time_limit
 
 MAX_HANDSHAKES_PER_TURN: Final = 8
 """Clients whose first messages are answered in one turn of the loop."""

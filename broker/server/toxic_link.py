@@ -17,7 +17,7 @@ from purgatorio.broker.layers.faults.flow import Flow
 from purgatorio.broker.layers.faults.stages import END, STAGES, Bytes, Stage
 from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
 from purgatorio.broker.server.held_transport import HeldTransport
-from purgatorio.broker.time.clock import Alarm, Clock
+from purgatorio.purgatory.clock import Alarm, Clock
 
 MAX_UPSTREAM_BYTES: Final = 1024 * 1024
 """Bytes of the client that a link holds; then it reads no more, as a network whose buffers are full. Bytes to the

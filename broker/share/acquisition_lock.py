@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from purgatorio.broker.causes.cause import NotAcknowledged
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.share.holdings import LockHolder
+from purgatorio.purgatory import DelayedOperation, Purgatory
 
 PURGATORY: Final = "AcquisitionLock"
 

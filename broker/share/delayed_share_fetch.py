@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 from purgatorio.broker.causes.cause import NoShareRecordsYet, NoShareSessionLeft, SharePosition
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import DelayedOperation, GroupOperation
 from purgatorio.broker.share.share_session import SessionPartition, ShareSession
+from purgatorio.purgatory import DelayedOperation, GroupOperation
 
 WATCHED_PARTITIONS = 8
 """The most partitions under which a share fetch is watched, for the page. One of more is watched under its member."""

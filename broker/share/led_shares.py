@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.coordinator.share_settings import ResetTo, ShareGroupSettings
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import GroupWatch, LaterChecks, Purgatory
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.routing.listings import listings_soon
 from purgatorio.broker.share.giving_up import DeadLetters
 from purgatorio.broker.share.persister import Persister
 from purgatorio.broker.share.session_endings import SessionEndings
@@ -21,9 +20,10 @@ from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
 from purgatorio.broker.share.share_services import ShareServices
 from purgatorio.broker.share.share_session import SessionPartition, ShareSessionCache
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
+from purgatorio.purgatory.clock import Clock
 
 
 class LedShares:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockKey, LockOwner
 from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.in_flight import InFlight, InFlightBatch
+from purgatorio.purgatory import Purgatory
 
 
 class LockTable:

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from purgatorio.broker.purgatory import ActionQueue
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
 from purgatorio.broker.share.share_session import ShareSession
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import ActionQueue
 
 WORK_PER_TURN: Final = 4_000
 """The work for sessions that have ended, in one turn of the event loop: in units of some 2 µs, the work for one

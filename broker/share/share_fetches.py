@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.partition import PartitionError
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch, DelayedShareSession, ShareMemberKey
@@ -26,6 +25,7 @@ from purgatorio.broker.share.share_session import ShareSession, ShareSessionCach
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import ActionQueue, Purgatory
 
 INITIAL_EPOCH: Final = 0
 """The epoch of a request that opens a session."""

@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from purgatorio.broker.causes.cause import OpenTransaction, RecordsLocked, SharePosition, ShareStateLoading
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import GroupWatch
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, OffsetRange, ReadRecords
@@ -21,6 +20,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import BatchHeader, iter_batches
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import GroupWatch
 
 ENOUGH: Final = 2**31 - 1
 """Stands for as many bytes as any request wants: there is a whole segment to read."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, DeadLetters
 from purgatorio.broker.share.persister import Persister
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import Purgatory
 
 FindStart = Callable[[], tuple[ErrorCode, int]]
 """Returns the offset at which a group begins that has none yet (share.auto.offset.reset), or an error."""

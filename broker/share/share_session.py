@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import GroupOperation, KeyGroup, WatchedKey
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.holdings import (
     MAX_BROKER_BYTES,
@@ -23,6 +22,7 @@ from purgatorio.broker.share.holdings import (
 )
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import GroupOperation, KeyGroup, WatchedKey
 
 FIRST_EPOCH: Final = 1
 """The epoch of the second request of a session, and the one after `LAST_EPOCH`."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from purgatorio.broker.time.clock import Alarm, Clock
+from purgatorio.purgatory.clock import Alarm, Clock
 
 RENEWAL_DELAY_MS: Final = 1_000
 """From the end of a broker to the collection of what it leaves: by then no task or answer refers to it any more."""

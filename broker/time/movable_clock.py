@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from purgatorio import unpatched
-from purgatorio.broker.time.clock import Alarm, Clock, sleep_by_alarm
+from purgatorio.purgatory.clock import Alarm, Clock, sleep_by_alarm
 
 STEP_MS: Final = 80
 """The longest step of `MovableClock.run_for`. A `RunningClock` leaves out gaps above 100 ms; a broker, which sends a

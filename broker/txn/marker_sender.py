@@ -21,7 +21,6 @@ from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.purgatory import Timer, TimerEntry
 from purgatorio.broker.txn.marker_writer import Marker, Written
 from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.logger import get_logger
@@ -34,6 +33,7 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from purgatorio.purgatory import Timer, TimerEntry
 
 logger = get_logger(__name__)
 

@@ -13,9 +13,9 @@ from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory.clock import Clock
 
 Written = Callable[[TopicPartition, ErrorCode], None]
 """Receives the result for one partition."""

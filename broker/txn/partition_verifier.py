@@ -16,7 +16,6 @@ from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.txn.partitions import TransactionPartitions, Verified
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
@@ -28,6 +27,7 @@ from purgatorio.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from purgatorio.purgatory import Timer
 
 logger = get_logger(__name__)
 

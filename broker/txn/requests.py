@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction, TransactionKey, TransactionShard
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import DelayedOperation
 
 MAX_PARKED: Final = 10_000
 """The most requests of one broker that wait for transitions; further ones get CONCURRENT_TRANSACTIONS at once."""

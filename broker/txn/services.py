@@ -7,12 +7,12 @@ from typing import Any
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import Purgatory, Timer
-from purgatorio.broker.time.clock import Clock
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.late import dataclass
+from purgatorio.purgatory import Purgatory, Timer
+from purgatorio.purgatory.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from purgatorio.broker.causes.cause import TransactionNotEnded
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import DelayedOperation, TimerEntry
 from purgatorio.broker.txn.values import TransactionValue, read_value
 from purgatorio.late import dataclass
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.records import BatchHeader
 from purgatorio.protocol.transaction_state import TransactionState, decode_key, decode_value
+from purgatorio.purgatory import DelayedOperation, TimerEntry
 
 RECORD_WORK: Final = 5
 """The work of a record, in the unit of `WORK_PER_STEP`, beside its partitions."""

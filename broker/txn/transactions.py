@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from purgatorio.broker.coordinator.listings import Listings, in_turns
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.routing.listings import Listings, in_turns
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.coordinator import TransactionCoordinator
 from purgatorio.broker.txn.partitions import TransactionPartitions

@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 
-from purgatorio.broker.cli.build import build
+from purgatorio.admin.cli.build import build
 from rows import Row, table
 
 BENCHMARKS = (

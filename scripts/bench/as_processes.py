@@ -25,8 +25,8 @@ from urllib.request import urlopen
 from apache_kafka import VERSION, apache_kafka
 from loads import accepted, pipelined_at
 from processes import Brokers, brokers, brokers_on_etcd
-from purgatorio.broker.cli.admin_client import AdminClient
-from purgatorio.broker.cli.build import build
+from purgatorio.admin.cli.admin_client import AdminClient
+from purgatorio.admin.cli.build import build
 from purgatorio.protocol.messages.metadata import MetadataResponsePartition
 from rows import Row, at_most, rounds_at_least
 from wire import Wire, create_topic, metadata_of, produce_frame

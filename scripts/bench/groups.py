@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 
 from members import Board, connected
 from processes import Brokers, allow_open_files, brokers
-from purgatorio.broker.cli.admin_client import AdminClient
+from purgatorio.admin.cli.admin_client import AdminClient
 from purgatorio.protocol.api import ApiKey, decode_response
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from purgatorio.protocol.messages.offset_commit import (

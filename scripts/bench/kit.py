@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager, redirect_stdout
 from typing import Final
 
 from loads import pipelined
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.layers.faults import parse_rule
 from purgatorio.testing import Kafka, cluster
 from purgatorio.testing.loop_thread import LoopThread

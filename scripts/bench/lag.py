@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 from loads import pipelined
 from processes import Brokers, brokers
-from purgatorio.broker.cli.build import build
+from purgatorio.admin.cli.build import build
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.metadata import MetadataRequest
@@ -28,7 +28,7 @@ BURST = 200
 BARE_LOOP = """
 import asyncio, sys
 from purgatorio.broker.time.event_loop import loop_factory
-from purgatorio.broker.time.clock import SystemClock
+from purgatorio.purgatory.clock import SystemClock
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
 
 async def main():

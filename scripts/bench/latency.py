@@ -6,7 +6,7 @@ import statistics
 
 from loads import delivery_times, lone_requests, woken_polls
 from processes import Brokers, brokers
-from purgatorio.broker.cli.build import build
+from purgatorio.admin.cli.build import build
 from rows import Row, at_most, percentile, rounds_at_most
 from wire import create_topic, produce_frame
 

@@ -46,7 +46,7 @@ WITHOUT_UVLOOP = """
 import sys
 
 sys.modules["uvloop"] = None
-from purgatorio.broker.cli.main import main
+from purgatorio.admin.cli.main import main
 
 sys.exit(main())
 """

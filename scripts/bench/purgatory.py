@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Hashable
 
-from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
+from purgatorio.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from request_purgatory_08 import DelayedRequest08, RequestPurgatory08
 from rows import Row, at_least, at_most
 

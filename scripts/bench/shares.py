@@ -20,7 +20,7 @@ from typing import Final
 from apache_kafka import apache_kafka
 from loads import accepted, pipelined
 from processes import Brokers, brokers
-from purgatorio.broker.cli.admin_client import AdminClient
+from purgatorio.admin.cli.admin_client import AdminClient
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.share_state import SharePartitionKey
 from rows import Row, at_most, rounds_at_most

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.purgatory import Reaper, Timer, TimerEntry
+from purgatorio.purgatory import Reaper, Timer, TimerEntry
 from rows import Row, at_least, at_most, percentile
 
 MEASURED = 50_000

@@ -17,10 +17,10 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch
+from purgatorio.purgatory import DelayedOperation, Purgatory
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
 from purgatorio.simulation.checks.share_watch import SHARE_INVARIANTS, ShareLook

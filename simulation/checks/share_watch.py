@@ -25,9 +25,9 @@ from purgatorio.broker.share.share_partition_state import SharePartitionState
 from purgatorio.broker.share.share_session import ShareSession
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.history.history import History
 from purgatorio.simulation.history.share_events import DeadLettersLost, ShareEnded, ShareGivenUp, ShareWriteFailed
 from purgatorio.simulation.world.cluster import Process

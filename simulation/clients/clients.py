@@ -14,7 +14,6 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
@@ -24,6 +23,7 @@ from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataReque
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import Acked, Failed, History, Sent, Unknown
 from purgatorio.simulation.world.loop import SimulatedLoop

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from purgatorio.broker.operations.declare import Answer, Int64, Limits, Operation, arg
-from purgatorio.broker.operations.errors import OperationRefused
-from purgatorio.broker.operations.operator import Operator
-from purgatorio.broker.time.clock import Clock
+from purgatorio.admin.operations.declare import Answer, Int64, Limits, Operation, arg
+from purgatorio.admin.operations.operator import Operator
+from purgatorio.broker.cluster.errors import OperationRefused
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import Fault, History, LeaderElected, UncleanElection
 from purgatorio.simulation.watch.failure import Failure

@@ -11,16 +11,16 @@ import zlib
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
+from purgatorio.admin.operations.control.cluster_control import ClusterControl
+from purgatorio.admin.operations.control.group_control import GroupControl
+from purgatorio.admin.operations.control.transaction_control import TransactionControl
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.admin.operations.reading.matrix import read_matrix
+from purgatorio.admin.operations.reading.members import read_connections
+from purgatorio.admin.operations.reading.state import read_state
+from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.layers.faults import Faults
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.cluster_control import ClusterControl
-from purgatorio.broker.operations.control.group_control import GroupControl
-from purgatorio.broker.operations.control.operated import OperatedCluster
-from purgatorio.broker.operations.control.transaction_control import TransactionControl
-from purgatorio.broker.operations.declare import Answer
-from purgatorio.broker.operations.reading.matrix import read_matrix
-from purgatorio.broker.operations.reading.members import read_connections
-from purgatorio.broker.operations.reading.state import read_state
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import Fault, LeaderElected
 from purgatorio.simulation.watched import Watched
@@ -116,7 +116,7 @@ class Recorder:
 
 
 class _Reader:
-    """Reads a simulated cluster as the page's routes read a living one. It has what they ask of `OperatedCluster`."""
+    """Reads a simulated cluster as the page's routes read a living one. It has what they ask of `BrokerCluster`."""
 
     def __init__(self, cluster: SimulatedCluster, name: str) -> None:
         self.cluster_id = name
@@ -124,7 +124,7 @@ class _Reader:
         self.network = _Network(cluster)
         self.faults = Faults(cluster.clock.now_ms)
         self._cluster = cluster
-        self._read = cast("OperatedCluster", self)
+        self._read = cast("BrokerCluster", self)
         self._control = ClusterControl(self._read)
         self._groups = GroupControl(self._read, lambda: self._control.image)
         self._transactions = TransactionControl(self._read, lambda: self._control.image)

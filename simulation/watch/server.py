@@ -14,21 +14,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from purgatorio.broker.operations.brokers import ListConnections
-from purgatorio.broker.operations.declare import Answer, Operation
-from purgatorio.broker.operations.purgatories import Matrix, State, named_partitions
-from purgatorio.broker.time.clock import Clock, SystemClock
-from purgatorio.broker.web.app import application, guarded
-from purgatorio.broker.web.bodies import json_response, read_change
-from purgatorio.broker.web.pages import Page
-from purgatorio.broker.web.router import listing_routes
-from purgatorio.broker.web.server import HttpService
+from purgatorio.admin.operations.brokers import ListConnections
+from purgatorio.admin.operations.declare import Answer, Operation
+from purgatorio.admin.operations.purgatories import Matrix, State, named_partitions
+from purgatorio.admin.web.app import application, guarded
+from purgatorio.admin.web.bodies import json_response, read_change
+from purgatorio.admin.web.pages import Page
+from purgatorio.admin.web.router import listing_routes
+from purgatorio.admin.web.server import HttpService
+from purgatorio.purgatory.clock import Clock, SystemClock
 from purgatorio.simulation.watch.player import ListMarks, MovePlayer, Player, ShowPlayer
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from purgatorio.broker.web.tokens import AdminTokens
+    from purgatorio.admin.web.tokens import AdminTokens
 
 HOST: Final = "127.0.0.1"
 STATIC: Final = Path(__file__).parent / "static"

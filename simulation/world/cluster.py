@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
@@ -18,8 +19,7 @@ from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.operations.control.restart import partitions_of
-from purgatorio.broker.time.clock import RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import Network

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar, cast
 
-from purgatorio.broker.time.clock import Alarm
+from purgatorio.purgatory.clock import Alarm
 
 T = TypeVar("T")
 
@@ -363,7 +363,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) 
 
 
 class SimulatedClock:
-    """`purgatorio.broker.time.clock.Clock` over a simulated loop.
+    """`purgatorio.purgatory.clock.Clock` over a simulated loop.
 
     Args:
         rate: the seconds of the monotonic clock, and of all waits, in one second of the simulation.

@@ -14,6 +14,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from purgatorio.broker.cluster.errors import NotInSync
+from purgatorio.broker.cluster.restart import rolling_restart, wait_until_in_sync
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import (
     NewTopic,
@@ -24,8 +26,6 @@ from purgatorio.broker.metadata.controller import (
     reassign_partitions,
 )
 from purgatorio.broker.metadata.store import Decision, decide
-from purgatorio.broker.operations.control.restart import rolling_restart, wait_until_in_sync
-from purgatorio.broker.operations.errors import NotInSync
 from purgatorio.simulation.history.history import Fault, History
 from purgatorio.simulation.world.cluster import Process, SimulatedCluster
 from purgatorio.simulation.world.transport import Link

@@ -11,7 +11,7 @@ from typing import Final
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView, Link
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, committed, image_of, last_values
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.world.loop import Node, SimulatedLoop
 from purgatorio.simulation.world.network import Network
 

@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from purgatorio.broker.time.clock import Clock
 from purgatorio.late import dataclass
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.history.history import Acked, History, Sent, Unknown
 from purgatorio.testing.simulate.journal import Journal

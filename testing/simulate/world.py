@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
+from purgatorio.admin.operations.reading.records import check_isolation_level
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.metadata.store import decide
-from purgatorio.broker.operations.reading.records import check_isolation_level
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.incremental_alter_configs import (
@@ -16,7 +15,8 @@ from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.broker.test_cluster import (
+from purgatorio.purgatory.clock import ManualClock
+from tests.broker.cluster.test_cluster import (
     ORDERS,
     PATIENCE_MS,
     client,

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.metadata import MetadataRequest
-from tests.broker.test_cluster import ORDERS, client, config, create, leader_of, produce_request, until
+from purgatorio.purgatory.clock import ManualClock
+from tests.broker.cluster.test_cluster import ORDERS, client, config, create, leader_of, produce_request, until
 
 DEPTH = 50
 """Requests in flight."""

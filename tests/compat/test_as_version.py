@@ -92,5 +92,5 @@ def test_the_table_is_what_kafkas_jars_say() -> None:
     )
     if made.returncode:
         pytest.skip("Maven cannot bring the jars")
-    tables = (ROOT / "broker" / "api" / "kafka_releases.txt", ROOT / "broker" / "config" / "kafka_settings.txt")
+    tables = (ROOT / "broker" / "metadata" / "kafka_releases.txt", ROOT / "broker" / "config" / "kafka_settings.txt")
     assert made.stdout == "".join(table.read_text() for table in tables)

@@ -19,7 +19,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka.admin import KafkaAdminClient
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster, close_kafka_python
 from tests.conftest import StartPurgatorio
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster
 from tests.conftest import StartPurgatorio
 

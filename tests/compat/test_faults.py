@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from purgatorio.simulation.checks.checkers import check
 from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import Acked, Assigned, Drained, Fault, History, Polled, Sent, Unknown

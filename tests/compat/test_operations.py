@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 from kafka import TopicPartition as Partition
 from kafka.errors import InvalidReplicationAssignmentError, NoReassignmentInProgressError
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from tests.conftest import StartPurgatorio
 
 PREFERRED = 0

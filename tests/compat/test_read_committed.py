@@ -14,7 +14,7 @@ import kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.results import AppendResult

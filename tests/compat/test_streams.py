@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster, running_cluster, wait_for_all_replicas
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, Programs
 

@@ -1,4 +1,4 @@
-"""The fragments in changes/ are such as a release makes a section of."""
+"""The fragments in docs/changes/ are such as a release makes a section of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAGMENTS = [
-    path for path in sorted((ROOT / "changes").iterdir()) if path.name not in ("README.md", "template.md.jinja")
+    path
+    for path in sorted((ROOT / "docs" / "changes").iterdir())
+    if path.name not in ("README.md", "template.md.jinja")
 ]
 
 
@@ -35,12 +37,14 @@ def test_each_fragment_has_a_name_a_kind_and_a_sentence(kinds: list[str]) -> Non
 @pytest.mark.process
 def test_a_release_makes_a_section_of_them(tmp_path: Path) -> None:
     shutil.copytree(
-        ROOT / "changes", tmp_path / "changes", ignore=lambda _, names: [n for n in names if n[-3:] == ".md"]
+        ROOT / "docs" / "changes",
+        tmp_path / "docs" / "changes",
+        ignore=lambda _, names: [n for n in names if n[-3:] == ".md"],
     )
     for name in ("pyproject.toml", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "changes" / "leaders.changed.md").write_text("Answers name\nthe leader.\n")
-    (tmp_path / "changes" / "colder.fixed.md").write_text("The tea is colder.\n")
+    (tmp_path / "docs" / "changes" / "leaders.changed.md").write_text("Answers name\nthe leader.\n")
+    (tmp_path / "docs" / "changes" / "colder.fixed.md").write_text("The tea is colder.\n")
     command = [sys.executable, "-m", "towncrier", "build", "--yes", "--version", "9.9.9", "--date", "2030-01-02"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     head, _, rest = (ROOT / "CHANGELOG.md").read_text().partition("<!-- towncrier: begin -->\n")
@@ -48,4 +52,4 @@ def test_a_release_makes_a_section_of_them(tmp_path: Path) -> None:
         "## 9.9.9 (2030-01-02)\n\n### Changed\n\n- Answers name\n  the leader.\n\n### Fixed\n\n- The tea is colder.\n"
     )
     assert (tmp_path / "CHANGELOG.md").read_text() == f"{head}<!-- towncrier: begin -->\n\n{section}{rest}"
-    assert [path.name for path in (tmp_path / "changes").iterdir()] == ["template.md.jinja"]
+    assert [path.name for path in (tmp_path / "docs" / "changes").iterdir()] == ["template.md.jinja"]

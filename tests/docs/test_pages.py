@@ -17,9 +17,13 @@ from purgatorio import Cluster, ClusterConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.md"), *ROOT.glob("broker/*/README.md")]
+    page
+    for pattern in ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/*.md", "purgatory/README.md")
+    for page in ROOT.glob(pattern)
 )
-FOLDERS = "broker|protocol|pipeline|simulation|testing|purgatorio|scripts|tests|docs|examples|deploy|changes"
+FOLDERS = (
+    "purgatory|protocol|broker|admin|pipeline|plugins|simulation|testing|purgatorio|scripts|tests|docs|examples|deploy"
+)
 
 
 @pytest.fixture(scope="module")

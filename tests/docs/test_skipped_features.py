@@ -7,8 +7,8 @@ from pathlib import Path
 
 import kio.schema
 
-from purgatorio.broker.api.releases import releases
 from purgatorio.broker.api.routes import APIS
+from purgatorio.broker.metadata.releases import releases
 from purgatorio.protocol.api_key import ApiKey
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "skipped-features.md"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.cli.main import main
+from purgatorio.admin.cli.main import main
 from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.toxic import TOXICS, Toxic
 from purgatorio.testing import Kafka, cluster
@@ -100,7 +100,7 @@ def test_the_options_of_the_page_are_taken(tmp_path: Path) -> None:
     )
     told = pytest_run(tmp_path, ini)
     assert re.search(r"1 passed in", told), told
-    plugin = (ROOT / "pytest_purgatorio.py").read_text()
+    plugin = (ROOT / "plugins" / "pytest_purgatorio.py").read_text()
     assert set(re.findall(r"^\| `(kafka_\w+)`", PAGE, re.MULTILINE)) == set(
         re.findall(r'addini\(\s*"(kafka_\w+)"', plugin)
     )

@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from purgatorio.broker.cli.admin_client import AdminClient as Admin
+from purgatorio.admin.cli.admin_client import AdminClient as Admin
 from purgatorio.pipeline import client as client_module
 from purgatorio.pipeline.client import BrokerUnreachable, Metadata, Reader, UnknownTopic
 from purgatorio.pipeline.offsets import OffsetRange, TopicPartition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.cli.admin_client import AdminClient as Admin
+from purgatorio.admin.cli.admin_client import AdminClient as Admin
 from tests.conftest import PurgatorioProcess
 from tests.error_log import ErrorLog
 from tests.pipeline.conftest import needs_spark, new_topic, servers_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.operations.table import OPERATIONS
+from purgatorio.admin.operations.table import OPERATIONS
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "client_operations.py"
 

@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from purgatorio.broker.api.releases import releases
 from purgatorio.broker.api.routes import APIS
+from purgatorio.broker.metadata.releases import releases
 from purgatorio.protocol.api_key import ApiKey
 from tests.compat.same_answers.drawn import CLIENTS
 from tests.compat.same_answers.draws import SEED, compared_apis, compared_versions, draws, paths_of

@@ -33,7 +33,7 @@ def test_a_suspension_inside_except_or_finally_is_found(body: str, lines: list[i
 
 def test_no_marked_module_suspends_there() -> None:
     sources = compiling.marked_sources(ROOT)
-    assert "purgatorio/broker/purgatory/timing_wheel.py" in sources
+    assert "purgatorio/purgatory/timing_wheel.py" in sources
     for source in sources:
         assert compiling.suspensions_while_handling((ROOT / source).read_text()) == [], source
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from purgatorio.broker.api.releases import TABLE, releases
+from purgatorio.broker.metadata.releases import TABLE, releases
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "kafka_releases.py"
 

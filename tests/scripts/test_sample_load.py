@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 
 pytestmark = pytest.mark.process

@@ -38,13 +38,13 @@ class Census(NamedTuple):
 
 
 BOUNDED = {
-    "purgatorio.broker.purgatory.delayed_operation.FinishedOperation": "a ring keeps the last ones of each broker",
+    "purgatorio.purgatory.delayed_operation.FinishedOperation": "a ring keeps the last ones of each broker",
     "purgatorio.broker.log.topic_partition.TopicPartition": "the keys of those",
     "purgatorio.broker.replica.fetching.delayed_fetch.FollowerKey": "the keys of those",
     "purgatorio.broker.metadata.delayed_decision.TopicKey": "the keys of those",
-    "purgatorio.broker.purgatory.timing_wheel.Level": "made when a timer needs them, few for any delay",
-    "purgatorio.broker.purgatory.timing_wheel.Level.buckets": "as many for each level",
-    "purgatorio.broker.purgatory.timing_wheel.Bucket": "those",
+    "purgatorio.purgatory.timing_wheel.Level": "made when a timer needs them, few for any delay",
+    "purgatorio.purgatory.timing_wheel.Level.buckets": "as many for each level",
+    "purgatorio.purgatory.timing_wheel.Bucket": "those",
     "purgatorio.broker.metadata.image.Commit": "an image remembers the last 32",
     "purgatorio.broker.metrics.counters.RequestStats": "one for each API and version",
     "purgatorio.broker.metrics.counters.RequestStats.buckets": "as many for each of those",

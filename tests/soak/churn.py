@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config.listeners import PLAINTEXT
 
 STABLE = "stable"

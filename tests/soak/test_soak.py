@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.server.connection import Connection
 from purgatorio.broker.server.listener import Listener

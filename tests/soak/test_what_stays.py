@@ -35,9 +35,9 @@ STAYS = {
     "purgatorio.broker.group.classic.delayed_rebalance.SyncKey": "likewise",
     "purgatorio.broker.group.delayed_heartbeat.MemberKey": "likewise",
     "purgatorio.broker.group.classic.delayed_rebalance.GroupKey": "likewise",
-    "purgatorio.broker.purgatory.delayed_operation.Ticket": "empty ones in watch lists, until the next purge",
+    "purgatorio.purgatory.delayed_operation.Ticket": "empty ones in watch lists, until the next purge",
     "purgatorio.broker.config.descriptions.SettingValue": "each broker describes its settings once",
-    "purgatorio.broker.purgatory.reaper.Reaper._listened_ms": "one for each timer",
+    "purgatorio.purgatory.reaper.Reaper._listened_ms": "one for each timer",
 }
 """What grows, and why that is no leak; `tests.soak.census.BOUNDED` has more."""
 KEPT = "long-lived"

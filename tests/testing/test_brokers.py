@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from purgatorio.broker.cluster import BrokerStateError
+from purgatorio.broker.cluster.cluster import BrokerStateError
 from purgatorio.testing import Kafka, cluster
 
 

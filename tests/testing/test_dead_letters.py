@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from purgatorio.admin.cli.main import main
 from purgatorio.broker.causes.cause import DeadLettersNotWritten
-from purgatorio.broker.cli.main import main
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey

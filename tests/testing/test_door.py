@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.cli.admin_client import AdminClient
-from purgatorio.broker.cli.command import Refused
-from purgatorio.broker.cli.top.command import _attached
-from purgatorio.broker.web import attach
+from purgatorio.admin.cli.admin_client import AdminClient
+from purgatorio.admin.cli.command import Refused
+from purgatorio.admin.cli.top.command import _attached
+from purgatorio.admin.web import attach
 from purgatorio.testing import cluster
 from purgatorio.testing.door import Door
 

@@ -9,8 +9,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer
 
-from purgatorio.broker.operations.groups import DescribeGroup
-from purgatorio.broker.operations.records import ProduceRecords, ReadRecords
+from purgatorio.admin.operations.groups import DescribeGroup
+from purgatorio.admin.operations.records import ProduceRecords, ReadRecords
 from purgatorio.testing import Group, Kafka, cluster
 
 T = TypeVar("T")

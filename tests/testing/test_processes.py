@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from purgatorio.broker.cluster import BrokerStateError
+from purgatorio.broker.cluster.cluster import BrokerStateError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.testing import Kafka, cluster
 from tests.testing.sharing import ShareMember, configure_group

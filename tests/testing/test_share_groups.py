@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.cli.main import main
-from purgatorio.broker.operations.groups import ResetOffsets
-from purgatorio.broker.operations.share_groups import DeleteShareGroup, ResetShareOffsets
+from purgatorio.admin.cli.main import main
+from purgatorio.admin.operations.groups import ResetOffsets
+from purgatorio.admin.operations.share_groups import DeleteShareGroup, ResetShareOffsets
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.testing import Kafka, cluster

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from purgatorio.broker.cli import main as cli
+from purgatorio.admin.cli import main as cli
 from purgatorio.testing import Kafka, cluster
 
 ORDERS = TopicPartition("orders", 0)

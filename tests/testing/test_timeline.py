@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.testing.timeline import CHANGES_KEPT, Timeline
 
 ISR = tuple(BrokerIncarnation(broker_id, 1) for broker_id in (1, 2, 3))

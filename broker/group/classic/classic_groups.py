@@ -51,14 +51,14 @@ class ClassicGroups:
 
     # --- requests ---
 
-    def join(self, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> None:
-        """Let a member join; answers now, or when its rebalance is complete.
+    def join(
+        self, shard: GroupShard, group: Group | None, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply
+    ) -> None:
+        """Let a member join its group, which is made if there is none; answers now, or when its rebalance is complete.
 
         Raises:
             CoordinatorError: with the error code of the answer.
         """
-        shard = self._shard_for_member(request.group_id)
-        group = shard.groups.get(request.group_id)
         if group is not None and not isinstance(group, ClassicGroup) and group.gives_way and not request.member_id:
             # An empty group takes the protocol of the member that comes.
             group = None if self._coordinator.discard(shard, group) else group
@@ -73,9 +73,9 @@ class ClassicGroups:
             raise CoordinatorError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"group {request.group_id} uses another group protocol"
             )
-        self._joins.join(group, self._read_join(shard, ctx, request, reply))
+        self._joins.join(group, self.read_join(shard, ctx, request, reply))
 
-    def _read_join(self, shard: GroupShard, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> Join:
+    def read_join(self, shard: GroupShard, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> Join:
         """Return a join, with copies of its bytes, unless these are too large for a record of the group.
 
         Raises:
@@ -89,32 +89,28 @@ class ClassicGroups:
             raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
         return join_of(ctx, request, reply)
 
-    def sync(self, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply) -> None:
+    def sync(self, group: Group | None, request: SyncGroupRequest, reply: SyncReply, *, client: str) -> None:
         """Give a member its assignment; answers now, or when the leader's assignment is committed.
 
         Raises:
             CoordinatorError: with the error code of the answer.
         """
-        group = self._known_group(request.group_id)
-        self._syncs.sync(group, request, reply, client=ctx.client_id or "")
+        self._syncs.sync(_known(group, request.group_id), request, reply, client=client)
 
-    def heartbeat(self, request: HeartbeatRequest) -> None:
+    def heartbeat(self, group: Group | None, request: HeartbeatRequest) -> None:
         """Count a sign of life of a member.
 
         Raises:
             CoordinatorError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
         """
-        self._beat(self._known_group(request.group_id), request)
-
-    @staticmethod
-    def _beat(group: ClassicGroup, request: HeartbeatRequest) -> None:
+        group = _known(group, request.group_id)
         member = group.find(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         member.beat()
         if group.state is GroupState.PREPARING_REBALANCE:
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the members have to join again")
 
-    def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+    def leave(self, group: Group | None, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
         """Remove members.
 
         Returns:
@@ -123,24 +119,9 @@ class ClassicGroups:
         Raises:
             CoordinatorError: none was removed: with the error code of the answer.
         """
-        group = self._shard_for_member(group_id).groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
         return _leave(self.rebalances, group, leaving)
-
-    def _shard_for_member(self, group_id: str) -> GroupShard:
-        if not group_id:
-            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        return self._coordinator.shard_of(group_id)
-
-    def _known_group(self, group_id: str) -> ClassicGroup:
-        return self._classic(self._shard_for_member(group_id).groups.get(group_id), group_id)
-
-    @staticmethod
-    def _classic(group: Group | None, group_id: str) -> ClassicGroup:
-        if not isinstance(group, ClassicGroup):
-            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
-        return group
 
     # --- with the partition (see `GroupLifecycle`) ---
 
@@ -235,6 +216,12 @@ class Syncs:
         assignments.update((each.member_id, bytes(each.assignment)) for each in given)
         record = group_record(group, assignments)
         group.is_logged |= self._services.log.append(group.shard.tp, [record], done, client=client)
+
+
+def _known(group: Group | None, group_id: str) -> ClassicGroup:
+    if not isinstance(group, ClassicGroup):
+        raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
+    return group
 
 
 def _leave(rebalances: Rebalances, group: ClassicGroup, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:

@@ -11,9 +11,9 @@ from purgatorio.broker.causes.cause import FirstMembersToJoin, MembersToJoin, Me
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import GroupState
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import DelayedOperation
 
 _SYNCING = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 

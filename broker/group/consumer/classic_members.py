@@ -34,7 +34,6 @@ from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
 from purgatorio.broker.group.consumer.identification import Sender, static_member, unknown_member
 from purgatorio.broker.group.consumer.member import NOTHING_YET, CurrentAssignment, Member, MemberState
 from purgatorio.broker.group.consumer.update import GroupUpdate
-from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.services import GroupServices, random_uuid
@@ -53,11 +52,12 @@ logger = get_logger(__name__)
 Found = tuple[GroupShard, ConsumerGroup]
 
 
-class ClassicMembers(ClassicGroups):
-    """Handles the requests of the classic protocol, in classic groups and in consumer groups."""
+class ClassicMembers:
+    """Handles the requests of the classic protocol in consumer groups that have members."""
 
-    def __init__(self, services: GroupServices, coordinator: GroupCoordinator, consumers: ConsumerHeartbeats) -> None:
-        super().__init__(services, coordinator)
+    def __init__(self, services: GroupServices, classic: ClassicGroups, consumers: ConsumerHeartbeats) -> None:
+        self._services = services
+        self._classic = classic
         self._consumers = consumers
         if services.config.upgrades:
             consumers.upgrade = self.upgrade
@@ -66,18 +66,15 @@ class ClassicMembers(ClassicGroups):
 
     # --- requests ---
 
-    def join(self, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> None:
-        """Let a member join; see `ClassicGroups.join`. In a consumer group it is answered at once, or when committed.
+    def join(
+        self, shard: GroupShard, group: ConsumerGroup, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply
+    ) -> None:
+        """Let a member join; answers at once, or when what it changes is committed.
 
         Raises:
             CoordinatorError: with the error code of the answer.
         """
-        found = self._consumer_group(request.group_id)
-        if found is None:
-            super().join(ctx, request, reply)
-            return
-        shard, group = found
-        join = self._read_join(shard, ctx, request, reply)
+        join = self._classic.read_join(shard, ctx, request, reply)
         self._check_join(group, join)
         if join.instance_id is None and not join.member_id and join.version >= MEMBER_ID_REQUIRED_VERSION:
             reply(join_error(self._new_member_id(join), ErrorCode.MEMBER_ID_REQUIRED))
@@ -98,19 +95,16 @@ class ClassicMembers(ClassicGroups):
         self._consumers.subscribing.subscribe(update, sender, member_record(as_member, subscription))
         reported = by_topic_id(subscription.owned_partitions, image)
         following = self._consumers.reconcile(update, sender, reported)
-        self._answer_join(found, update, join, following, sender.member_id)
+        self._answer_join((shard, group), update, join, following, sender.member_id)
 
-    def sync(self, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply) -> None:
+    def sync(
+        self, shard: GroupShard, group: ConsumerGroup, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply
+    ) -> None:
         """Give a member its assignment; see `ClassicGroups.sync`.
 
         Raises:
             CoordinatorError: with the error code of the answer.
         """
-        found = self._consumer_group(request.group_id)
-        if found is None:
-            super().sync(ctx, request, reply)
-            return
-        shard, group = found
         member = _find(group, request.member_id, request.group_instance_id)
         check_generation(member, request.generation_id)
         protocols = classic_protocols(member)
@@ -130,17 +124,12 @@ class ClassicMembers(ClassicGroups):
 
         self._consumers.writer.when_committed(shard, group, done, client=ctx.client_id or "")
 
-    def heartbeat(self, request: HeartbeatRequest) -> None:
+    def heartbeat(self, shard: GroupShard, group: ConsumerGroup, request: HeartbeatRequest) -> None:
         """Count a sign of life of a member; see `ClassicGroups.heartbeat`.
 
         Raises:
             CoordinatorError: with the error code of the answer; REBALANCE_IN_PROGRESS if the member has to join again.
         """
-        shard = self._shard_for_member(request.group_id)
-        group = shard.groups.get(request.group_id)
-        if not isinstance(group, ConsumerGroup) or group.is_empty:
-            self._beat(self._classic(group, request.group_id), request)
-            return
         member = _find(group, request.member_id, request.group_instance_id)
         check_generation(member, request.generation_id)
         self._consumers.timers.renew(shard, group, member)
@@ -148,7 +137,7 @@ class ClassicMembers(ClassicGroups):
             self._consumers.timers.expect(shard, group, member, "it has not joined again")
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
 
-    def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+    def leave(self, shard: GroupShard, group: ConsumerGroup, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
         """Remove members; see `ClassicGroups.leave`.
 
         Returns:
@@ -157,10 +146,6 @@ class ClassicMembers(ClassicGroups):
         Raises:
             CoordinatorError: none was removed: with the error code of the answer.
         """
-        found = self._consumer_group(group_id)
-        if found is None:
-            return super().leave(group_id, leaving)
-        shard, group = found
         results = []
         members: dict[str, Member] = {}
         for each in leaving:
@@ -192,9 +177,9 @@ class ClassicMembers(ClassicGroups):
         update = upgraded(group, self._services.image(), max_size=config.consumer_max_size)
 
         def applied() -> None:
-            self.rebalances.answer_joins(group, ErrorCode.REBALANCE_IN_PROGRESS)
-            self.rebalances.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
-            self.unloaded(shard, group)
+            self._classic.rebalances.answer_joins(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._classic.rebalances.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._classic.unloaded(shard, group)
             for member in update.group.members.values():
                 self._consumers.timers.renew(shard, update.group, member)
 
@@ -214,22 +199,16 @@ class ClassicMembers(ClassicGroups):
             self._consumers.end(group, members)
             shard.put(classic)
             for member in classic.members.values():
-                self.rebalances.start_session(classic, member)
+                self._classic.rebalances.start_session(classic, member)
 
         # If it cannot be written, this broker is no leader, or will be asked to remove the next member.
         if self._services.log.append(
             shard.tp, [*records, group_record(classic, assignments)], tell_nobody, applied=applied
         ):
             logger.info("group downgraded to the classic protocol", group=group.group_id, members=len(members))
-            self.rebalances.prepare(classic, "its last member of the consumer protocol has gone")
+            self._classic.rebalances.prepare(classic, "its last member of the consumer protocol has gone")
 
     # --- joins ---
-
-    def _consumer_group(self, group_id: str) -> Found | None:
-        """Return the group if it is a consumer group with members."""
-        shard = self._shard_for_member(group_id)
-        group = shard.groups.get(group_id)
-        return (shard, group) if isinstance(group, ConsumerGroup) and not group.is_empty else None
 
     def _check_join(self, group: ConsumerGroup, join: Join) -> None:
         config = self._services.config

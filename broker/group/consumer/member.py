@@ -20,13 +20,13 @@ from purgatorio.broker.group.modern.partitions import (
     to_wire,
     union,
 )
-from purgatorio.broker.purgatory import TimerEntry
 from purgatorio.late import dataclass
 from purgatorio.protocol.group_records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     CurrentPartitions,
 )
+from purgatorio.purgatory import TimerEntry
 
 LEFT_FOR_A_WHILE: Final = -2
 """The epoch of a static member that has left and is expected back (KIP-345)."""

@@ -13,8 +13,8 @@ from purgatorio.broker.group.consumer.sessions import MemberTimers
 from purgatorio.broker.group.consumer.update import TYPES, GroupUpdate
 from purgatorio.broker.group.modern.records import Replays, UpdateWriter
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.group_records import ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue
+from purgatorio.purgatory.clock import Clock
 
 _REPLAYS: Final = Replays(ConsumerGroup, TYPES)
 

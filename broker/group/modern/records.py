@@ -13,8 +13,8 @@ from purgatorio.broker.group.modern.sessions import MemberSessions
 from purgatorio.broker.group.modern.topic_index import TopicIndex
 from purgatorio.broker.group.modern.update import ModernUpdate, RecordTypes
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import EncodeError, ErrorCode
+from purgatorio.purgatory.clock import Clock
 
 G = TypeVar("G", bound=ModernGroup[Any])
 

@@ -1,1 +1,6 @@
-"""Share groups (KIP-932): their members take turns at the records of partitions, which the coordinator assigns."""
+"""Share groups (KIP-932) at their group coordinator: members, assignments, and the partitions that have a state.
+
+Begin with `heartbeats.py`. A partition is assigned when its share coordinator has initialized its state
+(`initialization.py`); `deletion.py` takes states away. The records that members acquire are not here but at the
+partitions' leaders: `broker/share/`.
+"""

@@ -8,10 +8,10 @@ from itertools import islice
 from purgatorio.broker.causes.cause import NotInitialized
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import DelayedOperation
 
 HasEnded = Callable[[Mapping[SharePartitionKey, ErrorCode]], None]
 """Receives the share partitions that failed, with the error of each."""

@@ -15,13 +15,13 @@ from purgatorio.broker.layers.faults.names import api_name
 from purgatorio.broker.layers.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.layers.faults.skipping import Skips
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostReply, throttled
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FINAL_EPOCH, NO_SESSION, SESSION_ERRORS
 from purgatorio.protocol.parts import Named, named_partitions, parts_of, refused, split
+from purgatorio.purgatory import Purgatory
 
 MAX_WAITING: Final = 10_000
 """Requests of one broker that wait because of rules; the next one's connection is closed."""

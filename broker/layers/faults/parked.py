@@ -7,8 +7,8 @@ from typing import Final
 
 from purgatorio.broker.causes.cause import FaultActs
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.routing.request import Channel, Reply
+from purgatorio.purgatory import DelayedOperation
 
 PURGATORY: Final = "Fault"
 HOLD_MS: Final = 3_600_000

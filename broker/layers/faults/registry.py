@@ -19,11 +19,11 @@ from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.skipping import can_match, skipper, straight
 from purgatorio.broker.layers.faults.toxic import Toxic
 from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.purgatory import Purgatory
 
 MAX_RULES: Final = 1_000
 """Rules at a time; each request of a rule's API asks all of them."""

@@ -5,7 +5,7 @@ Without any quota nothing stands there, and nothing is measured: requests cost w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.layers.quotas.charging import (
@@ -27,17 +27,16 @@ from purgatorio.broker.layers.quotas.mutations import (
     ChargedMutations,
     KnownPartitions,
 )
-from purgatorio.broker.layers.quotas.rates import Rate, RateWindow
-from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.layers.quotas.throttle import QuotaKind
 from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
 from purgatorio.broker.metadata.clients import ClientQuotas
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
+from purgatorio.broker.time.rates import Rate, RateWindow
 from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
+from purgatorio.purgatory import Purgatory
 
 _UNCHARGED: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Authentication is no request to handlers in Kafka."""
@@ -62,12 +61,10 @@ class BrokerQuotas:
         windows: over which time quotas are measured.
         topics: those of the cluster.
         withheld: see `Withheld`.
-        replication: the throttles of replication, by Kafka's names, for metrics.
 
     Attributes:
         charges: what the clients used.
         connections: how fast they may connect.
-        replication: see above.
     """
 
     def __init__(
@@ -80,7 +77,6 @@ class BrokerQuotas:
         windows: QuotaWindows,
         topics: KnownPartitions,
         withheld: Withheld,
-        replication: Mapping[str, ReplicationThrottle],
     ) -> None:
         window = windows.clients
         most_ms = window.sample_ms
@@ -97,7 +93,6 @@ class BrokerQuotas:
             now_seconds=now_seconds,
         )
         self.connections = ConnectionRates(window, now_ms)
-        self.replication = replication
         self._window = window
         self._layers = layers
         self._topics = topics

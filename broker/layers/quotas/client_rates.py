@@ -7,9 +7,9 @@ from typing import Final, Generic, TypeVar
 
 from purgatorio.broker.layers.quotas.entities import Client, Limit, QuotaTable
 from purgatorio.broker.layers.quotas.keys import QuotaKey
-from purgatorio.broker.layers.quotas.rates import Average, Rate, RateWindow, TokenBucket
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.metadata.clients import ClientQuotas
+from purgatorio.broker.time.rates import Average, Rate, RateWindow, TokenBucket
 
 MAX_CLIENTS: Final = 10_000
 """Clients of one quota whose rates are kept; the one that was charged longest ago makes room."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from purgatorio.broker.layers.quotas.entities import ip_limits
-from purgatorio.broker.layers.quotas.rates import Average, Rate, RateWindow
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, ClientQuotas
+from purgatorio.broker.time.rates import Average, Rate, RateWindow
 
 MAX_DELAY_MS: Final = 1_000
 """The longest that a connection is kept waiting, in Kafka one window of its quotas."""

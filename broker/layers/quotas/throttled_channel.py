@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from purgatorio.broker.causes.cause import QuotaExceeded
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
-from purgatorio.broker.purgatory import DelayedOperation, Purgatory
 from purgatorio.broker.routing.request import NO_CHANNEL, Session
+from purgatorio.purgatory import DelayedOperation, Purgatory
 
 PURGATORY: Final = "Throttled"
 

@@ -49,8 +49,8 @@ from purgatorio.broker.metadata.image import NO_LEASE, ClusterImage
 from purgatorio.broker.metadata.keys import CLUSTER, UnknownFormat, all_keys, committed, last_values
 from purgatorio.broker.metadata.served import Message, ServedStore, received, sent
 from purgatorio.broker.metadata.view import CallSoon
-from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock, time_limit
 
 logger = get_logger(__name__)
 

@@ -9,9 +9,9 @@ from collections.abc import Collection, Hashable
 from dataclasses import dataclass
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory.group_watch import GroupOperation, KeyGroup, WatchedKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
+from purgatorio.purgatory.group_watch import GroupOperation, KeyGroup, WatchedKey
 
 NOT_TOLD = -1
 

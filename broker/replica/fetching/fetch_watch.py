@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import GroupWatch, LaterChecks, Purgatory
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
+from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
 
 _Watch = GroupWatch[TopicPartition, PartitionFetch]
 

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 
-from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
-from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.context_reader import ContextReader
@@ -19,8 +17,10 @@ from purgatorio.broker.replica.fetching.fetch_context import FetchContext, Fetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.time.clock import Clock
+from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.logger import get_logger
+from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from purgatorio.broker.causes.cause import OpenTransaction, ReplicationThrottled
-from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.log.log import Log, LogError
 from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
 from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.protocol.columns import Columns
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (

@@ -9,7 +9,7 @@ from typing import Any
 from purgatorio.broker.replica.following.follower import Connect, FetchSettings, FollowerFetcher, FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 
 class ReplicaFetcherManager:

@@ -14,7 +14,6 @@ from purgatorio.broker.replica.following.follower_session import FollowerSession
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import Refollowed
-from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey
@@ -36,6 +35,7 @@ from purgatorio.protocol.messages.list_offsets import (
 )
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import end_of_batches
+from purgatorio.purgatory.clock import Clock, time_limit
 
 logger = get_logger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 from purgatorio.broker.causes.cause import FollowerBehind, TooFewInSync
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import DelayedOperation
 
 
 class PendingAck:

@@ -7,7 +7,6 @@ from itertools import islice
 
 from purgatorio.broker.causes.cause import TransactionNotConfirmed
 from purgatorio.broker.causes.words import MAX_NAMED
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce
@@ -15,6 +14,7 @@ from purgatorio.broker.replica.producing.verification import GuardedAppend
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
+from purgatorio.purgatory import DelayedOperation
 
 
 class WaitingBatch:

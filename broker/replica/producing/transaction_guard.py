@@ -23,7 +23,6 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import ActionQueue
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.producing.verification import (
@@ -35,6 +34,7 @@ from purgatorio.broker.replica.producing.verification import (
 )
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import ActionQueue
 
 logger = get_logger(__name__)
 

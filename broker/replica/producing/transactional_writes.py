@@ -8,7 +8,6 @@ from functools import partial
 from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
-from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.producing.delayed_produce import PendingAck
@@ -17,10 +16,11 @@ from purgatorio.broker.replica.producing.transaction_guard import TransactionGua
 from purgatorio.broker.replica.producing.verification import GuardedAppend, ProducerTransaction
 from purgatorio.broker.replica.producing.writes import LeaderWrites
 from purgatorio.broker.replica.results import AppendDone, AppendResult
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
+from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory.clock import Clock
 
 
 class TransactionalWrites:

@@ -12,7 +12,6 @@ from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
-from purgatorio.broker.purgatory import ActionQueue, Purgatory
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.lookup import ReplicaLookup
@@ -21,9 +20,10 @@ from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce, PendingAck
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
+from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory.clock import Clock
 
 
 class LeaderWrites:

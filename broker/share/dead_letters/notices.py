@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from purgatorio.broker.share.dead_letters.line import Line
 from purgatorio.broker.share.giving_up import Archived
-from purgatorio.broker.time.clock import Clock
 from purgatorio.logger import LineBudget, get_logger
 from purgatorio.protocol.records import BatchHeader
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 

@@ -18,15 +18,14 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.coordinator.ask_broker import AskBroker
-from purgatorio.broker.coordinator.listings import in_turns
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.routing.listings import in_turns
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.dead_letters.destination import (
     DeadLetterRules,
@@ -40,12 +39,13 @@ from purgatorio.broker.share.dead_letters.notices import Notices
 from purgatorio.broker.share.dead_letters.produce import PRODUCE_VERSION, produce_request, result_of
 from purgatorio.broker.share.dead_letters.retry import MAX_TRIES, DelayedDeadLetters, LineKey
 from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
-from purgatorio.broker.time.clock import Clock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import build_batch
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import Purgatory
+from purgatorio.purgatory.clock import Clock
 
 MAX_ROUNDS: Final = 16
 """The most rounds under way: their records are in memory, 1 MiB each unless a record is larger."""

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from purgatorio.broker.causes.cause import DeadLettersNotWritten
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.share.dead_letters.line import Line
+from purgatorio.purgatory import DelayedOperation
 
 PURGATORY: Final = "DeadLetter"
 """Where these operations wait."""

@@ -16,12 +16,11 @@ from typing import Any, Final
 
 from purgatorio.broker.causes.cause import ShareCoordinatorFailed
 from purgatorio.broker.coordinator.ask_broker import AskBroker
-from purgatorio.broker.coordinator.listings import in_turns
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
-from purgatorio.broker.purgatory import Purgatory
+from purgatorio.broker.routing.listings import in_turns
 from purgatorio.broker.share.persister import Done, ReadDone
 from purgatorio.broker.share.persisting.calls import DELETE, INITIALIZE, READ, SUMMARY, WRITE, Call
 from purgatorio.broker.share.persisting.requests import CoordinatorRequests
@@ -39,6 +38,7 @@ from purgatorio.protocol.messages.read_share_group_state import ReadStatePartiti
 from purgatorio.protocol.messages.read_share_group_state_summary import ReadStateSummaryPartition
 from purgatorio.protocol.messages.write_share_group_state import WriteStatePartition
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
+from purgatorio.purgatory import Purgatory
 
 logger = get_logger(__name__)
 

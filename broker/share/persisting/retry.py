@@ -7,9 +7,9 @@ from typing import Final
 
 from purgatorio.broker.causes.cause import ShareCoordinatorFailed
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.purgatory import DelayedOperation
 from purgatorio.broker.share.persisting.calls import Call
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import DelayedOperation
 
 PURGATORY: Final = "Persister"
 """Where these operations wait."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.share.state.config import ShareStateConfig
-from purgatorio.broker.time.clock import Clock
 from purgatorio.late import dataclass
+from purgatorio.purgatory.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

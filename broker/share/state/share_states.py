@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-from purgatorio.broker.coordinator.listings import in_turns
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.routing.listings import in_turns
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.upkeep import StateUpkeep

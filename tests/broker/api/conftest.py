@@ -24,9 +24,7 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
-from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.routing.request import RequestContext, Session
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import (
     APIS,
     Message,
@@ -36,6 +34,8 @@ from purgatorio.protocol.api import (
     encode_request,
     encode_response,
 )
+from purgatorio.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.purgatory.clock import ManualClock
 from tests.endpoints import plaintext
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.api.answers import MAX_ANSWER_BYTES, NO_ROOM, STEP_BYTES, Telling, answer_each
-from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.api.harness import context

@@ -9,8 +9,8 @@ import pytest
 from purgatorio.broker.api import fetch as fetch_api
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

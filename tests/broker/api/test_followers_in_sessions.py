@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.purgatory import Purgatory
+from purgatorio.purgatory import Purgatory
 from tests.broker.api.test_fetch_sessions import Client, told
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 from tests.compiled import replaces_functions

@@ -8,7 +8,7 @@ import pytest
 
 from purgatorio.broker.api.parts import CUTS, PART_ENTRIES, cut_of, in_parts, parts_in
 from purgatorio.broker.api.routes import APIS
-from purgatorio.broker.coordinator.listings import Listings
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext, Route
 from purgatorio.protocol.api import decode_request, decode_request_header
 from purgatorio.protocol.api_key import ApiKey

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api import decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import produce
-from purgatorio.broker.coordinator.listings import Listings
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

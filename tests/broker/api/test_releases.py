@@ -11,7 +11,6 @@ import pytest
 from purgatorio.broker.api import api_versions, update_features
 from purgatorio.broker.api.config_listing import topic_entries
 from purgatorio.broker.api.features import Feature, FeatureLevels, features
-from purgatorio.broker.api.releases import LATEST, NEEDS, Levels, Release, release, releases
 from purgatorio.broker.api.routes import APIS, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.address_settings import AddressSettings
@@ -21,6 +20,7 @@ from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.config.room_settings import share_version, topic_settings, transaction_config
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.controller.configs import check_configs
+from purgatorio.broker.metadata.releases import LATEST, NEEDS, Levels, Release, release, releases
 from purgatorio.broker.routing.request import Versions, api_versions_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -18,13 +18,12 @@ from purgatorio.broker.api import api_versions, init_producer_id
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.features import FeatureLevels
 from purgatorio.broker.api.registry import ApiHandler, Services
-from purgatorio.broker.api.releases import LATEST
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.api.routes import own_routes, versions_as
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.broker.metadata.releases import LATEST
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producer_ids import ProducerIds
@@ -35,6 +34,7 @@ from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
+from purgatorio.purgatory import ActionQueue, Purgatory, Timer
 from tests.broker.api.harness import Replies, context
 from tests.broker.group.harness import GroupHarness
 from tests.broker.routing.harness import route as made

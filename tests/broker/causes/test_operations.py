@@ -12,8 +12,8 @@ import pytest
 import purgatorio.broker
 from purgatorio.broker.causes import words
 from purgatorio.broker.causes.cause import Cause, NoRecordsYet, NoShareRecordsYet
-from purgatorio.broker.purgatory import DelayedOperation
-from purgatorio.broker.purgatory.waiter import Waiter
+from purgatorio.purgatory import DelayedOperation
+from purgatorio.purgatory.waiter import Waiter
 from tests.compiled import reads_annotations
 
 

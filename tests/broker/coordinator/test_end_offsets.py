@@ -10,7 +10,6 @@ import pytest
 from purgatorio.broker.coordinator import end_offsets
 from purgatorio.broker.coordinator.end_offsets import MAX_TRIES, RETRY_MS, EndOffset, EndOffsets
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import Timer
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_offsets import (
@@ -19,6 +18,7 @@ from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from purgatorio.purgatory import Timer
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
 OK = ErrorCode.NONE

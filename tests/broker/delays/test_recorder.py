@@ -24,9 +24,9 @@ from purgatorio.broker.delays.recorder import (
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.protocol.records import iter_batches, iter_records
+from purgatorio.purgatory import FinishedOperation
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 DELAYS = TopicPartition(TOPIC, 0)

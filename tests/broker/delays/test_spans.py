@@ -21,9 +21,9 @@ from purgatorio.broker.delays import spans as spans_module
 from purgatorio.broker.delays.spans import OperationSpans, context_of, exported
 from purgatorio.broker.delays.tracing import NoSpans, SpansMissing, spans_of
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import FinishedOperation
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory import FinishedOperation
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.testing import cluster
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -14,9 +14,9 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
-from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.group.fake_persister import FakePersister
 from tests.broker.replica.harness import Harness, topic
 

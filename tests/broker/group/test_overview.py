@@ -1,4 +1,4 @@
-"""Groups of all protocols as observers see them; those of the classic one are looked at in tests/broker/web, too."""
+"""Groups of all protocols as observers see them; those of the classic one are looked at in tests/admin/web, too."""
 
 from __future__ import annotations
 

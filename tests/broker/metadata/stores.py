@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.served import Decoder, Message, Send, ServedStore, ServedView, StoreConnection, encode
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 
 class StoreBehindConnections(EmbeddedStore):

@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.controller import DuplicateBrokerId, TopicSettin
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import StoreContended
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import Network
 from purgatorio.simulation.world.store import StoreLink

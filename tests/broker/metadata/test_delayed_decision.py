@@ -13,9 +13,9 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.metadata.cluster_change import ClusterChange
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, leaderless
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
-from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.purgatory.clock import ManualClock
 
 BLANK = ClusterImage(0, "test")
 LED = Topic("orders", b"1" * 16, (PartitionState(1, 0, (1,), ()), PartitionState(2, 0, (2,), ())))

@@ -14,7 +14,7 @@ from purgatorio.broker.metadata import view as view_module
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreContended, StoreOverloaded
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.metadata.stores import StoreBehindConnections
 from tests.error_log import ErrorLog
 

@@ -13,7 +13,8 @@ from purgatorio.broker.metadata.controller import TopicSettings, fence_broker, r
 from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import LeaseLost
-from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.metadata.stores import StoreBehindConnections
 from tests.endpoints import plaintext
 

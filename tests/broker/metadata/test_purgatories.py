@@ -11,7 +11,7 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delayed_decision import ALL_TOPICS, MetadataPurgatories, TopicKey
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
-from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
+from purgatorio.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 
 STATE = PartitionState(1, 0, (1, 2), ())
 ORDERS = Topic("orders", b"1" * 16, (STATE, STATE))

@@ -19,7 +19,7 @@ from purgatorio.broker.metadata.served import (
     StoreConnection,
     encode,
 )
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 
 
 @pytest.fixture

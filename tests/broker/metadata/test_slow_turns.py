@@ -11,7 +11,8 @@ import pytest
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.embedded import LEASE_CHECK_INTERVAL_MS, DirectLink, EmbeddedStore
-from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.endpoints import plaintext
 
 SESSION_MS, HEARTBEAT_MS = 400, 100

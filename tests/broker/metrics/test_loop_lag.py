@@ -14,7 +14,7 @@ from purgatorio.broker.metrics.loop_lag import (
     SLOT_MS,
     LoopLag,
 )
-from purgatorio.broker.time.clock import Alarm, ManualClock
+from purgatorio.purgatory.clock import Alarm, ManualClock
 
 
 class HeldLoop(ManualClock):

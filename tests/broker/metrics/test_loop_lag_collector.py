@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
+from purgatorio.admin.metrics.prometheus import LoopLagCollector
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
-from purgatorio.broker.metrics.prometheus import LoopLagCollector
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 
 
 def test_a_scrape_has_the_histogram_and_the_longest_lag() -> None:

@@ -11,7 +11,7 @@ from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 from purgatorio.broker.node.access_control import control_access, super_users
 from purgatorio.broker.routing.request import Route, Routes
 from purgatorio.broker.routing.route_layers import RouteLayers
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.routing.harness import handlers, routes_of
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.node.key_refresh import REFRESH_MS, RETRY_MS, keep_fresh
 from purgatorio.broker.security.signed_tokens import KeySet, KeySetError
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 
 
 class _Counting(KeySet):

@@ -8,14 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from purgatorio.admin.operations.control.transaction_control import TransactionControl
+from purgatorio.admin.operations.reading.state import read_purgatory
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
-from purgatorio.broker.operations.control.transaction_control import TransactionControl
-from purgatorio.broker.operations.reading.state import read_purgatory
-from purgatorio.broker.purgatory import FinishedOperation
-from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
+from purgatorio.purgatory import FinishedOperation
+from purgatorio.purgatory.clock import ManualClock
 
 SESSION_MS = 1_000
 IMAGE = ClusterImage(0, "test", 1, {}, {})

@@ -12,16 +12,16 @@ from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
-from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.purgatory.clock import ManualClock
 from tests.endpoints import plaintext
 
 ORDERS = TopicPartition("orders", 0)

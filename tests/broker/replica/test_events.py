@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import group_watch
+from purgatorio.purgatory import group_watch
 from tests.broker.replica.harness import Fetched, Harness, topic
 from tests.compiled import replaces_functions
 

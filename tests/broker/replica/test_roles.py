@@ -15,7 +15,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.roles import MAX_CONFIGS_KEPT, ReplicaRoles
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.replica.harness import Observed, topic
 from tests.logs import capture_logs
 

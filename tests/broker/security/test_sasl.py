@@ -8,10 +8,10 @@ from purgatorio.broker.routing.request import Principal
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
 from purgatorio.broker.security.plain import Plain
 from purgatorio.broker.security.sasl import MAX_TOKEN_BYTES, Outcome, Phase, SaslSession, SaslSettings
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from purgatorio.purgatory.clock import ManualClock
 
 ALICE = Principal("User", "alice")
 

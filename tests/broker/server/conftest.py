@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator.listings import listings_soon
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
+from purgatorio.broker.routing.listings import listings_soon
 from purgatorio.broker.routing.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.connection import Connection
@@ -21,11 +21,11 @@ from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import SharedServices
 from purgatorio.broker.server.turns import Turns
-from purgatorio.broker.time.clock import Clock, ManualClock
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from purgatorio.purgatory.clock import Clock, ManualClock
 from tests.broker.routing.harness import routes_of
 
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config.listeners import PLAINTEXT
-from purgatorio.broker.coordinator.listings import Listings, listings_soon
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
+from purgatorio.broker.routing.listings import Listings, listings_soon
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.exchange import Exchange

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.api.routes import APIS as REGISTERED
-from purgatorio.broker.cluster import Cluster
 from purgatorio.protocol.api import APIS, encode_request
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.message import ArrayType, StructType, fields_of

@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey

@@ -13,7 +13,7 @@ from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.time.clock import SystemClock
+from purgatorio.purgatory.clock import SystemClock
 
 AT = Endpoint("BROKERS", "broker-2.test", 9192)
 OURS = BrokerCredentials(b"a secret")

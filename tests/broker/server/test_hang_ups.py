@@ -12,7 +12,7 @@ import pytest
 
 from purgatorio.broker.server.hang_ups import HangUps
 from purgatorio.broker.server.listener import Listener
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 
 if TYPE_CHECKING:
     from .conftest import Client, Handler, Probe

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.protocol.api import APIS
 from tests.broker.server.holding import MAX_MEMORY_TIMES, Cost, Target, assert_within_bound

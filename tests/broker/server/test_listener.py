@@ -14,8 +14,9 @@ from purgatorio.broker.routing.request import Principal, Routes
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.protocol.api import ApiKey
+from purgatorio.purgatory.clock import ManualClock
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:

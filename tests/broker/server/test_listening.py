@@ -22,8 +22,8 @@ from purgatorio.broker.server.listening import (
     hold,
     open_sockets,
 )
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.world.loop import SimulatedLoop
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.node.machine import fitted
 from purgatorio.broker.server import open_files
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.server.test_listener import Start
 from tests.logs import capture_logs
 

@@ -11,10 +11,11 @@ import pytest
 
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerBusy, PeerConnection
-from purgatorio.broker.time.clock import ManualClock, RunningClock
+from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import EncodeError
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.purgatory.clock import ManualClock
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from purgatorio.broker.server import peers as peers_module
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import MAX_OUTSTANDING_REQUESTS, PeerBusy, PeerConnection
 from purgatorio.broker.server.peers import REQUEST_TIMEOUT_MS, Peers
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import EncodeError
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from purgatorio.protocol.messages.produce import ProduceRequest
+from purgatorio.purgatory.clock import ManualClock
 from tests.error_log import ErrorLog
 from tests.logs import capture_logs
 

@@ -6,8 +6,8 @@ import pytest
 
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.refusal_log import RefusalLog
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.logger import LINES_PER_PERIOD, MAX_TEXT_CHARS, PERIOD_MS
+from purgatorio.purgatory.clock import ManualClock
 from tests.logs import capture_logs
 
 

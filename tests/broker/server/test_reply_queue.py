@@ -10,7 +10,7 @@ import pytest
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.reply_queue import ReplyQueue
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from tests.histories import seeds
 
 if TYPE_CHECKING:

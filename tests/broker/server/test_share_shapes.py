@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.protocol.api_key import ApiKey
 from tests.broker.server.holding import MAX_HOLD_MS, Cost, Target, assert_within_bound

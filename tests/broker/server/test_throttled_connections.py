@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
-from purgatorio.broker.layers.quotas.rates import RateWindow
 from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listener import Listener
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.time.rates import RateWindow
+from purgatorio.purgatory.clock import ManualClock
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:

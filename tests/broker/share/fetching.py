@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, ShareGroupSettings, ShareSettings
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode
@@ -25,6 +24,7 @@ from purgatorio.broker.share.share_fetches import (
 from purgatorio.broker.share.share_reader import AcquireLimits
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
+from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 GROUP = "jobs"

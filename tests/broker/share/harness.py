@@ -10,7 +10,6 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
@@ -22,6 +21,7 @@ from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.share_services import ShareServices
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
+from purgatorio.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer
 
 KEY = SharePartitionKey("app", b"t" * 16, 0)
 TP = TopicPartition("orders", 0)

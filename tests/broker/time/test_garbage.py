@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from purgatorio.broker.cluster import Cluster
+from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.log.segment import Segment
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.time.garbage import MANY_OBJECTS, RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
-from tests.broker.test_cluster import config, create
+from purgatorio.purgatory.clock import ManualClock
+from tests.broker.cluster.test_cluster import config, create
 
 
 @pytest.fixture(autouse=True)

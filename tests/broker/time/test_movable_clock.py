@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.time.clock import Clock, time_limit
 from purgatorio.broker.time.movable_clock import EARLY_MS, STEP_MS, MemberClock, MovableClock
+from purgatorio.purgatory.clock import Clock, time_limit
 
 DAY_MS = 24 * 3600 * 1000
 

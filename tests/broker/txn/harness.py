@@ -12,7 +12,6 @@ from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.purgatory import Purgatory, Timer
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import TransactionEnd
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
@@ -23,6 +22,7 @@ from purgatorio.broker.txn.values import TransactionValue, read_value
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import iter_records
 from purgatorio.protocol.transaction_state import decode_key, decode_value
+from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.replica.harness import MIB, Harness, topic
 
 PARTITION = TopicPartition(TRANSACTION_STATE_TOPIC, 0)

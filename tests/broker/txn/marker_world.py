@@ -8,8 +8,6 @@ from typing import Any
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
-from purgatorio.broker.purgatory import Timer
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.txn.marker_sender import MarkerSender, TransactionEnd
 from purgatorio.broker.txn.marker_writer import Marker, Written
 from purgatorio.protocol.api_key import ApiKey
@@ -21,6 +19,8 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from purgatorio.purgatory import Timer
+from purgatorio.purgatory.clock import ManualClock
 
 HERE = 1
 ORDERS_0 = TopicPartition("orders", 0)

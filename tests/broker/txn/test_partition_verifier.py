@@ -11,9 +11,7 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.replica.producing.verification import VerifyPartitions
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.broker.txn import partition_verifier
 from purgatorio.broker.txn.partition_verifier import (
     MAX_REQUESTS,
@@ -33,6 +31,8 @@ from purgatorio.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from purgatorio.purgatory import Timer
+from purgatorio.purgatory.clock import ManualClock
 from tests.error_log import ErrorLog
 
 HERE = 1

@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster
 from tests.compat.groups.conftest import Start
 from tests.compat.groups.harness import PARTITIONS, Members

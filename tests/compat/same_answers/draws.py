@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from purgatorio.broker.api.releases import releases
 from purgatorio.broker.api.routes import APIS as ANSWERED
+from purgatorio.broker.metadata.releases import releases
 from purgatorio.broker.metadata.topic_name import METADATA_TOPIC, OFFSETS_TOPIC
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey

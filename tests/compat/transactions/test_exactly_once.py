@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.compat.conftest import RunningCluster, wait_for_all_replicas
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS

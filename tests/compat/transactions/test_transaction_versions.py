@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from purgatorio.broker.cli.admin_client import AdminClient as Operator
+from purgatorio.admin.cli.admin_client import AdminClient as Operator
 from tests.compat.conftest import RunningCluster, running_cluster
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
 from tests.compat.transactions.conftest import Start, create

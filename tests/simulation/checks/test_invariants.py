@@ -14,11 +14,11 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.metadata.controller.brokers import fence_broker
-from purgatorio.broker.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.simulation.checks.invariants import INVARIANTS, Invariants, could_complete
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop

@@ -15,9 +15,9 @@ from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE,
 from purgatorio.broker.share.share_partition_state import SharePartitionState
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.checks.share_watch import (
     BROKEN_STATE,
     SHARE_INVARIANTS,

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
@@ -19,6 +18,7 @@ from purgatorio.protocol.messages.list_offsets import (
 )
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.clients.clients import Client, Leader
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.history.history import History, Polled, TxnDrained, TxnMarker, TxnPolled

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -28,6 +27,7 @@ from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.clients.clients import Client, Leader, Output
 from purgatorio.simulation.clients.plans import TV1, TV2, Membership, TransactionPlan, Value, Versions
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, TransactionalProducer

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.watch.failure import Failure
 from purgatorio.simulation.watch.player import LINES, MovePlayer, Player
 from purgatorio.simulation.watch.server import READ_ONLY, WatchServer

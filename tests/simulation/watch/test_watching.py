@@ -11,15 +11,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from purgatorio.broker.cli import main as cli
-from tests.broker.web.served_page import BROWSER
+from purgatorio.admin.cli import main as cli
+from tests.admin.web.served_page import BROWSER
 from tests.compiled import COMPILED
 
 pytestmark = [pytest.mark.simulation, pytest.mark.process, pytest.mark.ci, pytest.mark.timeout(240)]
 
 PROGRAM = """
 import signal, sys
-from purgatorio.broker.cli.main import main
+from purgatorio.admin.cli.main import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
 sys.exit(main(sys.argv[1:]))
 """

@@ -10,8 +10,8 @@ from purgatorio.broker.group.modern.assigning import MEMBERS_ASSIGNED_AT_ONCE, T
 from purgatorio.broker.group.share.heartbeats import MAX_WAIT_MS
 from purgatorio.broker.group.share.identification import MAX_MEMBER_ID
 from purgatorio.broker.group.share.share_group import ShareGroup
-from purgatorio.broker.purgatory import Purgatory
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import Purgatory
 from tests.broker.group.harness import PARTITION
 from tests.broker.group.share.harness import Member, ShareHarness, assigned, settle
 

@@ -22,7 +22,6 @@ from purgatorio.broker.metadata.acls import (
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.routing.request import Principal, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import (
     decode_request,
     decode_request_header,
@@ -32,6 +31,7 @@ from purgatorio.protocol.api import (
 )
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages import fetch
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.routing.harness import route, routes_of
 
 TOPICS = ("orders", "secret")

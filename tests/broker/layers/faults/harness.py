@@ -7,12 +7,12 @@ from typing import Any
 
 from purgatorio.broker.layers.faults import BrokerAccess, FaultRule, Faults, Toxics, parse_rule
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.broker.routing.request import Handler, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import APIS, encode_response
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory import ActionQueue, Purgatory, Timer
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.routing.harness import handlers, routes_of
 
 IDS = {b"orders".ljust(16): "orders"}

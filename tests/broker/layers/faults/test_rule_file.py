@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.cli import main as cli
+from purgatorio.admin.cli import main as cli
 from purgatorio.broker.layers.faults.rule import FaultError
 from purgatorio.broker.layers.faults.rule_file import read_rules
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.api.routes import APIS
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
-from purgatorio.broker.layers.quotas.replication import ReplicationThrottle
 from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.broker.routing.request import NO_CHANNEL, Handler, Principal, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.routing.harness import handlers, routes_of
 
 MB = 1_000_000
@@ -128,8 +129,11 @@ class FakeBroker:
             now_seconds=lambda: self._seconds,
             windows=QuotaWindows(),
             topics=self,
-            replication={"LeaderReplication": ReplicationThrottle(1, self.clock.now_ms)},
             withheld=lambda response, was_full: self.withheld.append((response, was_full)),
+        )
+        self.replicas: Any = SimpleNamespace(
+            leader_throttle=ReplicationThrottle(1, self.clock.now_ms),
+            follower_throttle=ReplicationThrottle(1, self.clock.now_ms),
         )
         self._clients = 0
 

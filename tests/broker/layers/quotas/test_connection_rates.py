@@ -6,9 +6,9 @@ import pytest
 
 from purgatorio.broker.layers.quotas import connection_rates
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
-from purgatorio.broker.layers.quotas.rates import RateWindow
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
-from purgatorio.broker.time.clock import ManualClock
+from purgatorio.broker.time.rates import RateWindow
+from purgatorio.purgatory.clock import ManualClock
 
 KEY = "connection_creation_rate"
 

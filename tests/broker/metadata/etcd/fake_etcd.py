@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from purgatorio.broker.metadata.etcd.requests import COMPACTED, EtcdRefused, EtcdUnreachable, decoded, encoded
-from purgatorio.broker.time.clock import Clock
+from purgatorio.purgatory.clock import Clock
 
 MAX_OPERATIONS = 128
 TOO_MANY = 3

@@ -27,7 +27,7 @@ from purgatorio.broker.metadata.etcd.store import BEHIND_LIMIT_MS, CHECK_INTERVA
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.served import ServedView
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreError, decide
-from purgatorio.broker.time.clock import Clock, ManualClock, SystemClock
+from purgatorio.purgatory.clock import Clock, ManualClock, SystemClock
 from tests.broker.metadata.etcd.fake_etcd import FakeEtcd, FakeGateway
 from tests.endpoints import plaintext
 

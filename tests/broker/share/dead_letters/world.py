@@ -10,7 +10,6 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, Topic
-from purgatorio.broker.purgatory import FinishedOperation, Purgatory, Timer
 from purgatorio.broker.share.dead_letters.destination import DeadLetterRules
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause
@@ -21,6 +20,7 @@ from purgatorio.protocol.messages.produce import PartitionProduceResponse, Produ
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from purgatorio.protocol.share_state import SharePartitionKey
+from purgatorio.purgatory import FinishedOperation, Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, topic
 
 DLQ = TopicPartition("dlq.jobs", 0)

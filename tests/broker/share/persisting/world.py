@@ -9,18 +9,18 @@ from typing import Any
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
-from purgatorio.broker.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
 from purgatorio.broker.share.persisting.retry import DelayedRetry
 from purgatorio.broker.share.persisting.settings import RetrySettings
 from purgatorio.broker.share.state.outcome import Answer, Outcome
-from purgatorio.broker.time.clock import ManualClock
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.parts import parts_of
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
+from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.purgatory.clock import ManualClock
 
 HERE = 1
 ORDERS_ID = b"orders".ljust(16, b"\0")

@@ -10,7 +10,6 @@ from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
-from purgatorio.broker.purgatory import Timer
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.share.state.kept_state import KeptState
@@ -28,6 +27,7 @@ from purgatorio.protocol.share_state import (
     decode_key,
     decode_value,
 )
+from purgatorio.purgatory import Timer
 from tests.broker.replica.harness import MIB, Harness, topic
 
 PARTITION = TopicPartition(SHARE_GROUP_STATE_TOPIC, 0)

@@ -1,0 +1,212 @@
+"""Commands that operate a running cluster: how they are declared, run, and print tables.
+
+They send requests to the cluster's admin HTTP and import nothing else of the broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from purgatorio.admin.cli.printable import printable
+
+if TYPE_CHECKING:
+    from purgatorio.admin.cli.admin_client import AdminClient
+
+DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:9644"
+ADMIN_VARIABLE: Final = "PURGATORIO_ADMIN"
+TOKEN_VARIABLE: Final = "PURGATORIO_ADMIN_TOKEN"
+"""Also the setting admin.token of a cluster that is started with it."""
+
+_EPILOG: Final = f"""\
+The cluster is the one whose admin HTTP is at --admin or, without it, at the address in the environment variable
+{ADMIN_VARIABLE}. A token that it asks for is in {TOKEN_VARIABLE}, or in the URL as
+the cluster printed it. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+"""
+
+Answer = dict[str, Any]
+Ask = Callable[["AdminClient", argparse.Namespace], Answer]
+"""Asks the cluster, and returns its answer."""
+Show = Callable[[Answer, argparse.Namespace], int | None]
+"""Prints an answer for people; returns the exit code if it is not 0."""
+
+
+Add = Callable[[Any], None]
+"""Adds commands to the subcommands of a parser."""
+
+
+class Refused(Exception):
+    """The command is not done; the message is printed as it stands, with this exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that suggests the command or flag with a similar name if one is unknown.
+
+    Attributes:
+        fill: adds what it parses, before its first use; None: it is there.
+    """
+
+    fill: Callable[[], None] | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse, and refuse unknown arguments in the subcommand's parser, which knows its flags."""
+        fill, self.fill = self.fill, None
+        if fill is not None:
+            fill()
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            first = unknown[0].partition("=")[0]
+            self.error(f"unknown: {' '.join(unknown)}{near(first, flags) if first.startswith('-') else ''}")
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action.choices, dict) and value not in action.choices:
+            self.error(f"there is no command {value!r}{near(str(value), action.choices)}")
+        super()._check_value(action, value)
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and how to get help, and exit."""
+        self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean …?``, or nothing if no name is similar, or has this word in it."""
+    import difflib
+
+    names = list(known)
+    found = difflib.get_close_matches(name, names, n=1) or [each for each in names if name in each.split("-")]
+    return f"; did you mean {printable(found[0])}?" if found else ""
+
+
+def add_group(commands: Any, name: str, summary: str, fill: Callable[[Any], None]) -> None:
+    """Add a group of commands to the subcommands of a `Parser`; `fill` adds them when the group is used."""
+    parser = add_parser(commands, name, summary, _EPILOG)
+    parser.fill = lambda: fill(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
+
+
+def add_command(commands: Any, name: str, ask: Ask, show: Show, summary: str) -> Any:
+    """Add a command that asks the cluster; returns its parser."""
+    parser = add_parser(commands, name, summary, _EPILOG)
+    parser.set_defaults(run=lambda args: _run(ask, show, args))
+    parser.add_argument("--admin", metavar="URL", help=f"the URL of the cluster's admin HTTP ({DEFAULT_ADMIN_URL})")
+    parser.add_argument("--json", action="store_true", help="print the cluster's answer as JSON")
+    return parser
+
+
+def add_parser(commands: Any, name: str, summary: str, epilog: str) -> Any:
+    """Add a parser to the subcommands of another one; the epilog has its own line breaks."""
+    summary = summary.replace("%", "%%")
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=epilog,
+        allow_abbrev=False,
+    )
+
+
+def _run(ask: Ask, show: Show, args: argparse.Namespace) -> int:
+    """Run a command; print one line if it fails."""
+    from purgatorio.admin.cli.admin_client import AdminClient, AdminError, AdminUrlError
+
+    try:
+        url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
+        answer = ask(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
+        return (show_json if args.json else show)(answer, args) or 0
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return refused.code
+    except AdminError as error:
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return 2 if isinstance(error, AdminUrlError) else 1
+    except KeyError as error:
+        print(f"purgatorio: the cluster's answer lacks {error}; it may run another version", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("purgatorio: stopped waiting; the cluster finishes the operation", file=sys.stderr)
+        return 1
+
+
+# --- what is printed ---
+
+
+def show_json(answer: Answer, args: argparse.Namespace) -> None:
+    """Print an answer as JSON."""
+    import json
+
+    print(json.dumps(answer, indent=2))
+
+
+def says(sentence: str) -> Show:
+    """Return what prints a sentence, with names of the answer and else of arguments in braces."""
+
+    def show(answer: Answer, args: argparse.Namespace) -> None:
+        known = {**vars(args), **answer}
+        shown = {key: printable(each) if isinstance(each, str) else each for key, each in known.items()}
+        print(sentence.format_map(shown))
+
+    return show
+
+
+def print_further(count: int, what: str = "") -> None:
+    """Print how many more there are than the answer lists, if any."""
+    if count > 0:
+        print(f"and {count} more{what}")
+
+
+def seconds_of(ms: int | None) -> str:
+    """Return a time in seconds; a dash for None."""
+    return "-" if ms is None else f"{ms / 1000:.1f} s"
+
+
+def partition_of(row: Answer) -> str:
+    """Return the name of the partition that a row is about."""
+    return f"{row['topic']}-{row['partition']}"
+
+
+Columns = Mapping[str, str | Callable[[Any], object]]
+"""The heads of a table's columns, each with the name of what a row has there, or with what makes it of a row."""
+
+
+def table(rows: str, columns: Columns, nothing: str = "", count: str = "") -> Show:
+    """Return what prints a table of the rows that an answer has, and how many more there are, by the answer's count."""
+
+    def show(answer: Answer, args: argparse.Namespace) -> None:
+        print_table(columns, answer[rows], nothing)
+        if count:
+            print_further(answer[count] - len(answer[rows]))
+
+    return show
+
+
+def print_table(columns: Columns, rows: Sequence[Any], nothing: str = "") -> None:
+    """Print columns as wide as their content, without the last ones if they are empty in all rows.
+
+    Args:
+        rows: None among their values is a dash.
+        nothing: printed if there are no rows; "": the heads are.
+    """
+    if nothing and not rows:
+        print(nothing)
+        return
+    cells = [[_cell(row[of] if isinstance(of, str) else of(row)) for of in columns.values()] for row in rows]
+    head = list(columns)
+    while len(head) > 1 and all(not row[len(head) - 1] for row in cells):
+        head.pop()
+    table = [head, *cells]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    for row in table:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else printable(str(value))

@@ -1,0 +1,146 @@
+"""The brokers of a cluster on several hosts, as one of them sees the others: the `BrokerProcesses` of its page."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.control.cluster_control import Member
+from purgatorio.admin.operations.declare import Answer, Operation
+from purgatorio.admin.operations.reading.members import read_member
+from purgatorio.admin.web.asking import Asked, Told, Unreachable, ask
+from purgatorio.admin.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
+from purgatorio.broker.cluster.errors import OperationRefused
+from purgatorio.broker.metadata.etcd.store import EtcdStore
+from purgatorio.purgatory.clock import Clock
+
+READ_LIMIT_SECONDS: Final = 1.0
+CHANGE_LIMIT_SECONDS: Final = 120.0
+"""As for processes under a supervisor: replicas are waited for, and time is lived through."""
+NOT_PASSED_ON: Final = frozenset({"host", "origin"})
+"""What the own admin HTTP has checked, and the other one would compare with its own address."""
+
+
+class HostedBrokers:
+    """All brokers of the cluster.
+
+    Args:
+        cluster: this process's broker.
+        store: knows the other brokers, and where their admin HTTP is.
+        token: what their admin HTTP asks for, which is not sent (`Proofs`); None: nothing.
+
+    Attributes:
+        clock: this process's clock.
+    """
+
+    def __init__(self, cluster: Cluster, store: EtcdStore, token: str | None) -> None:
+        self.clock: Clock = cluster.clock
+        self._cluster = cluster
+        self._store = store
+        self._own_id = cluster.config.broker.broker_id
+        self._silent_since_ms: dict[int, int] = {}
+        self._token = token
+        self._client = httpx.AsyncClient(timeout=READ_LIMIT_SECONDS, trust_env=False)
+
+    async def close(self) -> None:
+        """Close the connections to the others."""
+        await self._client.aclose()
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The ids of all registered brokers, and of this one, ascending."""
+        return sorted({*self._store.image.brokers, self._own_id})
+
+    @property
+    def own_ids(self) -> Sequence[int]:
+        """This process's broker alone: what asks a host for its readiness leaves it alone when another host fails."""
+        return [self._own_id]
+
+    @property
+    def targets(self) -> dict[int, str]:
+        """The host and port of each live broker's own admin HTTP."""
+        return {each: urlsplit(page).netloc for each, page in sorted(self._store.pages.items())}
+
+    async def ask(self, broker_id: int, asked: Asked) -> Told:
+        """Return a broker's answer to a request.
+
+        Raises:
+            Unreachable: it does not answer, or what answers is not this broker.
+        """
+        if broker_id == self._own_id:
+            if self._cluster.admin.app is None:
+                raise Unreachable("this broker is starting")
+            return await ask(self._cluster.admin.app, asked)
+        page = self._store.pages.get(broker_id)
+        if page is None:
+            raise Unreachable(f"broker {broker_id} cannot be asked: it holds no lease")
+        limit = READ_LIMIT_SECONDS if asked.method == "GET" else CHANGE_LIMIT_SECONDS
+        headers = {name: value for name, value in asked.headers.items() if name not in NOT_PASSED_ON}
+        headers["host"] = "localhost"  # an admin HTTP answers to no name that it was not told, of pages of other sites
+        asked_ms = self.clock.now_ms()
+        try:
+            request = self._client.build_request(
+                asked.method,
+                page + asked.target,
+                headers=headers,
+                content=asked.body.encode(),
+                timeout=httpx.Timeout(limit, connect=READ_LIMIT_SECONDS),
+            )
+            nonces, proofs = await self._prove(request, asked, broker_id, page)
+            response = await self._client.send(request)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            self._silent_since_ms.setdefault(broker_id, asked_ms)
+            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}") from error
+        self._silent_since_ms.pop(broker_id, None)
+        told = Told(response.status_code, response.headers.get("content-type", ""), response.text)
+        proof = response.headers.get(TOLD, "").encode()
+        if proofs is not None and not hmac.compare_digest(proof, proofs.of_telling(nonces, told).encode()):
+            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: what answers there is not this broker")
+        return told
+
+    async def _prove(
+        self, request: httpx.Request, asked: Asked, broker_id: int, page: str
+    ) -> tuple[str, Proofs | None]:
+        """Have a request show that a broker asks; returns the nonces, and what the answer must show, if anything.
+
+        Raises:
+            HTTPError: there is no answer.
+        """
+        if self._token is None:
+            return "", None
+        proofs, nonce = Proofs(self._token, asked_as(broker_id, page)), secrets.token_hex(NONCE_BYTES)
+        headers = {"host": "localhost", "authorization": f"{SCHEME} {nonce}"}
+        answer = await self._client.get(page, headers=headers)
+        challenge = answer.headers.get("www-authenticate", "").encode("ascii", "replace").decode()
+        nonces = f"{nonce}.{challenge.removeprefix(f'{SCHEME} ')}"
+        sent = asked._replace(target=request.url.raw_path.decode())
+        request.headers["authorization"] = f"{SCHEME} {nonces}.{proofs.of_asking(nonces, sent)}"
+        return nonces, proofs
+
+    def _trouble(self, broker_id: int) -> str:
+        since_ms = self._silent_since_ms.get(broker_id)
+        return "" if since_ms is None else f"has not answered for {(self.clock.now_ms() - since_ms) / 1000:.0f} s"
+
+    def row(self, broker_id: int, known: Answer | None) -> Answer:
+        """Return the row of a broker in the list of brokers; its process has no id here: it gets no signals."""
+        if known is not None:
+            return {**known, "process": {"id": None, "trouble": ""}}
+        registration = self._store.image.brokers.get(broker_id)
+        lives = registration is not None and not registration.fenced
+        address = (registration.endpoints[0].host, registration.endpoints[0].port) if registration else None
+        member = Member(broker_id, "running" if lives else "stopped", address)
+        row: Mapping[str, object] = read_member(member, None, self._store.image, paused=False)
+        return {**row, "process": {"id": None, "trouble": self._trouble(broker_id) or "holds no lease"}}
+
+    async def control(self, operation: type[Operation], broker_id: int | None) -> Answer:
+        """Refuse: processes on other hosts are started and ended there."""
+        raise OperationRefused(
+            "the brokers are processes of several hosts: start, stop (SIGTERM), kill (SIGKILL) and pause (SIGSTOP) "
+            "each of them on its own host"
+        )

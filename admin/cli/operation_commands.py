@@ -1,0 +1,110 @@
+"""Commands that are made from the declarations of operations: arguments, help, the request and what is printed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+
+from purgatorio.admin.cli.command import Answer, Show, add_command, says, show_json
+from purgatorio.admin.operations.declare import Argument, Operation
+
+if TYPE_CHECKING:
+    from purgatorio.admin.cli.admin_client import AdminClient
+
+
+def add_operations(commands: Any, group: str, kinds: Iterable[type[Operation]], shown: Mapping[str, Show]) -> None:
+    """Add the commands of a group that operations declare.
+
+    Args:
+        shown: what prints the answer, by the command, where the operation has no sentence for it.
+    """
+    for kind in kinds:
+        first, _, name = kind.command.partition(" ")
+        if first == group:
+            show = says(kind.says) if kind.says else shown.get(kind.command, show_json)
+            parser = add_command(commands, name, partial(ask, kind), show, kind.does())
+            for argument in kind.arguments():
+                _add_argument(parser, argument)
+
+
+def _add_argument(parser: Any, argument: Argument) -> None:
+    """Add an argument; what is not given is None."""
+    told = argument.told
+    words = told.words.replace("%", "%%")
+    option = f"--{argument.name.replace('_', '-')}"
+    if argument.kind is bool:
+        parser.add_argument(option, action="store_const", const=True, help=words.removeprefix("true: "))
+        return
+    details: dict[str, Any] = {"metavar": told.metavar or argument.name.upper(), "help": words}
+    if get_origin(argument.kind) is Literal:
+        details["choices"] = get_args(argument.kind)
+    elif get_origin(argument.kind) is dict:
+        details["type"] = json_object
+    elif argument.kind in (int, float):
+        details["type"] = seconds if argument.kind is float else int
+    if told.positional or (told.positional is None and argument.place == "path"):
+        # What is left out is the operation's own default.
+        parser.add_argument(argument.name, nargs=None if argument.is_required else "?", **details)
+    else:
+        parser.add_argument(option, required=argument.is_required, **details)
+
+
+def seconds(text: str) -> float:
+    """Return a time that a user typed.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        given = float(text)
+    except ValueError:
+        given = -1.0
+    if not 0 <= given < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
+    return given
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Return an object that a user typed as JSON.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    import json  # not at the top: help needs none
+
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a JSON object")
+    return given
+
+
+def ask(kind: type[Operation], admin: AdminClient, args: argparse.Namespace) -> Answer:
+    """Ask the cluster for an operation, with what was given to the command under the names of its attributes.
+
+    What was not given, and has a default, is in the arguments from now on: sentences tell it.
+    """
+    given = {each.name: getattr(args, each.name, None) for each in kind.arguments()}
+    for each in kind.arguments():
+        if given[each.name] is None and not each.is_required:
+            setattr(args, each.name, each.default)
+    return send(kind, admin, {name: value for name, value in given.items() if value is not None})
+
+
+def send(kind: type[Operation], admin: AdminClient, given: Mapping[str, Any]) -> Answer:
+    """Send the request for an operation, and return the answer.
+
+    Args:
+        given: the values of its attributes, by name; in a body that may have any names, all else is of the body.
+    """
+    path, left = kind.request(given)
+    if kind.method == "GET":
+        return admin.get(path)
+    if kind.method == "DELETE":
+        return admin.post(path, method="DELETE")
+    patience: dict[str, Any] = {} if kind.patience_seconds == 15 else {"timeout_seconds": kind.patience_seconds}
+    return admin.post(path, left, **patience) if left else admin.post(path, **patience)

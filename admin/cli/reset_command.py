@@ -1,0 +1,54 @@
+"""``reset-offsets`` of ``purgatorio groups`` and ``purgatorio share-groups``."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from purgatorio.admin.cli.command import Answer, add_command, partition_of, print_table
+from purgatorio.admin.cli.operation_commands import send
+from purgatorio.admin.operations.groups import ResetOffsets
+
+if TYPE_CHECKING:
+    from purgatorio.admin.cli.admin_client import AdminClient
+
+
+def add_reset(operation: type[ResetOffsets], commands: Any) -> None:
+    """Add a command whose target is one word here, and one of three fields in JSON."""
+    reset = add_command(commands, "reset-offsets", partial(_reset, operation), _show_reset, operation.does())
+    reset.add_argument("id", metavar="GROUP", help="the group's id")
+    reset.add_argument("--topic", metavar="TOPIC", required=True, help="the topic whose offsets are reset")
+    reset.add_argument("--partition", metavar="N", type=int, help="only this partition of the topic")
+    reset.add_argument(
+        "--to",
+        metavar="WHERE",
+        required=True,
+        type=_target,
+        help="earliest, latest, an offset, or a time such as 2026-11-21T20:15 or 2026-11-21T20:15:00Z",
+    )
+
+
+def _target(text: str) -> dict[str, str | int]:
+    """Return where offsets are reset to, as the admin HTTP takes it; a time without a zone is local."""
+    if text in ("earliest", "latest"):
+        return {"to": text}
+    if text.isascii() and text.isdecimal():
+        return {"offset": int(text)}
+    from datetime import datetime
+
+    try:
+        return {"timestamp_ms": max(0, round(datetime.fromisoformat(text).timestamp() * 1000))}
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not earliest, latest, an offset or a time") from None
+
+
+def _reset(operation: type[ResetOffsets], admin: AdminClient, args: argparse.Namespace) -> Answer:
+    given = {"id": args.id, "topic": args.topic, **args.to}
+    if args.partition is not None:
+        given["partition"] = args.partition
+    return send(operation, admin, given)
+
+
+def _show_reset(answer: Answer, args: argparse.Namespace) -> None:
+    print_table({"PARTITION": partition_of, "BEFORE": "before", "NOW": "after"}, answer["offsets"])

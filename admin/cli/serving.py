@@ -1,0 +1,297 @@
+"""Runs a cluster as a process: the event loop, the signals, and the greeting."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+import sys
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from purgatorio.admin.cli.build import build
+from purgatorio.admin.cli.certificates import client_settings
+from purgatorio.admin.cli.logging_setup import configure_logging
+from purgatorio.admin.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with_parent
+from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginning
+from purgatorio.admin.operations.control.importing import NotImported
+from purgatorio.admin.web.server import AdminServer
+from purgatorio.broker.cluster.errors import OperationRefused
+from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
+from purgatorio.broker.layers.faults import AnyFault
+from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.security.throw_away import CertificateFiles
+from purgatorio.broker.security.tls import TlsError
+from purgatorio.broker.server import open_files
+from purgatorio.broker.time.event_loop import loop_factory
+from purgatorio.broker.time.garbage import GarbageTuning
+from purgatorio.broker.time.movable_clock import MovableClock
+
+if TYPE_CHECKING:
+    from purgatorio.registry import SchemaRegistry
+
+_STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that stop the cluster in good order. SIGHUP is a terminal that was closed; Windows has none."""
+_DEFAULT_BOOTSTRAP_PORT: Final = 9092
+THREAD_SWITCH_SECONDS: Final = 0.0005
+"""The time for which another thread may hold the interpreter while the event loop wants it. The text of a scrape is
+made in a thread; with Python's default of 5 ms each turn of the loop waits so long meanwhile."""
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+
+
+def run(
+    config: ClusterConfig,
+    faults: Sequence[AnyFault] = (),
+    certificates: CertificateFiles | None = None,
+    beginning: Beginning = NO_BEGINNING,
+    ways: Ways = PLAIN_WAYS,
+    *,
+    learns: bool = False,
+) -> int:
+    """Run the cluster until a signal stops it.
+
+    Args:
+        certificates: throw-away ones, of which clients have to know.
+        beginning: what the cluster begins with, and where it is kept at the end.
+        ways: how the process tells where it is, and what ends it beside signals.
+        learns: whether the page offers scenes.
+
+    Returns:
+        the process's exit code: 0, 1 if the process cannot listen on an address, or 2 if it cannot use its settings.
+    """
+    configure_logging(config.log_format, config.log_level)
+    open_files.raise_limit()
+    AdminServer.load()
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(serve(config, faults, certificates, beginning, ways, learns=learns))
+
+
+async def serve(
+    config: ClusterConfig,
+    faults: Sequence[AnyFault],
+    certificates: CertificateFiles | None,
+    beginning: Beginning,
+    ways: Ways,
+    *,
+    learns: bool = False,
+) -> int:
+    """Run the cluster until a signal stops it; a second one ends the process at once. Returns the exit code."""
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    if ways.with_parent:
+        stop_with_parent(stop)
+    # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
+    try:
+        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
+        if learns:
+            cluster.admin.learns = True
+    except (TlsError, ValueError) as error:
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return 2
+    if ways.with_parent:
+        cluster.faults.record_requests()  # for the report of a failed test
+    try:
+        await first_of(begin(cluster, beginning, faults), stop.wait())
+    except OSError as error:
+        print(f"purgatorio: {why_not_listening(config) or error}", file=sys.stderr)
+        return 1
+    except (NotImported, OperationRefused) as error:
+        print(f"purgatorio: {error}", file=sys.stderr)
+        return 2
+    if not cluster.has_begun:
+        return 0  # a signal came first; a folder for data is as it was
+    try:
+        try:
+            async with _registry(cluster, config, ways) as registry:
+                print(_told(cluster, config, certificates, ways, registry), flush=True)
+                await first_of(stop.wait(), cluster.failed())
+        finally:  # the data of the others is kept when a broker fails, too
+            is_kept = await _keep(cluster, beginning)
+    finally:
+        await cluster.stop()
+    return 0 if is_kept else 1
+
+
+async def _keep(cluster: Cluster, beginning: Beginning) -> bool:
+    """Keep the data if there is a folder for it; say why not all of it was kept, and return whether it was."""
+    if beginning.data is None:
+        return True
+    from purgatorio.admin.operations.control.keeping import keep
+
+    not_kept = await keep(cluster, beginning.data, beginning.snapshot)
+    if not_kept is not None:
+        print(f"purgatorio: {not_kept}", file=sys.stderr)
+    return not_kept is None
+
+
+async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFault]) -> None:
+    """Start a cluster, and give it what it begins with. The rules are at work from the first request of a client on."""
+
+    def renew() -> None:
+        for rule in faults:
+            cluster.faults.add(rule)
+
+    cluster.beginning = beginning
+    if beginning.is_empty:
+        renew()
+    await cluster.start()
+    if not beginning.is_empty:
+        renew()
+    cluster.when_renewed = renew
+
+
+def _registry(
+    cluster: Cluster, config: ClusterConfig, ways: Ways
+) -> AbstractAsyncContextManager[SchemaRegistry | None]:
+    """Return what runs a schema registry while it is entered, if one is wanted; few clusters load what does it."""
+    if ways.registry is None:
+        return nullcontext()
+    from purgatorio.admin.cli.registry_beside import registry_beside
+
+    return registry_beside(cluster, config, ways.registry)
+
+
+def _told(
+    cluster: Cluster,
+    config: ClusterConfig,
+    certificates: CertificateFiles | None,
+    ways: Ways,
+    registry: SchemaRegistry | None,
+) -> str:
+    if ways.print_json:
+        return ready_line(cluster.bootstrap, cluster.admin, registry)
+    settings = _settings_of_clients(cluster, config, certificates)
+    url = "" if registry is None else registry.url
+    return greeting(cluster, settings, plain=not has_security(config.broker), registry=url)
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of these ends, cancel the others, and raise the exception of the first, if any."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def stop_on_signals(stop: asyncio.Event) -> None:
+    """Set `stop` on the first signal; the second signal has its default effect and ends the process."""
+    loop = asyncio.get_running_loop()
+
+    def stop_once() -> None:
+        for number in _STOP_SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        stop.set()
+
+    for number in _STOP_SIGNALS:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            continue  # nohup: the process shall outlive its terminal
+        # Not the loop's add_signal_handler: asyncio has none on Windows.
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_once))
+
+
+def _settings_of_clients(cluster: Cluster, config: ClusterConfig, files: CertificateFiles | None) -> list[str]:
+    """What clients need to connect to the first listener with TLS."""
+    if files is None:
+        return []
+    secret = {each.name: each.protocol for each in listener_configs(config.broker) if each.protocol.has_tls}
+    endpoint = next(each for each in cluster.endpoints[0][1] if each.listener in secret)
+    return client_settings(endpoint, secret[endpoint.listener], files)
+
+
+def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = True, registry: str = "") -> str:
+    """The running brokers, their addresses, and what to do next: settings for clients with TLS, or commands to try.
+
+    Args:
+        settings: lines with what clients need to connect.
+        plain: whether clients need neither credentials nor TLS, so that the commands work.
+        registry: the URL of the schema registry, if there is one.
+    """
+    url = cluster.admin_url.rstrip("/")
+    lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
+    lines += [f"  broker {broker_id:<4} {shown(endpoints)}" for broker_id, endpoints in cluster.endpoints]
+    if registry:
+        lines.append(f"  registry    {registry}")
+    lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", f"  build       {build()}", ""]
+    if settings:
+        lines += [*settings, ""]
+    elif plain:
+        lines.append("Try, in another terminal:")
+        lines += [*(f"  {command}" for command in next_commands(cluster.bootstrap)), ""]
+    return "\n".join([*lines, "Ctrl-C stops it."])
+
+
+def shown(endpoints: Sequence[Endpoint]) -> str:
+    """Return the addresses for clients, with the listeners' names unless there is just the usual one."""
+    if [each.listener for each in endpoints] == [PLAINTEXT]:
+        return f"{endpoints[0].host}:{endpoints[0].port}"
+    return "  ".join(str(ListenerAddress(*each)) for each in endpoints)
+
+
+def next_commands(bootstrap: str) -> list[str]:
+    """The next two commands to try, ready to paste: the repository's toy programs, or kcat in an installed wheel."""
+    first = bootstrap.partition(",")[0]
+    scripts = _REPOSITORY / "scripts"
+    if not (scripts / "toy_producer.py").is_file():
+        return [f"echo hello | kcat -b {first} -P -t orders", f"kcat -b {first} -C -t orders"]
+    port = int(first.rpartition(":")[2])
+    where = "" if port == _DEFAULT_BOOTSTRAP_PORT else f" --bootstrap {first}"
+    python = _from_here(_plainly_named(Path(sys.executable)))
+    return [
+        f"{python} {_from_here(scripts / 'toy_producer.py')} --acks all --records 10{where}",
+        f"{python} {_from_here(scripts / 'toy_consumer.py')}{where}",
+    ]
+
+
+def own_command() -> str:
+    """Return how the ``purgatorio`` command is typed: in a clone of the repository, by its script."""
+    script = _REPOSITORY / "scripts" / "run"
+    return (
+        f"./{script.relative_to(Path.cwd())}"
+        if script.is_file() and script.is_relative_to(Path.cwd())
+        else "purgatorio"
+    )
+
+
+def _plainly_named(python: Path) -> Path:
+    """The interpreter as `python` if that is the same file; the installed command starts it as python3."""
+    plain = python.with_name("python")
+    return plain if plain.exists() and plain.samefile(python) else python
+
+
+def _from_here(path: Path) -> str:
+    """The path relative to the current directory if it lies below."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def why_not_listening(config: ClusterConfig) -> str | None:
+    """The first address that cannot be listened on, and why; None if all can be by now."""
+    flag = "--port" if config.broker.listeners is None else "--set listeners=…"
+    wanted = [(each.host, each.port, flag) for broker in config.broker_configs() for each in listener_configs(broker)]
+    wanted.append((*config.admin_address, "--admin-port"))
+    for host, port, flag in wanted:
+        try:
+            family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(address)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return f"port {port} on {host} is in use; choose another with {flag} (0: any free port)"
+            return f"cannot listen on {host}:{port}: {error.strerror or os.strerror(error.errno or 0)}"
+    return None

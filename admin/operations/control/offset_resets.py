@@ -1,0 +1,69 @@
+"""Where the offsets of groups are reset to: what an operator says, as offsets that the partitions have."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from purgatorio.admin.operations.control.coordinators import led
+from purgatorio.broker.cluster.cluster import BrokerCluster
+from purgatorio.broker.cluster.errors import NotThere
+from purgatorio.broker.log.time_index import LookUpBudget
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.replica.partition import Partition
+
+
+class Target(NamedTuple):
+    """Where to; one of them is given.
+
+    Attributes:
+        to: the log's start or its high watermark.
+        offset: the nearest one that the log has.
+        timestamp_ms: the first record with this timestamp or a later one; the high watermark if there is none.
+    """
+
+    to: Literal["earliest", "latest"] | None = None
+    offset: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Reset(NamedTuple):
+    """A partition whose offset was reset; `before` is None if there was none."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+
+
+def offsets_of(
+    cluster: BrokerCluster, image: ClusterImage, topic: str, partition: int | None, target: Target
+) -> dict[int, int]:
+    """Return the offset that is meant, by partition.
+
+    Args:
+        partition: this partition only; None: all partitions of the topic.
+
+    Raises:
+        NotThere: there is no such topic or partition.
+        ClusterUnavailable: a partition has no leader here.
+    """
+    found = image.topics.get(topic)
+    if found is None:
+        raise NotThere(f"there is no topic {topic}")
+    if partition is not None and partition >= len(found.partitions):
+        raise NotThere(f"topic {topic} has no partition {partition}")
+    wanted = range(len(found.partitions)) if partition is None else (partition,)
+    budget = LookUpBudget()
+    return {each: _resolve(led(cluster, image, TopicPartition(topic, each))[1], budget, target) for each in wanted}
+
+
+def _resolve(replica: Partition, budget: LookUpBudget, target: Target) -> int:
+    start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
+    if target.to is not None:
+        return {"earliest": start, "latest": end}[target.to]
+    if target.offset is not None:
+        return min(max(target.offset, start), end)
+    assert target.timestamp_ms is not None
+    at = replica.log.offset_for_timestamp(target.timestamp_ms, end, budget)
+    return end if at is None else at[0]

@@ -1,0 +1,180 @@
+"""Topics and records without a client: creates topics, appends to their leaders, and waits until all is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final
+
+from purgatorio.admin.operations.control import coordinators
+from purgatorio.admin.operations.control.transaction_control import TransactionControl
+from purgatorio.admin.operations.reading.records import IsolationLevel
+from purgatorio.broker.cluster.cluster import BrokerCluster
+from purgatorio.broker.cluster.decisions import decided, newest, until
+from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, NotThere
+from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.log.config import TOPIC_CONFIGS
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import NewTopic, create_topics
+from purgatorio.broker.metadata.image import NO_LEADER
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.results import AppendResult
+
+PRODUCE_TIMEOUT_MS: Final = 10_000
+COMMIT_PATIENCE_MS: Final = 100
+"""The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
+MARKER_PATIENCE_MS: Final = 1_000
+"""The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
+
+
+async def create(
+    cluster: BrokerCluster,
+    name: str,
+    partitions: int,
+    replicas: int,
+    configs: Mapping[str, str],
+    rng: random.Random,
+) -> None:
+    """Create a topic; return when each partition has a leader that runs, and that all running brokers know.
+
+    Args:
+        partitions: how many; -1: the default of the brokers.
+        replicas: of each partition; -1: the default of the brokers.
+
+    Raises:
+        Invalid: the brokers refuse it.
+        ClusterUnavailable: no broker runs, or brokers did not hear of it in time.
+    """
+    for config in configs:
+        if config not in TOPIC_CONFIGS:
+            hint = nearest(config, (*TOPIC_CONFIGS, "partitions", "replicas"))
+            raise Invalid(f"topic {name!r} was not created: there is no topic config {config!r}{hint}")
+    broker = newest(cluster.network)
+    new, settings = NewTopic(name, partitions, replicas, configs=dict(configs)), topic_settings(broker.config)
+    (result,) = await decided(
+        broker.store,
+        lambda image: create_topics(image, [new], settings=settings, rng=rng),
+        f"topic {name!r} was not created",
+    )
+    if result.error:
+        raise Invalid(f"topic {name!r} was not created: {result.message or result.error.name}")
+    dead = frozenset(cluster.broker_ids) - {each.broker_id for each in cluster.brokers}
+    await until(
+        lambda: all(_knows_leaders(each, name, dead) for each in cluster.network.brokers),
+        f"all brokers know the leaders of topic {name!r}",
+    )
+
+
+def partition_count(cluster: BrokerCluster, topic: str) -> int:
+    """Return how many partitions a topic has.
+
+    Raises:
+        NotThere: there is no such topic.
+        ClusterUnavailable: no broker runs.
+    """
+    known = newest(cluster.network).image.topics
+    if topic not in known:
+        raise NotThere(f"there is no topic {topic!r}, only {', '.join(sorted(known)) or 'none'}")
+    return len(known[topic].partitions)
+
+
+def leader(cluster: BrokerCluster, topic: str, partition: int) -> Broker:
+    """Return the broker that leads a partition.
+
+    Raises:
+        NotThere: there is no such topic or partition.
+        AwaitsElection: its leader does not run, or does not lead yet.
+        ClusterUnavailable: the partition has no leader.
+    """
+    return _leading(cluster, topic, partition)[0]
+
+
+def led(cluster: BrokerCluster, topic: str, partition: int) -> Partition:
+    """Return the leader's replica of a partition; raises as `leader`."""
+    return _leading(cluster, topic, partition)[1]
+
+
+def _leading(cluster: BrokerCluster, topic: str, partition: int) -> tuple[Broker, Partition]:
+    if not 0 <= partition < partition_count(cluster, topic):
+        raise NotThere(f"topic {topic!r} has no partition {partition}")
+    return coordinators.led(cluster, newest(cluster.network).image, TopicPartition(topic, partition))
+
+
+async def append(
+    cluster: BrokerCluster, batches: Sequence[tuple[TopicPartition, bytes]], client: str
+) -> list[AppendResult]:
+    """Append a batch to each of some partitions with acks=all; return the results in their order.
+
+    Args:
+        client: whose the requests are that wait for followers meanwhile.
+
+    Raises:
+        NotThere: there is no such topic or partition.
+        AwaitsElection, ClusterUnavailable: as `leader`.
+    """
+    loop = asyncio.get_running_loop()
+    waits = []
+    for (tp, batch), broker in [(each, leader(cluster, *each[0])) for each in batches]:
+        answer: asyncio.Future[AppendResult] = loop.create_future()
+        waits.append(answer)
+
+        def done(results: Sequence[AppendResult], answer: asyncio.Future[AppendResult] = answer) -> None:
+            if not answer.done():
+                answer.set_result(results[0])
+
+        broker.replicas.append([(tp, batch)], acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, done=done, client=client)
+    return [await each for each in waits]
+
+
+async def until_committed(
+    cluster: BrokerCluster, topic: str, partitions: Iterable[int], isolation_level: IsolationLevel
+) -> None:
+    """Wait until what clients were acknowledged can be read.
+
+    Records that were acknowledged before followers have them (acks=1) are committed a moment later, and so are
+    transactions whose end was acknowledged before its markers are written: it waits so long, unless a follower is held,
+    and at most `COMMIT_PATIENCE_MS` and `MARKER_PATIENCE_MS`.
+
+    Raises:
+        NotThere: there is no such topic or partition.
+        AwaitsElection, ClusterUnavailable: as `leader`.
+    """
+    replicas = [(index, led(cluster, topic, index)) for index in partitions]
+    if any(broker.gate.held for broker in cluster.brokers):
+        return
+    if isolation_level == "read_committed":
+        with contextlib.suppress(ClusterUnavailable):
+            await until(lambda: not _ends_transactions(cluster), "transactions have their markers", MARKER_PATIENCE_MS)
+    with contextlib.suppress(ClusterUnavailable):
+        await until(
+            lambda: all(_is_committed(led(cluster, topic, index)) for index, _ in replicas),
+            "all records are committed",
+            COMMIT_PATIENCE_MS,
+        )
+
+
+def _is_committed(replica: Partition) -> bool:
+    return replica.high_watermark >= replica.log.log_end_offset
+
+
+def _ends_transactions(cluster: BrokerCluster) -> bool:
+    """Return whether a transaction is committed or aborted, but lacks an end marker in some partition.
+
+    A client is told of the end before the markers are there.
+    """
+    control = TransactionControl(cluster, lambda: newest(cluster.network).image)
+    return any(each.value.is_decided for _, shard in control.shards() for each in shard.transactions.values())
+
+
+def _knows_leaders(broker: Broker, name: str, dead: Container[int]) -> bool:
+    """Return whether a broker knows the leaders of a topic, which live, and has the replicas that it shall have."""
+    topic = broker.image.topics.get(name)
+    return (
+        topic is not None
+        and all(state.leader != NO_LEADER and state.leader not in dead for state in topic.partitions)
+        and broker.replicas.is_current
+    )

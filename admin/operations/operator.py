@@ -1,0 +1,88 @@
+"""The operator of a running cluster, which all operations are given."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from purgatorio.admin.operations.control.clock_control import ClockControl
+from purgatorio.admin.operations.control.cluster_control import ClusterControl
+from purgatorio.admin.operations.control.group_control import GroupControl
+from purgatorio.admin.operations.control.hanging_transactions import HangingTransactions
+from purgatorio.admin.operations.control.lessons import Lessons
+from purgatorio.admin.operations.control.share_group_control import ShareGroupControl
+from purgatorio.admin.operations.control.transaction_control import TransactionControl
+from purgatorio.broker.cluster.cluster import BrokerCluster
+from purgatorio.broker.cluster.errors import NotThere, OperationRefused
+from purgatorio.broker.cluster.snapshots import KeptSnapshots
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.broker import Broker
+from purgatorio.purgatory import Purgatory
+
+
+class Operator:
+    """Has all by which a cluster is operated.
+
+    Args:
+        control: stops and starts its brokers.
+
+    Attributes:
+        snapshots: those that were taken by operations.
+        rng: the source of random choices: ids of topics, and where their replicas are.
+        lessons: the scenes, if the cluster was started by ``purgatorio learn``; else None.
+    """
+
+    def __init__(self, cluster: BrokerCluster, control: ClusterControl) -> None:
+        self.cluster = cluster
+        self.control = control
+        self.groups = GroupControl(cluster, lambda: control.image)
+        self.share_groups = ShareGroupControl(cluster, self.groups, lambda: control.image)
+        self.transactions = TransactionControl(cluster, lambda: control.image)
+        self.hanging = HangingTransactions(self.transactions)
+        self.clock = ClockControl(cluster)
+        self.snapshots = KeptSnapshots()
+        self.rng = random.Random()
+        self.lessons: Lessons | None = None
+
+    @property
+    def image(self) -> ClusterImage:
+        """The newest metadata that a broker of this process has seen."""
+        return self.control.image
+
+    def known(self, broker_id: int) -> int:
+        """Return the id of a broker that exists, running or not.
+
+        Raises:
+            NotThere: there is none of that id.
+        """
+        known = self.control.broker_ids
+        if broker_id not in known:
+            raise NotThere(f"there is no such broker, only {', '.join(map(str, known))}")
+        return broker_id
+
+    def running(self, broker_id: int) -> Broker:
+        """Return a running broker.
+
+        Raises:
+            NotThere: there is none of that id.
+            OperationRefused: it does not run.
+        """
+        self.known(broker_id)
+        for broker in self.cluster.brokers:
+            if broker.broker_id == broker_id:
+                return broker
+        raise OperationRefused(f"broker {broker_id} is not running")
+
+    def purgatory(self, broker_id: int, name: str) -> Purgatory[Any]:
+        """Return a purgatory of a running broker.
+
+        Raises:
+            NotThere: there is no such broker or purgatory.
+            OperationRefused: the broker does not run.
+        """
+        purgatories = list(self.running(broker_id).purgatories)
+        for purgatory in purgatories:
+            if purgatory.name == name:
+                return purgatory
+        known = ", ".join(purgatory.name for purgatory in purgatories)
+        raise NotThere(f"broker {broker_id} has no such purgatory, only {known}")

@@ -1,0 +1,265 @@
+"""What waits, grouped by its cause: which broker, transaction, group, rule … keeps how many requests waiting, where.
+
+The oldest operations of each purgatory are looked at, and stand for the others. `purgatorio.broker.causes.answers` says
+each group in a sentence, once the rows of all brokers are known: whether the fetches of a broker are held is known to
+that broker alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.broker.causes.cause import (
+    DeadLettersNotWritten,
+    FaultActs,
+    FollowerBehind,
+    LogStartBehind,
+    MarkersMissing,
+    NoRecordsYet,
+    NoShareRecordsYet,
+    NotLeading,
+    OpenTransaction,
+    QuotaExceeded,
+    RecordsLocked,
+    ReplicationThrottled,
+    ShareCoordinatorFailed,
+    TooFewInSync,
+)
+from purgatorio.broker.causes.words import MAX_SHOWN, as_document, in_words
+from purgatorio.broker.delays.finished import kind_of
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.broker import Broker
+from purgatorio.purgatory import ParkedOperation, Purgatory
+from purgatorio.purgatory.timer import MAX_DELAY_MS
+
+LOOKED_AT: Final = 200
+"""The oldest operations of each purgatory that are looked at; the others are taken to wait for the same."""
+FIRST: Final = 20
+"""Those that are looked at first: if they wait for very much, no others are."""
+CAUSES_OF_FIRST: Final = 200
+"""What they may wait for, so that the others are looked at: a request may wait for thousands of partitions."""
+NAMES: Final = 50
+"""Clients and partitions of a group that are named; all that were seen are counted."""
+GROUPS: Final = 20
+SESSIONS: Final = frozenset({"Heartbeat", "TransactionTimeout", "AcquisitionLock"})
+"""Purgatories in which no request waits: until a deadline, members may be silent, transactions open, records locked."""
+
+_ORDINARY: Final = frozenset({NoRecordsYet.__name__, NoShareRecordsYet.__name__})
+"""Long polls: there is no record yet."""
+_HOLDING: Final = (OpenTransaction, ReplicationThrottled)
+"""Causes that are told by the fetches which they hold back."""
+
+
+class Actor(NamedTuple):
+    """That for which operations wait.
+
+    Attributes:
+        kind: of the cause.
+        name: tells it from others of the kind.
+        broker_ids: the brokers that it is about.
+    """
+
+    kind: str
+    name: str
+    broker_ids: tuple[int, ...] = ()
+
+
+class _Part(NamedTuple):
+    """A part of what one operation waits for."""
+
+    actor: Actor
+    cause: Any
+    tps: Sequence[TopicPartition] = ()
+    behind: int = 0
+
+
+class _Group:
+    """The operations that wait for one actor."""
+
+    def __init__(self, cause: Any) -> None:
+        self.cause = cause
+        self.counts: dict[str, float] = {}
+        self.is_estimated = False
+        self.clients: dict[str, None] = {}
+        self.tps: dict[TopicPartition, None] = {}
+        self.behind = 0
+        self.waited_ms = 0
+        self.remaining_ms = MAX_DELAY_MS
+
+    def add(self, parked: ParkedOperation, stands_for: float, now_ms: int) -> None:
+        kind = kind_of(parked.purgatory, parked.keys)
+        self.counts[kind] = self.counts.get(kind, 0) + stands_for
+        self.is_estimated |= stands_for > 1
+        self.clients[parked.client] = None
+        self.waited_ms = max(self.waited_ms, now_ms - parked.parked_ms)
+        self.remaining_ms = min(self.remaining_ms, parked.deadline_ms - now_ms)
+
+    def as_answer(self, actor: Actor) -> Answer:
+        return {
+            "kind": actor.kind,
+            "actor": actor.name,
+            "broker_ids": list(actor.broker_ids),
+            "ordinary": actor.kind in _ORDINARY,
+            "cause": as_document(self.cause, MAX_SHOWN),
+            "missing": "" if isinstance(self.cause, _HOLDING) else in_words([self.cause])[: 5 * MAX_SHOWN],
+            "counts": {kind: round(number) for kind, number in self.counts.items()},
+            "estimated": self.is_estimated,
+            "clients": [client[:MAX_SHOWN] for client in islice(self.clients, NAMES)],
+            "client_count": len(self.clients),
+            "partitions": [str(tp) for tp in islice(self.tps, NAMES)],
+            "partition_count": len(self.tps),
+            "behind": self.behind,
+            "waited_ms": self.waited_ms,
+            "remaining_ms": self.remaining_ms,
+        }
+
+
+def read_waits(brokers: Iterable[Broker], image: ClusterImage) -> list[Answer]:
+    """Return the groups, those of most operations first; an operation that waits for several actors is in each group.
+
+    `counts` has numbers of operations by their kind, `estimated` ones if there were too many to look at all. `behind`
+    is the most records that a follower lacks on a partition. `waited_ms` is the longest time that one of them has
+    waited, `remaining_ms` the shortest until a deadline. `ordinary` ones are long polls: there is no record yet.
+    """
+    groups: dict[Actor, _Group] = {}
+    for broker in brokers:
+        for purgatory in broker.purgatories:
+            if purgatory.num_delayed and purgatory.name not in SESSIONS:
+                _add(groups, purgatory, image)
+    return _first([group.as_answer(actor) for actor, group in groups.items()])
+
+
+def _add(groups: dict[Actor, _Group], purgatory: Purgatory[Any], image: ClusterImage) -> None:
+    parked = purgatory.operations(FIRST)
+    if purgatory.num_delayed > FIRST and sum(len(each.causes) for each in parked) <= CAUSES_OF_FIRST:
+        parked = purgatory.operations(LOOKED_AT)
+    stands_for, now_ms = purgatory.num_delayed / max(1, len(parked)), purgatory.now_ms()
+    for each in parked:
+        added: set[Actor] = set()
+        for part in _parts(each, image):
+            group = groups.get(part.actor)
+            if group is None:
+                group = groups[part.actor] = _Group(part.cause)
+            if part.actor not in added:
+                added.add(part.actor)
+                group.add(each, stands_for, now_ms)
+            group.tps.update(dict.fromkeys(part.tps))
+            group.behind = max(group.behind, part.behind)
+
+
+def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[_Part]:
+    if not parked.causes:
+        yield _Part(Actor("", parked.purgatory), "an event on its keys")
+    for cause in parked.causes:
+        if isinstance(cause, (FollowerBehind, LogStartBehind)):
+            lacks = cause.wanted_offset - max(0, cause.at_offset)
+            yield _Part(_actor(cause, cause.broker_id, cause.broker_id), cause, (cause.tp,), lacks)
+        elif isinstance(cause, NoRecordsYet):
+            yield from _parts_of_fetch(cause)
+        elif isinstance(cause, NoShareRecordsYet):
+            yield from _parts_of_share_fetch(cause)
+        elif isinstance(cause, TooFewInSync):
+            state = image.partition(*cause.tp)
+            absent = () if state is None else tuple(each for each in state.replicas if each not in state.isr_ids)
+            yield _Part(_actor(cause, absent, *absent), cause, (cause.tp,))
+        elif isinstance(cause, NotLeading):
+            yield _Part(_actor(cause, cause.broker_id, cause.broker_id), cause, (cause.tp,))
+        elif isinstance(cause, MarkersMissing):
+            leaders = dict.fromkeys(each.leader_id for each in cause.markers if each.leader_id is not None)
+            yield _Part(_actor(cause, cause.transactional_id, *leaders), cause, [each.tp for each in cause.markers])
+        elif isinstance(cause, (DeadLettersNotWritten, ShareCoordinatorFailed)):
+            asked = () if cause.broker_id is None else (cause.broker_id,)
+            yield _Part(_actor(cause, *asked or ("",), *asked), cause, (cause.tp,))
+        else:
+            tps = [cause.tp] if isinstance(getattr(cause, "tp", None), TopicPartition) else ()
+            yield _Part(_actor(cause, _name(cause)), cause, tps)
+
+
+def _parts_of_fetch(cause: NoRecordsYet) -> Iterator[_Part]:
+    """Yield what keeps a fetch from reading on; if nothing does, that there are no records."""
+    is_held = False
+    for position in cause.positions:
+        held_by = position.held_back_by
+        if isinstance(held_by, OpenTransaction):
+            is_held = True
+            yield _Part(_actor(held_by, held_by.transactional_id or held_by.producer_id), held_by, (position.tp,))
+        elif isinstance(held_by, ReplicationThrottled):
+            is_held = True
+            follower = () if cause.follower_id is None else (cause.follower_id,)
+            yield _Part(_actor(held_by, cause.follower_id, *follower), held_by, (position.tp,))
+    if not is_held:
+        reader = "consumer" if cause.follower_id is None else "follower"
+        yield _Part(_actor(cause, reader), cause, [each.tp for each in cause.positions])
+
+
+def _parts_of_share_fetch(cause: NoShareRecordsYet) -> Iterator[_Part]:
+    """Yield what keeps a member of a share group from records; if nothing does, that there are none."""
+    is_held = False
+    for position in cause.positions:
+        held_by = position.held_back_by
+        if isinstance(held_by, OpenTransaction):
+            is_held = True
+            yield _Part(_actor(held_by, held_by.transactional_id or held_by.producer_id), held_by, (position.tp,))
+        elif isinstance(held_by, RecordsLocked):
+            is_held = True
+            yield _Part(_actor(held_by, cause.group_id), cause, (position.tp,))
+    if not is_held:
+        yield _Part(_actor(cause, cause.group_id), cause, [each.tp for each in cause.positions])
+
+
+def _actor(cause: object, name: object, *broker_ids: int) -> Actor:
+    return Actor(type(cause).__name__, str(name)[:MAX_SHOWN], broker_ids)
+
+
+def _name(cause: Any) -> object:
+    if isinstance(cause, FaultActs):
+        return cause.fault_id, cause.api
+    if isinstance(cause, QuotaExceeded):
+        return cause.quota, cause.rule
+    named = (getattr(cause, name, None) for name in ("transactional_id", "group_id"))
+    return next((each for each in named if each is not None), "")
+
+
+# --- of several processes ---
+
+
+def merged_waits(groups: Iterable[Answer]) -> list[Answer]:
+    """Return the groups of several processes as one process with all of their brokers has them."""
+    merged: dict[tuple[str, str], Answer] = {}
+    for each in groups:
+        known = merged.get((each["kind"], each["actor"]))
+        merged[each["kind"], each["actor"]] = each if known is None else _both(known, each)
+    return _first(list(merged.values()))
+
+
+def _both(one: Answer, other: Answer) -> Answer:
+    kinds = dict.fromkeys((*one["counts"], *other["counts"]))
+    clients = list(dict.fromkeys((*one["clients"], *other["clients"])))
+    partitions = list(dict.fromkeys((*one["partitions"], *other["partitions"])))
+    return {
+        **one,
+        "counts": {kind: one["counts"].get(kind, 0) + other["counts"].get(kind, 0) for kind in kinds},
+        "estimated": one["estimated"] or other["estimated"],
+        "clients": clients[:NAMES],
+        "client_count": max(len(clients), one["client_count"], other["client_count"]),
+        "partitions": partitions[:NAMES],
+        "partition_count": _count(partitions, one["partition_count"], other["partition_count"]),
+        "behind": max(one["behind"], other["behind"]),
+        "waited_ms": max(one["waited_ms"], other["waited_ms"]),
+        "remaining_ms": min(one["remaining_ms"], other["remaining_ms"]),
+    }
+
+
+def _count(names: Sequence[str], one: int, other: int) -> int:
+    """Return how many partitions two processes see, which led different ones if there are too many to name."""
+    return len(names) if max(one, other) <= NAMES else one + other
+
+
+def _first(groups: list[Answer]) -> list[Answer]:
+    """Return the worst groups: long polls are ordinary; then by their number, then by the longest wait."""
+    ranked = sorted(groups, key=lambda each: (each["ordinary"], -sum(each["counts"].values()), -each["waited_ms"]))
+    return ranked[:GROUPS]

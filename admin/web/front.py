@@ -1,0 +1,250 @@
+"""The admin HTTP of a cluster whose brokers are processes of their own: it asks them, and shows the whole.
+
+Who answers an operation is part of its declaration (`Operation.answered_by`). A process that does not answer is left
+out of what is shown, but for its row in the list of brokers, which says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from prometheus_client.exposition import choose_encoder
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from purgatorio.admin.metrics.prometheus import process_registry
+from purgatorio.admin.operations import brokers, purgatories
+from purgatorio.admin.operations.declare import Answer, Operation
+from purgatorio.admin.operations.table import OPERATIONS
+from purgatorio.admin.web.app import application, guarded
+from purgatorio.admin.web.asking import Asked, Told, Unreachable
+from purgatorio.admin.web.bodies import json_response
+from purgatorio.admin.web.guard import check_may_change, read_body
+from purgatorio.admin.web.merging import merged
+from purgatorio.admin.web.metrics_text import joined_metrics
+from purgatorio.admin.web.router import listing_routes
+from purgatorio.admin.web.server import HttpService
+from purgatorio.admin.web.sharing import SharedAnswers
+from purgatorio.admin.web.tokens import AdminTokens
+from purgatorio.broker.causes.answers import explain
+from purgatorio.broker.cluster.decisions import when_led
+from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.purgatory.clock import Clock
+
+_NOT_HERE: Final = frozenset({404, 503})
+"""Answers of a process that does not have what is asked for: another one may."""
+_IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
+"""What the page shows of a broker whose process does not answer."""
+
+
+class _Refused(Exception):
+    """No process does what is asked; the first one's answer says why."""
+
+    def __init__(self, told: Told) -> None:
+        super().__init__(told.body)
+        self.told = told
+
+
+class BrokerProcesses(Protocol):
+    """The processes of a cluster's brokers, as its supervisor has them."""
+
+    @property
+    def clock(self) -> Clock:
+        """The supervisor's clock."""
+
+    @property
+    def broker_ids(self) -> Sequence[int]:
+        """The ids of all brokers, ascending."""
+
+    @property
+    def own_ids(self) -> Sequence[int]:
+        """The ids of the brokers that end when this process ends, for whose readiness it speaks."""
+
+    @property
+    def targets(self) -> dict[int, str]:
+        """The host and port of each running process's own admin HTTP."""
+
+    async def ask(self, broker_id: int, asked: Asked) -> Told:
+        """Return a process's answer to a request.
+
+        Raises:
+            Unreachable: it has ended, stands still, or does not answer in time.
+        """
+
+    def row(self, broker_id: int, known: Answer | None) -> Answer:
+        """Return the row of a broker in the list of brokers; `known`: what its process says of it, None if nothing."""
+
+    async def control(self, operation: type[Operation], broker_id: int | None) -> Answer:
+        """Do what an operation does to the process of a broker, or to all of them.
+
+        Raises:
+            OperationRefused: it cannot be done to the process as it is.
+        """
+
+
+class Front(HttpService):
+    """The admin HTTP of such a cluster.
+
+    Args:
+        processes: the brokers' processes.
+        tokens: as for `HttpService`.
+
+    Attributes:
+        app: the application without its guards, for requests that were checked elsewhere; None before `start`.
+    """
+
+    def __init__(self, processes: BrokerProcesses, **tokens: Any) -> None:
+        super().__init__(processes.clock, **tokens)
+        self._processes = processes
+        self._metrics = process_registry()
+        self._shared = SharedAnswers()
+        self.app: ASGIApp | None = None
+
+    def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
+        answering = [
+            Route(f"/api/v1{each.path}", partial(self._run, each, host), methods=[each.method]) for each in OPERATIONS
+        ]
+        own = [*listing_routes(), Route("/api/v1/targets", self._targets), *answering]
+        self.app = application(self._all_metrics, self._ready, own)
+        return guarded(self.app, host, tokens)
+
+    async def _close_app(self) -> None:
+        """Leave the processes to their supervisor."""
+
+    # --- operations ---
+
+    async def _run(self, kind: type[Operation], host: str, request: Request) -> Response:
+        try:
+            return await self._answer(kind, host, request)
+        except _Refused as refused:
+            return _response(refused.told)
+        finally:
+            if kind.method != "GET":
+                self._shared.changed()
+
+    async def _answer(self, kind: type[Operation], host: str, request: Request) -> Response:
+        body = b""
+        if kind.method != "GET":
+            check_may_change(request.headers, host)
+            body = await read_body(request, self._clock)
+        asked = Asked.of(request, body)
+        broker_id = int(named) if (named := request.path_params.get("id", "")).isdecimal() else -1
+        match kind.answered_by:
+            case "its broker":
+                return _response(await self._ask(self._known(broker_id), asked))
+            case "all brokers":
+                found = await self._shared.answer(kind, request, partial(self._of_all, kind, asked))
+                return found or json_response(await self._of_all(kind, asked))
+            case "who knows" if kind.method == "GET":
+                return _response(await when_led(partial(self._knowing, asked)))
+            case "who knows":
+                return _response(await self._first(asked, unless=_NOT_HERE))
+            case "any broker":
+                return _response(await self._first(asked, unless=frozenset({503})))
+            case "supervisor":
+                return await self._control(kind, broker_id, asked)
+        raise OperationRefused("this needs all brokers in one process: purgatorio cluster without --processes")
+
+    def _known(self, broker_id: int) -> int:
+        known = self._processes.broker_ids
+        if broker_id not in known:
+            raise NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, known))}")
+        return broker_id
+
+    async def _ask(self, broker_id: int, asked: Asked) -> Told:
+        try:
+            return await self._processes.ask(broker_id, asked)
+        except Unreachable as error:
+            raise ClusterUnavailable(str(error)) from None
+
+    async def _first(self, asked: Asked, unless: frozenset[int]) -> Told:
+        """Return the first answer that is none of these; if all are, that which says most."""
+        answers: list[Told] = []
+        reasons: list[str] = []
+        for broker_id in self._processes.broker_ids:
+            try:
+                told = await self._processes.ask(broker_id, asked)
+            except Unreachable as error:
+                reasons.append(str(error))
+                continue
+            if told.status not in unless:
+                return told
+            answers.append(told)
+        if not answers:
+            raise ClusterUnavailable("; ".join(reasons))
+        return max(answers, key=lambda told: told.status)
+
+    async def _knowing(self, asked: Asked) -> Told:
+        """Return the answer of the broker that leads what is asked for; an AwaitsElection while there is none."""
+        told = await self._first(asked, unless=_NOT_HERE)
+        if told.status == 503:
+            raise AwaitsElection(json.loads(told.body)["error"])
+        return told
+
+    async def _asked_all(self, asked: Asked, ids: Sequence[int] | None = None) -> dict[int, Told]:
+        """Return the answers of all that answer, by broker; of all brokers, or of these."""
+        ids = self._processes.broker_ids if ids is None else ids
+        outcomes = await asyncio.gather(*(self._processes.ask(each, asked) for each in ids), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, Unreachable):
+                raise outcome
+        return {each: told for each, told in zip(ids, outcomes, strict=True) if isinstance(told, Told)}
+
+    async def _of_all(self, kind: type[Operation], asked: Asked) -> Answer:
+        answers = await self._asked_all(asked)
+        done = {broker_id: told for broker_id, told in answers.items() if told.status == 200}
+        if not done:
+            if not answers:
+                raise ClusterUnavailable("no broker's process answers")
+            raise _Refused(next(iter(answers.values())))
+        answer = merged(kind, [json.loads(told.body) for told in done.values()])
+        if kind in (purgatories.State, brokers.ListBrokers):
+            rows = {row["id"]: row for row in answer["brokers"]}
+            shown = [self._processes.row(each, rows.get(each)) for each in self._processes.broker_ids]
+            answer["brokers"] = [{**_IDLE, **row} for row in shown] if kind is purgatories.State else shown
+        if kind is purgatories.State:
+            explain(answer)  # anew: a process knows only its own broker
+        return answer
+
+    async def _control(self, kind: type[Operation], broker_id: int, asked: Asked) -> Response:
+        """Do something to processes; a broker is stopped in good order by its own process first."""
+        whose = None if "{id}" not in kind.path else self._known(broker_id)
+        if kind is brokers.StopBroker:
+            told = await self._ask(broker_id, asked)
+            if told.status != 200:
+                return _response(told)
+        return json_response(await self._processes.control(kind, whose))
+
+    # --- for monitoring systems ---
+
+    async def _all_metrics(self, request: Request) -> Response:
+        """``GET /metrics``: those of all processes; what tells of a process has the label ``process``."""
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        texts = {"supervisor": encode(self._metrics).decode()}
+        for broker_id, told in (await self._asked_all(Asked.of(request))).items():
+            if told.status == 200:
+                texts[f"broker {broker_id}"] = told.body
+        return Response(joined_metrics(texts), headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+
+    async def _ready(self, request: Request) -> Response:
+        """``GET /readyz``: 200 when every own broker is ready in its process, else 503; see `own_ids`."""
+        own_ids = self._processes.own_ids
+        answers = await self._asked_all(Asked.of(request), own_ids)
+        missing = [each for each in own_ids if each not in answers or answers[each].status != 200]
+        return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
+
+    async def _targets(self, request: Request) -> Response:
+        """``GET /api/v1/targets``: where Prometheus finds each process's own metrics, in the format of its http_sd."""
+        found: Iterable[tuple[int, str]] = self._processes.targets.items()
+        return json_response([{"targets": [target], "labels": {"broker_id": str(each)}} for each, target in found])
+
+
+def _response(told: Told) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    return Response(told.body, told.status, media_type=told.media_type, headers=headers)

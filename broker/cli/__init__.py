@@ -1,1 +1,0 @@
-"""The command line: commands, flags, and printed output."""

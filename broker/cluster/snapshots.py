@@ -1,0 +1,329 @@
+"""Snapshots of a cluster's topics, records, groups and transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
+from typing import Any, Final
+
+from purgatorio.broker.cluster.decisions import decided, until
+from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.cluster.restart import partitions_of
+from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.coordinator.shard import ShardState
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.log.errors import LogError
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.controller import TopicSettings
+from purgatorio.broker.metadata.controller.elections import min_in_sync_replicas, settle, with_epochs
+from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState, Topic
+from purgatorio.broker.metadata.served import AnyStore
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.late import dataclass
+
+MAX_SNAPSHOTS: Final = 10
+MAX_NAME_CHARS: Final = 100
+CLUSTER_METADATA: Final = ("client_quotas", "acls", "scram_credentials", "group_configs")
+"""The metadata that is no topic's and no broker's, as `ClusterImage` names it."""
+BYTES_PER_TURN: Final = 4 * 1024 * 1024
+BATCHES_PER_TURN: Final = 500
+"""Bytes and batches that are appended to logs before the event loop makes a turn: some milliseconds."""
+LEAD_TIME_LIMIT_MS: Final = 60_000
+"""Time that brokers have to take their roles, and coordinators to read what they keep; of a busy machine seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPartition:
+    """The committed part of a log.
+
+    Attributes:
+        start_offset, end_offset: its first offset, and the one after its last.
+        batches: its record batches, in parts.
+    """
+
+    start_offset: int
+    end_offset: int
+    batches: tuple[bytes, ...] = field(repr=False)
+
+
+NO_RECORDS: Final = SavedPartition(0, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a cluster had at one moment; `Cluster.restore` makes it so again. It can be used several times.
+
+    Attributes:
+        topics: the topics by name, those for groups and transactions too.
+        next_producer_id: the first producer id that was not allocated.
+        metadata: what is no topic's and no broker's: quotas, ACLs, credentials and the configs of groups, by their
+            names in `ClusterImage`.
+    """
+
+    topics: Mapping[str, Topic] = field(repr=False)
+    logs: Mapping[TopicPartition, SavedPartition] = field(repr=False)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(repr=False)
+    next_producer_id: int = field(repr=False)
+    metadata: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        names = [name for name in sorted(self.topics) if not name.startswith("__")]
+        return f"a snapshot of {', '.join(names) or 'no topics'}"
+
+
+class KeptSnapshots:
+    """Snapshots by name, oldest first; each keeps its records in memory, also those that brokers have deleted since."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Snapshot] = {}
+        self._taken = 0
+
+    def items(self) -> Iterable[tuple[str, Snapshot]]:
+        """The names and the snapshots."""
+        return self._kept.items()
+
+    def keep(self, name: str | None, take: Callable[[], Snapshot]) -> str:
+        """Take a snapshot and keep it; return its name, which is a number if none is given.
+
+        Raises:
+            OperationRefused: there are as many as there may be, or there is one of that name.
+        """
+        if len(self._kept) >= MAX_SNAPSHOTS:
+            raise OperationRefused(f"there are {MAX_SNAPSHOTS} snapshots already; remove one first")
+        if name in self._kept:
+            raise OperationRefused(f"there is a snapshot {name!r} already; remove it first")
+        snapshot = take()
+        while name is None or name in self._kept:
+            self._taken += 1
+            name = str(self._taken)
+        self._kept[name] = snapshot
+        return name
+
+    def find(self, name: str) -> Snapshot:
+        """Return a snapshot.
+
+        Raises:
+            NotThere: there is none of that name.
+        """
+        if name not in self._kept:
+            raise NotThere(f"there is no snapshot {name[:MAX_NAME_CHARS]!r}{nearest(name, self._kept)}")
+        return self._kept[name]
+
+    def forget(self, name: str) -> None:
+        """Keep a snapshot no longer."""
+        del self._kept[name]
+
+
+def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
+    """Return the committed records that a cluster has now, without copying them.
+
+    Args:
+        image: the committed metadata.
+        brokers: the running brokers.
+
+    Raises:
+        ClusterUnavailable: a partition has no leader that runs.
+    """
+    leaders = {broker.broker_id: broker for broker in brokers}
+    logs = {}
+    for tp, state in partitions_of(image):
+        replica = leaders[state.leader].replica(tp) if state.leader in leaders else None
+        if replica is None:
+            raise ClusterUnavailable(f"{tp} has no leader now, so it cannot be saved")
+        logs[tp] = _saved(replica.log, replica.high_watermark)
+    return _with_metadata(image, logs)
+
+
+def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[Snapshot, list[TopicPartition]]:
+    """Return what brokers had that have ended, and the partitions that none of them could have led.
+
+    A partition is saved from its leader, otherwise from the in-sync or eligible replica that has the most: each of them
+    has all that was acknowledged with acks=all, and could be elected when the lease of the dead leader is over. Records
+    are saved, too, which followers had yet to fetch. A partition that is lost is saved without records.
+
+    Args:
+        image: the committed metadata.
+        brokers: those that ran to the end; not those that were stopped or killed before.
+    """
+    logs, lost = {}, []
+    for tp, state in partitions_of(image):
+        able = [each for each in brokers if each.replicas.incarnation in (*state.isr, *state.elr)]
+        topic_id = image.topics[tp.topic].topic_id
+        # A broker that does not know of a new topic yet has no replica, and so no records.
+        found = [replica for each in able if (replica := each.replica(tp)) is not None and replica.topic_id == topic_id]
+        replica = max(found, key=lambda each: _has(each, state), default=None)
+        logs[tp] = NO_RECORDS if replica is None else _saved(replica.log, replica.log.log_end_offset)
+        if not able:
+            lost.append(tp)
+    return _with_metadata(image, logs), lost
+
+
+def _has(replica: Partition, state: PartitionState) -> tuple[bool, int, int]:
+    """Return what of two replicas with all acknowledged records the better one has more of."""
+    leads = state.leader == replica.broker_id and replica.incarnation in state.isr
+    return leads, replica.log.epochs.latest_epoch, replica.log.log_end_offset
+
+
+def _with_metadata(image: ClusterImage, logs: Mapping[TopicPartition, SavedPartition]) -> Snapshot:
+    metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
+    return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
+
+
+def _saved(log: Log, end_offset: int) -> SavedPartition:
+    start, end = log.log_start_offset, max(end_offset, log.log_start_offset)
+    read = log.read(start, max_bytes=1 << 62, end_offset=end)
+    return SavedPartition(start, end, tuple(read.parts))
+
+
+def _check(snapshot: Snapshot, log_memory_bytes: Mapping[int, int]) -> None:
+    """Refuse a snapshot of brokers that are not there, or that would have to delete records at once."""
+    needed_bytes: Counter[int] = Counter()
+    for tp, saved in snapshot.logs.items():
+        size_bytes = sum(len(batch) + BATCH_OVERHEAD_BYTES for batch in saved.batches)
+        for broker_id in snapshot.topics[tp.topic].partitions[tp.partition].replicas:
+            needed_bytes[broker_id] += size_bytes
+    for broker_id, size_bytes in sorted(needed_bytes.items()):
+        if broker_id not in log_memory_bytes:
+            raise OperationRefused(f"the snapshot needs broker {broker_id}, which this cluster does not have")
+        if size_bytes > log_memory_bytes[broker_id]:
+            raise OperationRefused(
+                f"the snapshot needs {size_bytes} bytes of broker {broker_id}, whose log.memory.bytes is "
+                f"{log_memory_bytes[broker_id]}; --set log.memory.bytes={2 * size_bytes} leaves as much for new records"
+            )
+
+
+async def fill(brokers: Sequence[Broker], snapshot: Snapshot) -> None:
+    """Append what was saved to the logs with which brokers that do not run yet will begin.
+
+    So that nothing can act on a partition of which a part is there, however long this takes: the brokers have no
+    timers, followers and clients yet, and the cluster's metadata have no such partition (docs/decisions, 0019).
+
+    Raises:
+        OperationRefused: the snapshot is of other brokers, or of ones with more memory.
+        ClusterUnavailable: a record cannot be appended.
+    """
+    _check(snapshot, {each.broker_id: each.log_memory.limit_bytes for each in brokers})
+    for broker in brokers:
+        await _fill(broker, snapshot)
+
+
+async def _fill(broker: Broker, snapshot: Snapshot) -> None:
+    size_bytes = count = 0
+    for tp, saved in snapshot.logs.items():
+        topic = snapshot.topics[tp.topic]
+        if broker.broker_id not in topic.partitions[tp.partition].replicas:
+            continue
+        log = broker.replicas.begin_with(tp, topic)
+        log.truncate_fully_and_start_at(saved.start_offset)
+        for batch in saved.batches:
+            if size_bytes >= BYTES_PER_TURN or count >= BATCHES_PER_TURN:
+                size_bytes = count = 0
+                await asyncio.sleep(0)
+            try:
+                log.append_as_follower(batch, committed_offset=saved.end_offset)
+            except LogError as error:
+                raise ClusterUnavailable(f"{tp} cannot be filled on broker {broker.broker_id}: {error}") from error
+            log.commit_to(log.log_end_offset)
+            size_bytes, count = size_bytes + len(batch), count + 1
+        if log.log_end_offset != saved.end_offset:
+            raise ClusterUnavailable(f"{tp} ends at {log.log_end_offset}, and should end at {saved.end_offset}")
+
+
+async def lead(snapshot: Snapshot, store: AnyStore, brokers: Sequence[Broker]) -> None:
+    """Give the partitions of a snapshot leaders, when all brokers run that were filled with it.
+
+    Raises:
+        ClusterUnavailable: the brokers do not get there in time.
+    """
+    settings = topic_settings(brokers[0].config)
+    await decided(brokers[0].store, partial(_with_leaders, snapshot, settings), "no leader was elected")
+    version = store.image.version
+    await until(
+        lambda: all(each.image.version >= version and each.replicas.is_current for each in brokers),
+        "all brokers lead and follow the partitions of the snapshot",
+        LEAD_TIME_LIMIT_MS,
+    )
+
+
+async def until_loaded(brokers: Sequence[Broker]) -> None:
+    """Wait until the coordinators have read what they keep.
+
+    Raises:
+        ClusterUnavailable: they do not get there in time.
+    """
+    await until(lambda: _are_loaded(brokers), "the coordinators have read what they keep", LEAD_TIME_LIMIT_MS)
+
+
+def _are_loaded(brokers: Sequence[Broker]) -> bool:
+    """Return whether the coordinators have read their partitions."""
+    shards = (
+        shard
+        for broker in brokers
+        for part in (broker.groups, broker.transactions, broker.coordinators.shares)
+        for shard in part.coordinator.shards
+    )
+    return all(shard.state is not ShardState.LOADING for shard in shards)
+
+
+def first_image(image: ClusterImage, snapshot: Snapshot | None, before: ClusterImage | None = None) -> ClusterImage:
+    """Return the metadata with which new brokers start: a snapshot's topics, without leaders and in-sync replicas.
+
+    Nothing can be elected by it. Version and epochs are not lower than those before, which clients of the running
+    cluster may know: they take metadata with a lower leader epoch for outdated.
+
+    Args:
+        image: a new store's.
+        before: what the brokers had that these replace, if any.
+    """
+    before = image if before is None else before
+    image = replace(image, version=before.version + 1)
+    if snapshot is None:
+        return image
+    topics = []
+    for topic in snapshot.topics.values():
+        known = before.topics.get(topic.name)
+        states = () if known is None or known.topic_id != topic.topic_id else known.partitions
+        rows = tuple(_offline(each, states[n] if n < len(states) else each) for n, each in enumerate(topic.partitions))
+        topics.append(Topic(topic.name, topic.topic_id, rows, topic.configs))
+    more = replace(
+        image,
+        broker_configs=snapshot.broker_configs,
+        next_producer_id=max(image.next_producer_id, snapshot.next_producer_id),
+        **snapshot.metadata,
+    )
+    return more.with_topics(topics)
+
+
+def _offline(saved: PartitionState, known: PartitionState) -> PartitionState:
+    return replace(
+        saved,
+        leader=NO_LEADER,
+        isr=(),
+        elr=(),
+        adding=(),
+        removing=(),
+        leader_epoch=max(saved.leader_epoch, known.leader_epoch),
+        partition_epoch=max(saved.partition_epoch, known.partition_epoch),
+    )
+
+
+def _with_leaders(snapshot: Snapshot, settings: TopicSettings, image: ClusterImage) -> tuple[ClusterImage, None]:
+    """Return the image in which all replicas of the snapshot are in sync, led as they were at its time."""
+    changed = {}
+    for name, topic in snapshot.topics.items():
+        for index, saved in enumerate(topic.partitions):
+            state = image.partition(name, index)
+            if state is None or image.topics[name].topic_id != topic.topic_id:
+                continue  # an operator has deleted it meanwhile
+            in_sync = tuple(image.brokers[broker_id].incarnation for broker_id in state.replicas)
+            leader = saved.leader if saved.leader in state.replicas else state.replicas[0]
+            filled = replace(state, leader=leader, isr=in_sync, elr=())
+            min_in_sync = min_in_sync_replicas(image, topic, state, settings)
+            changed[name, index] = with_epochs(state, settle(image, filled, min_in_sync))
+    return image.with_partitions(changed), None

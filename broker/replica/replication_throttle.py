@@ -1,0 +1,70 @@
+"""Replication throttles: how fast a broker may serve, or fetch, the replicas that a topic lists (KIP-73).
+
+A rate without a list of replicas does nothing, nor does a list without a rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from purgatorio.broker.time.rates import RateWindow, SimpleRate
+
+EVERY_REPLICA: Final = "*"
+
+
+class ReplicationThrottle:
+    """One broker's throttle as a leader, or as a follower.
+
+    Args:
+        broker_id: of this broker, whose entries of a list count.
+        now_ms: its clock.
+        window: over which the rate is measured.
+
+    Attributes:
+        limit: bytes per second; 0 stops, None is no limit.
+    """
+
+    def __init__(self, broker_id: int, now_ms: Callable[[], int], window: RateWindow | None = None) -> None:
+        self._broker_id = broker_id
+        self._now_ms = now_ms
+        self._rate = SimpleRate(window or RateWindow())
+        self.limit: int | None = None
+
+    def is_about(self, replicas: tuple[str, ...], partition: int) -> bool:
+        """Return whether a list of replicas, as a topic config has it, names this broker's of a partition."""
+        return self.limit is not None and bool(replicas) and (self._broker_id, partition) in _Listed.of(replicas)
+
+    def is_over(self) -> bool:
+        """Return whether the limit is exceeded; equal is not."""
+        limit = self.limit
+        return limit is not None and (limit == 0 or self._rate.per_second(self._now_ms()) > limit)
+
+    def record(self, size_bytes: int) -> None:
+        """Count bytes of a listed replica."""
+        self._rate.record(size_bytes, self._now_ms())
+
+    def per_second(self) -> float:
+        """Return the rate."""
+        return self._rate.per_second(self._now_ms())
+
+
+class _Listed:
+    """The replicas that a list names."""
+
+    __slots__ = ("_every", "_named")
+
+    def __init__(self, replicas: tuple[str, ...]) -> None:
+        self._every = replicas == (EVERY_REPLICA,)
+        pairs = () if self._every else (each.split(":") for each in replicas)
+        self._named = frozenset((int(broker), int(partition)) for partition, broker in pairs)
+
+    def __contains__(self, replica: tuple[int, int]) -> bool:
+        return self._every or replica in self._named
+
+    @staticmethod
+    @lru_cache(1_024)
+    def of(replicas: tuple[str, ...]) -> _Listed:
+        """Return a list, read once for all partitions of its topic."""
+        return _Listed(replicas)

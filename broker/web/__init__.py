@@ -1,1 +1,0 @@
-"""The admin HTTP: metrics, health, the JSON API and the live page."""

@@ -1,0 +1,41 @@
+"""Delayed operations: requests that wait for a condition or a deadline, parked without a thread or a task each.
+
+Standard library only, and nothing else of this project: usable alone. See README.md beside this file. `PurgatoryGroup`
+is the short way; the other classes are its parts.
+"""
+
+from purgatorio.purgatory.actions import ActionQueue
+from purgatorio.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
+from purgatorio.purgatory.group import PurgatoryGroup
+from purgatorio.purgatory.group_watch import GroupOperation, GroupWatch, KeyGroup, LaterChecks, WatchedKey
+from purgatorio.purgatory.purgatory import Purgatory
+from purgatorio.purgatory.reaper import Alarm, Reaper
+from purgatorio.purgatory.snapshots import ParkedOperation, WatchListSnapshot
+from purgatorio.purgatory.timer import MAX_DELAY_MS, Timer
+from purgatorio.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
+from purgatorio.purgatory.waiter import WaitAborted
+
+__all__ = [
+    "MAX_DELAY_MS",
+    "ActionQueue",
+    "Alarm",
+    "BucketSnapshot",
+    "DelayedOperation",
+    "FinishedOperation",
+    "GroupOperation",
+    "GroupWatch",
+    "KeyGroup",
+    "LaterChecks",
+    "LevelSnapshot",
+    "Outcome",
+    "ParkedOperation",
+    "Purgatory",
+    "PurgatoryGroup",
+    "Reaper",
+    "Timer",
+    "TimerEntry",
+    "TimingWheel",
+    "WaitAborted",
+    "WatchListSnapshot",
+    "WatchedKey",
+]

@@ -1,0 +1,152 @@
+"""The process around a cluster: which event loop, what to try next, and the second signal."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from purgatorio.admin.cli import serving
+
+
+def test_next_commands_name_the_brokers_only_when_they_are_not_the_default() -> None:
+    """With the usual port the line stays short."""
+    producer, consumer = serving.next_commands("127.0.0.1:9092,127.0.0.1:9093")
+    assert producer.endswith("scripts/toy_producer.py --acks all --records 10")
+    assert consumer.endswith("scripts/toy_consumer.py")
+    producer, consumer = serving.next_commands("127.0.0.1:4711,127.0.0.1:4712")
+    assert producer.endswith("--records 10 --bootstrap 127.0.0.1:4711")
+    assert consumer.endswith("scripts/toy_consumer.py --bootstrap 127.0.0.1:4711")
+
+
+def test_next_commands_need_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installed package has no scripts folder; kcat is what most people have."""
+    monkeypatch.setattr(serving, "_REPOSITORY", tmp_path)
+    assert all("kcat -b 127.0.0.1:9092" in command for command in serving.next_commands("127.0.0.1:9092"))
+
+
+def test_next_commands_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the repository's root they are short and begin with the environment's Python."""
+    monkeypatch.chdir(serving._REPOSITORY)
+    monkeypatch.setattr(sys, "executable", str(serving._REPOSITORY / ".venv/bin/python"))
+    assert serving.next_commands("127.0.0.1:9092") == [
+        ".venv/bin/python scripts/toy_producer.py --acks all --records 10",
+        ".venv/bin/python scripts/toy_consumer.py",
+    ]
+
+
+HANGING = """
+import asyncio, signal
+from purgatorio.admin.cli import serving
+
+class Hanging:
+    endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
+    bootstrap = "127.0.0.1:9092"
+    admin_url = "http://127.0.0.1:9644"
+    page_url = "http://127.0.0.1:9644/"
+    has_begun = True
+    def __init__(self, config, clock, garbage): pass
+    async def start(self): pass
+    async def failed(self):
+        await asyncio.Event().wait()
+    async def stop(self):
+        print("stopping", flush=True)
+        await asyncio.Event().wait()
+
+serving.Cluster = Hanging
+serving.run(serving.ClusterConfig())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_what_does_not_stop(second: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("Ctrl-C") for line in process.stdout)
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "stopping\n"
+            process.send_signal(second)
+            assert process.wait() == -second
+        finally:
+            process.kill()
+
+
+@pytest.mark.process
+@pytest.mark.timeout(20)
+def test_under_nohup_the_end_of_the_terminal_does_not_stop_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{HANGING}"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith("Ctrl-C") for line in process.stdout)
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGTERM)
+            assert process.stdout.readline() == "stopping\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == -signal.SIGTERM
+        finally:
+            process.kill()
+
+
+FILLING = """
+import asyncio, sys
+from purgatorio.admin.cli import serving
+
+class Endless(serving.Beginning):
+    async def fill(self, cluster):
+        print("filling", flush=True)
+        await asyncio.Event().wait()
+
+config = serving.ClusterConfig(brokers=1, port=0, admin_port=0)
+sys.exit(serving.run(config, beginning=Endless()))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(20)
+def test_a_signal_ends_a_cluster_that_is_given_what_it_begins_with() -> None:
+    """It need not become ready first."""
+    with subprocess.Popen([sys.executable, "-c", FILLING], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "filling\n"
+            process.send_signal(signal.SIGTERM)
+            assert (process.wait(), process.stdout.read()) == (0, "")
+        finally:
+            process.kill()
+
+
+SHOWING = """
+import sys
+from purgatorio.admin.cli import serving
+
+class Showing:
+    endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
+    bootstrap = "127.0.0.1:9092"
+    admin_url = "http://127.0.0.1:9644"
+    page_url = "http://127.0.0.1:9644/"
+    has_begun = True
+    def __init__(self, config, clock, garbage): self.garbage = garbage
+    async def start(self): print(type(self.garbage).__name__, sys.getswitchinterval())
+    async def failed(self): pass
+    async def stop(self): pass
+
+serving.Cluster = Showing
+serving.run(serving.ClusterConfig())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(20)
+def test_collector_and_threads_are_set_so_that_they_do_not_hold_the_event_loop() -> None:
+    shown = subprocess.run([sys.executable, "-c", SHOWING], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[0] == f"GarbageTuning {serving.THREAD_SWITCH_SECONDS}"
