@@ -268,9 +268,9 @@ class ProcessControls:
         return await self._until(lambda: self.parked(api, topic, client, group))
 
     async def clients(self) -> list[str]:
-        """Return the client ids that are connected."""
+        """Return the client ids that are connected; a client that has closed its end is not."""
         rows = (await self.do(ListConnections()))["connections"]
-        found = {row["client"] or f"a connection from {row['peer']}" for row in rows}
+        found = {row["client"] or f"a connection from {row['peer']}" for row in rows if not row["has_ended"]}
         return sorted(name for name in found if not is_broker(name) and name != CLIENT_ID)
 
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:

@@ -521,6 +521,7 @@ class Connection(asyncio.Protocol):
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
             unsent_bytes=self.unsent_bytes,
+            has_ended=self._has_ended,
             reading_paused=self._reading_paused,
             principal=str(self.session.principal),
         )

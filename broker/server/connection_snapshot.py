@@ -13,6 +13,7 @@ class ConnectionSnapshot:
         in_flight: requests that are being worked on, or whose answers wait for those of earlier ones.
         waiting: requests that were read but not started.
         unsent_bytes: answers that the client has not taken.
+        has_ended: the client has closed its end: it sends nothing more, and is gone, or reads the last answers.
         reading_paused: whether the connection does not read for now.
         principal: the client's identity, as ``User:alice``.
     """
@@ -27,6 +28,7 @@ class ConnectionSnapshot:
     bytes_in: int
     bytes_out: int
     unsent_bytes: int
+    has_ended: bool
     reading_paused: bool
     principal: str
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
+from purgatorio.protocol.api import encode_request
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.testing import cluster
 from purgatorio.testing.report import MAX_LINES, MAX_WIDTH, section
 
@@ -29,3 +34,19 @@ def test_an_idle_cluster_says_that_nothing_waits() -> None:
         kafka.produce("orders", "first")
         kafka.until_parked(api="Fetch").wait()
         assert kafka.report().splitlines()[1:] == ["parked operations: none"]
+
+
+def test_a_client_that_has_closed_its_end_is_not_connected() -> None:
+    """It leaves a fetch parked, for whose answer the broker waits."""
+    one = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[one])])
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        host, _, port = kafka.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"".join(encode_request(ApiKey.FETCH, 12, 1, "billing", fetch)))
+            kafka.until_parked(api="Fetch", client="billing").wait()
+            assert kafka.clients == ["billing"]
+        assert kafka.left_open(patience_seconds=5) == []
+        assert [each.client for each in kafka.parked(api="Fetch")] == ["billing"]
+        assert "connected clients" not in kafka.report()

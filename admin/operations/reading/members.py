@@ -114,7 +114,8 @@ def read_elected(result: ElectionResult) -> Answer:
 def read_connections(brokers: Iterable[Broker], limit: int) -> Iterator[Answer]:
     """Yield connections, oldest first at each listener, and at least `limit` if there are so many.
 
-    `in_flight` requests are being worked on, `waiting` ones were received.
+    `in_flight` requests are being worked on, `waiting` ones were received. A client that `has_ended` has closed
+    its end, and gets the answers to what it has sent.
     """
     for broker in brokers:
         for listener in broker.listeners.values():
@@ -129,6 +130,7 @@ def read_connections(brokers: Iterable[Broker], limit: int) -> Iterator[Answer]:
                     "age_ms": each.age_ms,
                     "in_flight": each.in_flight,
                     "waiting": each.waiting,
+                    "has_ended": each.has_ended,
                     "bytes_in": each.bytes_in,
                     "bytes_out": each.bytes_out,
                 }

@@ -39,12 +39,16 @@ def report_of(cluster: BrokerCluster, more: Iterable[str] = ()) -> str:
 
 
 def connected_clients(cluster: BrokerCluster) -> list[str]:
-    """Return the client ids that are connected; a connection that has not told its id is named by its address."""
+    """Return the client ids that are connected; a connection that has not told its id is named by its address.
+
+    A client that has closed its end is not, though a request that it left be parked: it may be gone.
+    """
     found = {
         each.client_id or f"a connection from {each.peer}"
         for broker in cluster.brokers
         for listener in broker.listeners.values()
         for each in listener.connections()
+        if not each.has_ended
     }
     return sorted(name for name in found if not is_broker(name))
 

@@ -383,7 +383,9 @@ def test_a_client_that_has_ended_keeps_its_connection_no_longer_than_an_idle_one
     bench = make_bench(idle_ms=10_000)
     connection, transport = bench.connect()
     connection.data_received(request_of(1))
+    assert not connection.snapshot(bench.clock.now_ms()).has_ended
     connection.eof_received()
+    assert connection.snapshot(bench.clock.now_ms()).has_ended
     bench.clock.advance_ms(10_000)
     connection.enforce_deadlines(bench.clock.now_ms())
     assert not transport.aborted
