@@ -113,22 +113,12 @@ async def serve(
                 print(_told(cluster, config, certificates, ways, registry), flush=True)
                 await first_of(stop.wait(), cluster.failed())
         finally:  # the data of the others is kept when a broker fails, too
-            is_kept = await _keep(cluster, beginning)
+            not_kept = await beginning.keep(cluster)
+            if not_kept is not None:
+                print(f"purgatorio: {not_kept}", file=sys.stderr)
     finally:
         await cluster.stop()
-    return 0 if is_kept else 1
-
-
-async def _keep(cluster: Cluster, beginning: Beginning) -> bool:
-    """Keep the data if there is a folder for it; say why not all of it was kept, and return whether it was."""
-    if beginning.data is None:
-        return True
-    from purgatorio.admin.operations.control.keeping import keep
-
-    not_kept = await keep(cluster, beginning.data, beginning.snapshot)
-    if not_kept is not None:
-        print(f"purgatorio: {not_kept}", file=sys.stderr)
-    return not_kept is None
+    return 0 if not_kept is None else 1
 
 
 async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFault]) -> None:

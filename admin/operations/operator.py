@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Protocol
 
 from purgatorio.admin.operations.control.clock_control import ClockControl
 from purgatorio.admin.operations.control.cluster_control import ClusterControl
 from purgatorio.admin.operations.control.group_control import GroupControl
 from purgatorio.admin.operations.control.hanging_transactions import HangingTransactions
-from purgatorio.admin.operations.control.lessons import Lessons
 from purgatorio.admin.operations.control.share_group_control import ShareGroupControl
 from purgatorio.admin.operations.control.transaction_control import TransactionControl
 from purgatorio.broker.cluster.cluster import BrokerCluster
@@ -18,6 +17,28 @@ from purgatorio.broker.cluster.snapshots import KeptSnapshots
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.purgatory import Purgatory
+
+
+class Lessons(Protocol):
+    """The scenes of a cluster, and the one that is played; `purgatorio.admin.learn` has them.
+
+    Every method but the first two raises OperationRefused with a sentence, if it cannot be done now.
+    """
+
+    def listed(self) -> dict[str, Any]:
+        """Return all scenes in their order, and the state of the one that is played."""
+
+    def described(self, name: str) -> dict[str, Any]:
+        """Return a scene with its steps, as a pytest, and as a shell script; NotThere if there is none."""
+
+    async def start(self, name: str) -> dict[str, Any]:
+        """Empty the cluster, and begin a scene."""
+
+    async def step(self, name: str, number: int | None) -> dict[str, Any]:
+        """Do a step of the scene that is played; None: the next one."""
+
+    async def stop(self, name: str) -> dict[str, Any]:
+        """End the scene, and empty the cluster."""
 
 
 class Operator:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from purgatorio.admin.operations.control.lessons import Lessons
 from purgatorio.admin.operations.declare import Answer, Int32, Operation, arg
 
 if TYPE_CHECKING:
-    from purgatorio.admin.operations.operator import Operator
+    from purgatorio.admin.operations.operator import Lessons, Operator
 
 SCENE_SECONDS: Final = 90.0
 """The longest wait of a client for a step, which is done when its consequences are to be seen."""

@@ -72,6 +72,12 @@ class Snapshot:
     next_producer_id: int = field(repr=False)
     metadata: Mapping[str, Any] = field(repr=False)
 
+    @classmethod
+    def of(cls, image: ClusterImage, logs: Mapping[TopicPartition, SavedPartition]) -> Snapshot:
+        """Return the snapshot with the metadata of an image, and these logs."""
+        metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
+        return cls(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
+
     def __str__(self) -> str:
         names = [name for name in sorted(self.topics) if not name.startswith("__")]
         return f"a snapshot of {', '.join(names) or 'no topics'}"
@@ -137,7 +143,7 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
         if replica is None:
             raise ClusterUnavailable(f"{tp} has no leader now, so it cannot be saved")
         logs[tp] = _saved(replica.log, replica.high_watermark)
-    return _with_metadata(image, logs)
+    return Snapshot.of(image, logs)
 
 
 def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[Snapshot, list[TopicPartition]]:
@@ -161,18 +167,13 @@ def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[S
         logs[tp] = NO_RECORDS if replica is None else _saved(replica.log, replica.log.log_end_offset)
         if not able:
             lost.append(tp)
-    return _with_metadata(image, logs), lost
+    return Snapshot.of(image, logs), lost
 
 
 def _has(replica: Partition, state: PartitionState) -> tuple[bool, int, int]:
     """Return what of two replicas with all acknowledged records the better one has more of."""
     leads = state.leader == replica.broker_id and replica.incarnation in state.isr
     return leads, replica.log.epochs.latest_epoch, replica.log.log_end_offset
-
-
-def _with_metadata(image: ClusterImage, logs: Mapping[TopicPartition, SavedPartition]) -> Snapshot:
-    metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
-    return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
 
 
 def _saved(log: Log, end_offset: int) -> SavedPartition:

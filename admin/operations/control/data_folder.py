@@ -82,7 +82,7 @@ class DataFolder:
             if manifest is None:
                 return None
             check_memory(self.path, sum(log.size_bytes for log in manifest.logs))
-            snapshot = manifest.snapshot(dict(self._logs(manifest)))
+            snapshot = Snapshot.of(manifest.image, dict(self._logs(manifest)))
         self._remove_others(manifest.folder)
         return snapshot
 
@@ -135,6 +135,15 @@ class DataFolder:
                 raise
             self._steps.sync(self.path)
         self._remove_others(folder.name, before)
+
+    def write_beside(self, snapshot: Snapshot, wall_ms: float) -> Path:
+        """Keep a snapshot in a new folder in this one, which has its name by the time; return it. Raises as `write`."""
+        at_ms = round(wall_ms)
+        while (beside := self.path / f"kept-{at_ms}").exists():
+            at_ms += 1
+        with contextlib.closing(DataFolder(beside)) as folder:
+            folder.write(snapshot)
+        return beside
 
     def _write(self, snapshot: Snapshot, folder: Path) -> None:
         steps, new = self._steps, self.path / f"{MANIFEST}.new"

@@ -14,7 +14,7 @@ from typing import IO, Any, Final, NamedTuple
 
 from purgatorio.admin.operations.control import saved_metadata
 from purgatorio.admin.operations.control.damage import Damaged, require, shown, told, whole
-from purgatorio.broker.cluster.snapshots import CLUSTER_METADATA, SavedPartition, Snapshot
+from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
 from purgatorio.broker.log.config_keys import MAX_INT
 from purgatorio.broker.log.errors import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -73,12 +73,6 @@ class Manifest(NamedTuple):
     folder: str
     image: ClusterImage
     logs: Sequence[SavedLog]
-
-    def snapshot(self, logs: Mapping[TopicPartition, SavedPartition]) -> Snapshot:
-        """Return the snapshot with these logs."""
-        image = self.image
-        metadata = {name: getattr(image, name) for name in CLUSTER_METADATA}
-        return Snapshot(dict(image.topics), logs, image.broker_configs, image.next_producer_id, metadata)
 
 
 # --- writing ---

@@ -14,7 +14,6 @@ from purgatorio.admin.operations.control import topic_control
 from purgatorio.admin.operations.control.beginning import Beginning
 from purgatorio.admin.operations.control.data_folder import DataFolder
 from purgatorio.admin.operations.control.importing import NewTopic, NotImported
-from purgatorio.admin.operations.control.keeping import keep, write_beside
 from purgatorio.broker.cluster.snapshots import Snapshot
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -50,6 +49,10 @@ async def append(cluster: Cluster, tp: TopicPartition, count: int = 1, replicas:
         batch = build_batch([Record(0, 5, None, b"%d" % number)])
         (result,) = await topic_control.append(cluster, [(tp, batch)], "test")
         assert not result.error_code
+
+
+async def keep(cluster: Cluster, data: DataFolder, began_with: Snapshot | None) -> str | None:
+    return await Beginning(snapshot=began_with, data=data).keep(cluster)
 
 
 def leader_of(cluster: Cluster, tp: TopicPartition) -> int:
@@ -209,5 +212,5 @@ async def test_a_change_of_a_broker_that_is_under_way_is_waited_for(cluster: Clu
 
 def test_what_is_written_beside_a_folder_twice_in_a_millisecond_has_two_names(data: DataFolder) -> None:
     nothing = Snapshot({}, {}, {}, 0, {})
-    names = [write_beside(data.path, nothing, 1_764_000_000_000).name for _ in range(2)]
+    names = [data.write_beside(nothing, 1_764_000_000_000).name for _ in range(2)]
     assert names == ["kept-1764000000000", "kept-1764000000001"]
