@@ -25,8 +25,8 @@ from purgatorio.broker.cluster.cluster import BrokerCluster, BrokerStateError
 from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.delays.kinds import why_unknown
 from purgatorio.broker.layers.faults import AnyFault, AnyLive
-from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.node.broker import Broker
@@ -45,8 +45,6 @@ T = TypeVar("T")
 
 POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
-MADE_LATE: Final = ("Fault", "Throttled", "AcquisitionLock", "DeadLetter")
-"""Purgatories that brokers make when the first operation needs them."""
 
 
 class Controls:
@@ -244,13 +242,6 @@ class Controls:
 
     # --- what waits ---
 
-    def _check_purgatory(self, name: str) -> None:
-        known = dict.fromkeys(each.name for broker in self.cluster.brokers for each in broker.purgatories)
-        known |= dict.fromkeys(MADE_LATE)
-        if name not in known and len(known) > 1:
-            hint = nearest(name, known) or f", only {', '.join(known)}"
-            raise ValueError(f"there is no purgatory {name!r}{hint}")
-
     def parked(
         self,
         api: str | None = None,
@@ -259,8 +250,8 @@ class Controls:
         group: str | None = None,
     ) -> list[Parked]:
         """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for."""
-        if api is not None:
-            self._check_purgatory(api)
+        if api is not None and (why := why_unknown(api)):
+            raise ValueError(why)
         found = []
         clients = set() if group is None else self.groups.client_ids(group)
         for broker in self.cluster.brokers:

@@ -197,7 +197,7 @@ class Kafka(AccessControls):
             group: requests of this group's members, by their client ids, and its joins and syncs.
 
         Raises:
-            ValueError: there is no such purgatory; the nearest one is named.
+            ValueError: there is no such purgatory; those that there are are named, the nearest first.
         """
         return self._call(lambda: self._controls.parked(api, topic, client, group), "list what is parked")
 

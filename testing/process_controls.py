@@ -25,6 +25,7 @@ from purgatorio.admin.web.front import Front
 from purgatorio.broker.cluster.cluster import BrokerStateError
 from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.broker.delays.kinds import why_unknown
 from purgatorio.broker.layers.faults import AnyLive
 from purgatorio.testing.connections import CLIENT_ID, Connections
 from purgatorio.testing.controls import POLL_SECONDS
@@ -248,6 +249,8 @@ class ProcessControls:
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
         """Return what waits in the brokers' purgatories; heartbeats only if asked for. Causes are JSON documents."""
+        if api is not None and (why := why_unknown(api)):
+            raise ValueError(why)
         clients = await self._client_ids(group) if group is not None else set()
         state = await self.do(State(operations=OPERATIONS_SHOWN))
         return [

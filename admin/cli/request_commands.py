@@ -13,14 +13,13 @@ from purgatorio.admin.cli.command import (
     Refused,
     Show,
     add_command,
-    near,
     says,
     table,
 )
 from purgatorio.admin.cli.operation_commands import send
-from purgatorio.admin.cli.printable import printable
 from purgatorio.admin.operations.faults import AddFault
 from purgatorio.admin.operations.purgatories import State
+from purgatorio.broker.delays.kinds import why_unknown
 
 if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
@@ -104,11 +103,9 @@ def _add_to_parked(commands: Any) -> None:
 
 
 def _list_parked(admin: AdminClient, args: argparse.Namespace) -> Answer:
+    if args.api is not None and (why := why_unknown(args.api)):
+        raise Refused(f"purgatorio: {why}", 2)
     state = send(State, admin, {"operations": 1000})
-    known = {purgatory["name"]: None for broker in state["brokers"] for purgatory in broker["purgatories"]}
-    if args.api is not None and args.api not in known:
-        hint = near(args.api.capitalize(), known) or f", only {', '.join(known)}"
-        raise Refused(f"purgatorio: there is no purgatory {printable(args.api)!r}{hint}", 2)
     wanted = _wanted(state, args.api, args.client)
     return {"parked": [{"broker": broker["id"], "purgatory": purgatory, **row} for broker, purgatory, row in wanted]}
 

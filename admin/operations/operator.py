@@ -14,6 +14,7 @@ from purgatorio.admin.operations.control.transaction_control import TransactionC
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import NotThere, OperationRefused
 from purgatorio.broker.cluster.snapshots import KeptSnapshots
+from purgatorio.broker.delays.kinds import KINDS
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.purgatory import Purgatory
@@ -98,12 +99,12 @@ class Operator:
         """Return a purgatory of a running broker.
 
         Raises:
-            NotThere: there is no such broker or purgatory.
+            NotThere: there is no such broker or purgatory, or it has had no operation yet.
             OperationRefused: the broker does not run.
         """
-        purgatories = list(self.running(broker_id).purgatories)
-        for purgatory in purgatories:
+        for purgatory in self.running(broker_id).purgatories:
             if purgatory.name == name:
                 return purgatory
-        known = ", ".join(purgatory.name for purgatory in purgatories)
-        raise NotThere(f"broker {broker_id} has no such purgatory, only {known}")
+        if name in KINDS:
+            raise NotThere(f"no operation of broker {broker_id} has been parked in {name} yet")
+        raise NotThere(f"broker {broker_id} has no such purgatory, only {', '.join(KINDS)}")

@@ -43,8 +43,11 @@ def test_a_held_follower_keeps_acks_all_waiting_until_it_is_released(kafka: Kafk
 
 
 def test_what_is_no_purgatory_is_refused_and_the_near_one_is_named(kafka: Kafka) -> None:
-    assert kafka.parked(api="Fault") == []  # one that is made when it is needed
-    with pytest.raises(ValueError, match="no purgatory 'Prodce'; did you mean Produce"):
+    for late in ("Fault", "Throttled", "AcquisitionLock", "ShareGroup", "Persister", "DeadLetter", "Lesson"):
+        assert kafka.parked(api=late) == []  # they are made when they are needed
+    with pytest.raises(
+        ValueError, match=r"no purgatory 'Prodce'; did you mean Produce\? There are Produce, Fetch, .*, Fault"
+    ):
         kafka.parked(api="Prodce")
     with pytest.raises(ValueError, match=r"no purgatory 'JoinGroup', only Produce, Fetch, .*, Fault"):
         kafka.until_parked(api="JoinGroup").wait()

@@ -49,6 +49,18 @@ def test_a_produce_waits_for_a_held_follower_and_is_answered_when_it_is_let_go(k
 
 
 @pytest.mark.ci
+def test_what_is_no_purgatory_is_refused_by_processes_too(kafka: Kafka) -> None:
+    """A wait for it would never end."""
+    assert kafka.parked(api="Persister") == []  # one that is made when it is needed
+    with pytest.raises(
+        ValueError, match=r"there is no purgatory 'Perister'; did you mean Persister\? There are Persister, "
+    ):
+        kafka.parked(api="Perister")
+    with pytest.raises(ValueError, match="there is no purgatory 'JoinGroup', only Produce, Fetch, "):
+        kafka.until_parked(api="JoinGroup").wait(1)
+
+
+@pytest.mark.ci
 def test_a_killed_broker_is_a_killed_process_and_starts_again(kafka: Kafka) -> None:
     leader = kafka.leader("orders", 1)
     first = kafka.produce("orders", "a", partition=1)

@@ -42,10 +42,12 @@ def test_what_waits_is_listed_and_expired(command: Run, controlled: Kafka) -> No
 @pytest.mark.parametrize(
     ("line", "why"),
     [
+        ("parked list --api Persister", "nothing is parked"),  # it is made when it is needed
+        ("parked expire 1 Persister 1", "no operation of broker 1 has been parked in Persister yet"),
         ("parked list --api produse", "there is no purgatory 'produse'; did you mean Produce?"),
         ("parked list --api x", "there is no purgatory 'x', only Produce, Fetch"),
         ("parked expire 1 Produse 1", "has no such purgatory, only Produce"),
     ],
 )
-def test_a_purgatory_that_is_none_is_told(command: Run, line: str, why: str) -> None:
+def test_a_purgatory_that_is_none_or_is_made_late_is_told(command: Run, line: str, why: str) -> None:
     assert why in command(line)

@@ -11,6 +11,7 @@ import pytest
 from purgatorio.admin.operations.control.transaction_control import TransactionControl
 from purgatorio.admin.operations.reading.state import read_purgatory
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.delays.kinds import KINDS
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
@@ -127,6 +128,16 @@ async def test_calls_to_share_coordinators_have_a_purgatory_when_the_first_one_f
     assert "Persister" not in {purgatory.name for purgatory in parked.all}
     calls = parked.persister()
     assert parked.all[-1] is calls is parked.persister()
+
+
+async def test_a_broker_begins_with_the_purgatories_that_are_not_made_late() -> None:
+    parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
+    assert [each.name for each in parked.all] == [each.purgatory for each in KINDS.values() if not each.is_late]
+    late = (
+        parked.fault, parked.throttled, parked.acquisition_lock, parked.share_group, parked.persister,
+        parked.dead_letter, parked.lesson,
+    )  # fmt: skip
+    assert [make().name for make in late] == [each.purgatory for each in KINDS.values() if each.is_late]
 
 
 async def test_dead_letters_have_a_purgatory_when_the_first_ones_could_not_be_written() -> None:
