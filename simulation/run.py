@@ -186,11 +186,14 @@ class _Simulation:
     def _random(self) -> random.Random:
         return random.Random(self._rng.random())
 
-    def recorded(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def recorded(self) -> Iterator[None]:
         """Record what no client sees of the share group, if there is one, while the context lasts."""
         if self._swarm.share is None:
-            return contextlib.nullcontext()
-        return recorded_shares(self._history, self._clock)
+            yield
+        else:
+            with recorded_shares(self._history, self._clock), self._invariants.shares.written.watched():
+                yield
 
     def watched(self, errors: list[Anomaly]) -> Watched:
         return Watched(self._cluster, self._history, (self._report.anomalies, self._invariants.anomalies, errors))

@@ -58,6 +58,7 @@ class Invariants:
 
     Attributes:
         anomalies: the first `MAX_VIOLATIONS`; of each invariant and partition only the first.
+        shares: the looks at share partitions.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -68,7 +69,7 @@ class Invariants:
         self._known_logs: dict[tuple[str, TopicPartition], KnownLog] = {}
         self._pools: dict[tuple[bytes, TopicPartition], BatchPool] = {}
         self._seen: dict[tuple[str, TopicPartition], _Seen] = {}
-        self._shares = ShareLook(self._violated)
+        self.shares = ShareLook(self._violated)
         cluster.store.committed.append(self._check_fenced)
 
     async def run(self) -> None:
@@ -116,7 +117,7 @@ class Invariants:
     def look_at_shares(self) -> None:
         """Check the share partitions of all running brokers."""
         for process in self._cluster.all_processes():
-            self._shares.look(process)
+            self.shares.look(process)
 
     # --- leases ---
 

@@ -130,14 +130,52 @@ def _recorded_states(history: History, clock: Clock) -> contextlib.AbstractConte
     return mock.patch.object(ShareCoordinator, "write", write_state)
 
 
+class WrittenStarts:
+    """Knows which start offsets the next leader of a share partition must have.
+
+    A leader is ahead of what is written where a lock has run out at the last delivery, or a dead letter is done with:
+    that does not depend on the write, as in Kafka. If the leader dies then, the next one begins before these records.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: dict[SharePartition, int] = {}  # writes that are under way, or have failed
+        self._written: dict[SharePartition, int] = {}
+
+    def watched(self) -> contextlib.AbstractContextManager[Any]:
+        """Hear of all writes in the context."""
+        persist = SharePartition._persist
+
+        def persist_state(share: SharePartition, batches: list[StateBatch], done: Callable[[ErrorCode], None]) -> None:
+            is_ahead, start_offset = done == share._noted, share.start_offset
+            self._ahead[share] = self._ahead.get(share, 0) + is_ahead
+
+            def written(error: ErrorCode) -> None:
+                if not error:
+                    self._ahead[share] -= is_ahead
+                    self._written[share] = max(start_offset, self._written.get(share, 0))
+                done(error)
+
+            persist(share, batches, written)
+
+        return mock.patch.object(SharePartition, "_persist", persist_state)
+
+    def of(self, share: SharePartition) -> int:
+        """Return a start offset that is certainly written, or follows from what is written of the records."""
+        return self._written.get(share, 0) if self._ahead.get(share) else share.start_offset
+
+
 class ShareLook:
     """Looks at the share partitions of brokers, again and again.
 
     Args:
         violated: is told of violations.
+
+    Attributes:
+        written: the starts that the next leaders must have.
     """
 
     def __init__(self, violated: Violated) -> None:
+        self.written = WrittenStarts()
         self._violated = violated
         self._starts: dict[SharePartition, int] = {}
         self._furthest: dict[SharePartitionKey, tuple[int, int]] = {}  # leader epoch, start offset
@@ -166,7 +204,7 @@ class ShareLook:
                     self._violated(BROKEN_STATE, process.host.name, told)
 
     def _start_before(self, process: Process, share: SharePartition) -> int:
-        """Return where a share partition began at the last look, here or at an earlier leader.
+        """Return where a share partition began at the last look here, or had to begin after an earlier leader.
 
         A leader before may have passed records that were deleted, are compacted away, or belong to an aborted
         transaction, and this is not written.
@@ -178,7 +216,7 @@ class ShareLook:
         leader_epoch, furthest = self._furthest.get(share.key, (-1, 0))
         if share.leader_epoch < leader_epoch:
             return before
-        self._furthest[share.key] = share.leader_epoch, max(furthest, share.start_offset)
+        self._furthest[share.key] = share.leader_epoch, max(furthest, self.written.of(share))
         return max(before, furthest)
 
 

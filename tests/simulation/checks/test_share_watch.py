@@ -12,6 +12,7 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE, InFlight
+from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.share_partition_state import SharePartitionState
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
@@ -74,6 +75,9 @@ class FakeShare:
     def locks(self) -> list[AcquisitionLock]:
         return self.held
 
+    def _noted(self, error: ErrorCode) -> None:
+        """Hear whether what this is ahead of has been written."""
+
 
 def process(share: FakeShare, *parked: AcquisitionLock, closed: bool = False, log_start_offset: int = 0) -> Any:
     purgatory = SimpleNamespace(name="AcquisitionLock", _closed=closed, _parked=dict(enumerate(parked)))
@@ -115,6 +119,28 @@ def test_the_next_leader_begins_no_earlier(look: ShareLook, found: list[str]) ->
     assert found == [], "an earlier leader, and one that may have passed deleted records"
     look.look(process(FakeShare(8, InFlight(8), leader_epoch=3)))
     assert found == [START_BACK]
+
+
+@pytest.mark.parametrize(("error", "found_then"), [(None, []), (ErrorCode.NOT_COORDINATOR, []), (0, [START_BACK])])
+def test_the_next_leader_may_not_know_what_did_not_wait_for_its_write(
+    look: ShareLook, found: list[str], monkeypatch: pytest.MonkeyPatch, error: int | None, found_then: list[str]
+) -> None:
+    """A lock ran out at the last delivery, and its leader died before that was written: seed 275."""
+    waiting: list[Any] = []
+    monkeypatch.setattr(SharePartition, "_persist", lambda share, batches, done: waiting.append(done))
+    share: Any = FakeShare(10, InFlight(10))
+    with look.written.watched():
+        SharePartition._persist(share, [], lambda error: None)
+        waiting.pop()(ErrorCode.NONE)
+        SharePartition._persist(share, [], share._noted)
+    share.start_offset, share.in_flight = 12, InFlight(12)
+    if error is not None:
+        waiting.pop()(error)
+    look.look(process(share))
+    look.look(process(FakeShare(10, InFlight(10), leader_epoch=2)))
+    assert found == found_then
+    look.look(process(FakeShare(9, InFlight(9), leader_epoch=3)))
+    assert found == [*found_then, START_BACK], "its first write told of 10"
 
 
 def test_each_parked_lock_belongs_to_a_share_partition(look: ShareLook, found: list[str]) -> None:
