@@ -21,7 +21,7 @@ from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.reading.records import check_isolation_level
 from purgatorio.admin.operations.reading.report import HIDDEN, connected_clients
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.cluster.cluster import BrokerCluster, BrokerStateError
+from purgatorio.broker.cluster.cluster import BrokerCluster, BrokerStateError, Contents
 from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
@@ -47,7 +47,7 @@ POLL_SECONDS: Final = 0.001
 """The time between two looks at a condition that no event of the broker announces."""
 
 
-class Controls:
+class Controls(Contents):
     """Controls of a running cluster. All methods run in its event loop; what `Kafka` promises of each holds here.
 
     Args:
@@ -107,10 +107,6 @@ class Controls:
         self.faults_at_start = [self.cluster.faults.add(rule) for rule in self._rules]
 
     @property
-    def snapshot(self) -> None:
-        """The test's cluster begins without records."""
-
-    @property
     def is_empty(self) -> bool:
         """Whether it begins without topics and ACLs, too."""
         return not self._topics and not self._access
@@ -121,9 +117,6 @@ class Controls:
             await self.topic(name, partitions, -1, {})
         if self._access:
             await self.asked(add_acls(cluster, self._access))
-
-    async def fill(self, cluster: BrokerCluster) -> None:
-        """Append nothing."""
 
     async def admin_url(self) -> str:
         """Return the URL of the admin HTTP, which is started if it was not yet.

@@ -13,6 +13,12 @@ HEADERS_PASSED_ON: Final = ("accept", "content-type", "host", "origin")
 """What an application looks at, its guards apart."""
 
 
+READ_LIMIT_MS: Final = 1_000
+"""How long another process may take to answer what only reads."""
+CHANGE_LIMIT_MS: Final = 120_000
+"""How long it may take to answer what changes something: replicas are waited for, and time is lived through."""
+
+
 class Unreachable(Exception):
     """The other process does not answer; the message says why."""
 
@@ -29,6 +35,11 @@ class Asked(NamedTuple):
     target: str
     headers: dict[str, str]
     body: str = ""
+
+    @property
+    def limit_ms(self) -> int:
+        """How long the answer may take."""
+        return READ_LIMIT_MS if self.method == "GET" else CHANGE_LIMIT_MS
 
     @classmethod
     def of(cls, request: Request, body: bytes = b"") -> Asked:

@@ -94,9 +94,6 @@ class Front(HttpService):
     Args:
         processes: the brokers' processes.
         tokens: as for `HttpService`.
-
-    Attributes:
-        app: the application without its guards, for requests that were checked elsewhere; None before `start`.
     """
 
     def __init__(self, processes: BrokerProcesses, **tokens: Any) -> None:
@@ -104,7 +101,6 @@ class Front(HttpService):
         self._processes = processes
         self._metrics = process_registry()
         self._shared = SharedAnswers()
-        self.app: ASGIApp | None = None
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
         answering = [

@@ -48,6 +48,9 @@ class HttpService(ABC):
         token: what requests need that may change something. None: beyond this machine the server makes one.
         read_token: what requests need that only read; None: the other one.
         open_to_all: whether requests need no token even beyond this machine.
+
+    Attributes:
+        app: the application without its guards, for requests that were checked elsewhere; None before `start`.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class HttpService(ABC):
         self._made_token = False
         self._read_token = read_token
         self._open_to_all = open_to_all
+        self.app: ASGIApp | None = None
         self._address: tuple[str, int] | None = None
         self._server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -215,7 +219,6 @@ class AdminServer(HttpService):
         tokens: as for `HttpService`.
 
     Attributes:
-        app: the application without its guards, for requests that were checked elsewhere; None before `start`.
         asked_as: returns the broker and the address that brokers of other hosts mean when they ask (`ProofGuard`);
             None: none asks. From the next `start` on.
         learns: whether the page offers scenes, from the next `start` on.
@@ -229,7 +232,6 @@ class AdminServer(HttpService):
         self._metrics_per_partition = metrics_per_partition
         self._control: ClusterControl | None = None
         self.asked_as: Callable[[], str] | None = None
-        self.app: ASGIApp | None = None
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
         from purgatorio.admin.web.app import create_app, guarded

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from purgatorio.broker.cluster import snapshots
 from purgatorio.broker.cluster.decisions import until
@@ -43,36 +43,28 @@ class BrokerStateError(OperationRefused):
     """A broker cannot be stopped, killed or started in its current state, or no broker has this id."""
 
 
-class Contents(Protocol):
-    """What brokers are given when they start, and again when the cluster is reset."""
+class Contents:
+    """What brokers are given when they start, and again when the cluster is reset; subclasses have more.
 
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """Topics with records, which the brokers have before they run."""
+    Attributes:
+        snapshot: topics with records, which the brokers have before they run.
+    """
+
+    snapshot: Snapshot | None = None
+
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        self.snapshot = snapshot
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing."""
+        return self.snapshot is None
 
     async def create(self, cluster: BrokerCluster) -> None:
         """Create what has no records; clients wait meanwhile, and the brokers for each other."""
 
     async def fill(self, cluster: BrokerCluster) -> None:
         """Append the records that are not of the snapshot; the cluster runs, and is not ready."""
-
-
-class SnapshotContents:
-    """A snapshot, or nothing, and no more."""
-
-    def __init__(self, snapshot: Snapshot | None = None) -> None:
-        self.snapshot = snapshot
-        self.is_empty = snapshot is None
-
-    async def create(self, cluster: BrokerCluster) -> None:
-        """There is nothing to create."""
-
-    async def fill(self, cluster: BrokerCluster) -> None:
-        """There is nothing to append."""
 
 
 class BrokerCluster:
@@ -134,7 +126,7 @@ class BrokerCluster:
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None
-        self.beginning: Contents = SnapshotContents()
+        self.beginning: Contents = Contents()
         self.has_begun = False
         self.beside: Callable[[], Awaitable[object]] | None = None
         self.brokers = [self._build(each) for each in self._configs.values()]
@@ -325,7 +317,7 @@ class BrokerCluster:
             ClusterUnavailable: the brokers do not get there in time; the cluster is not ready then.
             OSError: as `reset`.
         """
-        await self._renew(SnapshotContents(snapshot))
+        await self._renew(Contents(snapshot))
 
     async def failed(self) -> None:
         """Wait until a running broker fails (a broken invariant, a lost registration), and raise its exception."""

@@ -48,7 +48,7 @@ def dynamic_keys() -> Mapping[str, ConfigKey]:
     found = {key.broker_name or key.name: key for key in keys}
     for name, doc in _THROTTLES.items():
         found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
-    found.update(unread_keys(frozenset(BrokerConfig.model_fields)))
+    found.update(unread_keys(BrokerConfig.model_fields))
     return MappingProxyType(dict(sorted(found.items())))
 
 

@@ -8,7 +8,6 @@ here: a client must not believe that they have changed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any, Final
 
 from purgatorio.broker.config.address_settings import is_per_listener
@@ -248,11 +247,10 @@ def surprises(kept: Mapping[str, Any], of_listeners: Mapping[str, Any]) -> Itera
             yield f"{dotted} has no effect here: {reason_of(dotted)}"
 
 
-@cache
-def unread_keys(declared: frozenset[str]) -> Mapping[str, ConfigKey]:
+def unread_keys(declared: Mapping[str, object]) -> Mapping[str, ConfigKey]:
     """Return the configs of these settings that can be changed while brokers run, by their dotted names."""
     found = {}
-    for each in all_unread(dict.fromkeys(declared)):
+    for each in all_unread(declared):
         if each.change != READ_ONLY and not each.dotted.startswith(_OF_CLIENTS):
             found[each.dotted] = _key(each)
     return found

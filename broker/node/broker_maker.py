@@ -43,7 +43,7 @@ class BrokerMaker:
         # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
-        own_id = base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
+        own_id = new_cluster_id(self._rng.randbytes)
         self.cluster_id = member.store.image.cluster_id if member else own_id
         self.lease_clock = RunningClock(clock)
         self.session_clock = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
@@ -74,6 +74,11 @@ class BrokerMaker:
             turns=self._turns,
         )
         return broker, link
+
+
+def new_cluster_id(random_bytes: Callable[[int], bytes]) -> str:
+    """Return an id as Kafka makes them: 16 random bytes in base64."""
+    return base64.urlsafe_b64encode(random_bytes(16)).decode().rstrip("=")
 
 
 def _call_soon(callback: Callable[[], None]) -> None:

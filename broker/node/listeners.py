@@ -14,7 +14,6 @@ from purgatorio.broker.config.listeners import (
     BROKERS,
     ListenerConfig,
     brokers_own,
-    inter_broker_listener,
     listener_configs,
 )
 from purgatorio.broker.config.room_settings import connection_limits
@@ -100,11 +99,6 @@ class BrokerListeners:
             for each in self._configs
         }
         self.token_keys = list(clients.keys.values())
-
-    @property
-    def inter_broker(self) -> str:
-        """The name of the listener that other brokers connect to (Kafka: inter.broker.listener.name)."""
-        return inter_broker_listener(self._config)
 
     async def start(self, listening: Mapping[str, Sequence[socket.socket]]) -> tuple[Endpoint, ...]:
         """Start the listeners; returns their advertised endpoints.

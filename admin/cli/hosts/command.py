@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import logging
 import secrets
@@ -30,6 +29,7 @@ from purgatorio.broker.metadata.etcd.gateway import gateway
 from purgatorio.broker.metadata.etcd.membership import BY_CERTIFICATES, Membership
 from purgatorio.broker.metadata.etcd.store import EtcdStore, StoreUnusable
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.node.member import Member
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.security.tls import TlsError
@@ -89,7 +89,7 @@ async def opened_store(config: ClusterConfig, secret: bytes) -> AsyncIterator[Et
         StoreUnusable: as `EtcdStore.begin`.
     """
     address = EtcdAddress.parse(config.store or "")
-    cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+    cluster_id = new_cluster_id(secrets.token_bytes)
     credentials = first_credentials(config.broker, secrets.token_bytes)
     async with gateway(address) as client:
         store = EtcdStore(

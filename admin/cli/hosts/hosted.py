@@ -14,15 +14,13 @@ from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control.cluster_control import Member
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.reading.members import read_member
-from purgatorio.admin.web.asking import Asked, Told, Unreachable, ask
+from purgatorio.admin.web.asking import READ_LIMIT_MS, Asked, Told, Unreachable, ask
 from purgatorio.admin.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.metadata.etcd.store import EtcdStore
 from purgatorio.purgatory.clock import Clock
 
-READ_LIMIT_SECONDS: Final = 1.0
-CHANGE_LIMIT_SECONDS: Final = 120.0
-"""As for processes under a supervisor: replicas are waited for, and time is lived through."""
+CONNECT_SECONDS: Final = READ_LIMIT_MS / 1000
 NOT_PASSED_ON: Final = frozenset({"host", "origin"})
 """What the own admin HTTP has checked, and the other one would compare with its own address."""
 
@@ -46,7 +44,7 @@ class HostedBrokers:
         self._own_id = cluster.config.broker.broker_id
         self._silent_since_ms: dict[int, int] = {}
         self._token = token
-        self._client = httpx.AsyncClient(timeout=READ_LIMIT_SECONDS, trust_env=False)
+        self._client = httpx.AsyncClient(timeout=CONNECT_SECONDS, trust_env=False)
 
     async def close(self) -> None:
         """Close the connections to the others."""
@@ -80,7 +78,6 @@ class HostedBrokers:
         page = self._store.pages.get(broker_id)
         if page is None:
             raise Unreachable(f"broker {broker_id} cannot be asked: it holds no lease")
-        limit = READ_LIMIT_SECONDS if asked.method == "GET" else CHANGE_LIMIT_SECONDS
         headers = {name: value for name, value in asked.headers.items() if name not in NOT_PASSED_ON}
         headers["host"] = "localhost"  # an admin HTTP answers to no name that it was not told, of pages of other sites
         asked_ms = self.clock.now_ms()
@@ -90,7 +87,7 @@ class HostedBrokers:
                 page + asked.target,
                 headers=headers,
                 content=asked.body.encode(),
-                timeout=httpx.Timeout(limit, connect=READ_LIMIT_SECONDS),
+                timeout=httpx.Timeout(asked.limit_ms / 1000, connect=CONNECT_SECONDS),
             )
             nonces, proofs = await self._prove(request, asked, broker_id, page)
             response = await self._client.send(request)

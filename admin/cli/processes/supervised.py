@@ -26,10 +26,6 @@ logger = get_logger(__name__)
 
 STOP_GRACE_MS: Final = 5_000
 """From the brokers' own time to stop (shutdown.grace.ms) to the end of a process by force."""
-READ_LIMIT_MS: Final = 1_000
-"""How long a process may take to answer what only reads."""
-CHANGE_LIMIT_MS: Final = 120_000
-"""How long it may take to answer what changes something: replicas are waited for, and time is lived through."""
 
 
 class ProcessFailed(Exception):
@@ -255,7 +251,7 @@ class Supervised:
         asked_ms = self._clock.now_ms()
         self._connection.send(["ask", number, *asked])
         try:
-            async with time_limit(self._clock, READ_LIMIT_MS if asked.method == "GET" else CHANGE_LIMIT_MS):
+            async with time_limit(self._clock, asked.limit_ms):
                 return await waiting
         except TimeoutError:
             if self._silent_since_ms is None:

@@ -8,7 +8,6 @@ and so do the requests that the supervisor's admin HTTP passes on.
 from __future__ import annotations
 
 import asyncio
-import base64
 import secrets
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
@@ -25,6 +24,7 @@ from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock, SystemClock
@@ -57,7 +57,7 @@ class Supervisor:
         self.clock: Clock = SystemClock()
         self._lease_clock = RunningClock(self.clock)
         self.store = EmbeddedStore(
-            base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("="),
+            new_cluster_id(secrets.token_bytes),
             asyncio.get_running_loop().call_soon,
             self._lease_clock,
             0,

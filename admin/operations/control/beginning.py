@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
-from purgatorio.broker.cluster.cluster import BrokerCluster
+from purgatorio.broker.cluster.cluster import BrokerCluster, Contents
 from purgatorio.broker.cluster.errors import named
 from purgatorio.broker.cluster.snapshots import Snapshot, take_what_is_left
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Beginning:
+class Beginning(Contents):
     """Topics to create, with records to append, and a snapshot.
 
     Attributes:

@@ -9,11 +9,12 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final, NamedTuple
 
 from purgatorio.admin.operations.control import saved_metadata
 from purgatorio.admin.operations.control.damage import Damaged, require, shown, told, whole
+from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
 from purgatorio.broker.log.config_keys import MAX_INT
 from purgatorio.broker.log.errors import LogError
@@ -119,12 +120,6 @@ def manifest_of(snapshot: Snapshot, folder: str, logs: Sequence[Mapping[str, Any
     return json.dumps({**manifest, "crc32": _crc32(manifest)}, indent=1).encode()
 
 
-def _partitions(image: ClusterImage) -> Iterator[TopicPartition]:
-    for name, topic in image.topics.items():
-        for index in range(len(topic.partitions)):
-            yield TopicPartition(name, index)
-
-
 def _crc32(manifest: Mapping[str, Any]) -> int:
     """Return the CRC-32 of a manifest without this field: of its JSON, with sorted names and without spaces."""
     return zlib.crc32(json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode())
@@ -150,7 +145,7 @@ def read_manifest(content: bytes) -> Manifest:
         require(isinstance(manifest["written_by"], str), "it does not say which version wrote it")
         image = saved_metadata.read(manifest["metadata"])
         logs = _logs(manifest["logs"], image)
-        for tp in _partitions(image):
+        for tp, _ in partitions_of(image):
             require(tp in logs, f"it has no log of {tp}")
         return Manifest(_folder(manifest["folder"]), image, list(logs.values()))
     except KeyError as error:

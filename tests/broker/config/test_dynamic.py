@@ -16,7 +16,7 @@ def image(configs: dict[str, dict[str, str]]) -> ClusterImage:
 
 
 def test_they_are_kafkas_dynamic_configs_that_exist_here() -> None:
-    assert set(dynamic_keys()) - unread_keys(frozenset(BrokerConfig.model_fields)).keys() == {
+    assert set(dynamic_keys()) - unread_keys(BrokerConfig.model_fields).keys() == {
         "compression.type",
         "follower.replication.throttled.rate",
         "group.share.assignment.interval.ms",

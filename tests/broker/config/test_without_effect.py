@@ -16,7 +16,7 @@ from purgatorio.broker.config.without_effect import REASONS, all_unread, reason_
 from purgatorio.broker.metadata.image import ClusterImage
 
 FIELDS = BrokerConfig.model_fields
-KEYS = unread_keys(frozenset(FIELDS))
+KEYS = unread_keys(FIELDS)
 
 
 def accepts(name: str, text: str) -> bool:
