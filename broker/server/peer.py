@@ -87,6 +87,15 @@ class PeerConnection(asyncio.Protocol):
         return self._ended is not None
 
     @property
+    def max_response_bytes(self) -> int:
+        """The largest answer that is taken; it may change."""
+        return self._decoder.max_frame_bytes
+
+    @max_response_bytes.setter
+    def max_response_bytes(self, size_bytes: int) -> None:
+        self._decoder.max_frame_bytes = size_bytes
+
+    @property
     def outstanding(self) -> int:
         """How many requests wait for their answers."""
         return len(self._outstanding)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
 import pytest
 
 from purgatorio.broker.metadata.image import Endpoint
@@ -17,6 +20,7 @@ from purgatorio.purgatory.clock import SystemClock
 
 AT = Endpoint("BROKERS", "broker-2.test", 9192)
 OURS = BrokerCredentials(b"a secret")
+SETTINGS = SaslSettings(mechanisms={NAME: BrokerMechanism(OURS, 2, lambda: AT)})
 
 
 class Credulous:
@@ -66,3 +70,65 @@ async def test_what_takes_every_proof_and_has_none_is_not_believed(routes: Route
         await logged_in(routes, mechanism)
     assert len(mechanism.took) == 2
     assert not any(b"a secret" in each or OURS.derived(b"brokers").hex().encode() in each for each in mechanism.took)
+
+
+@pytest.fixture
+async def impostor() -> AsyncIterator[Callable[[bytes], Awaitable[PeerConnection]]]:
+    """Connects to what answers the first message of a login with these bytes, and nothing more."""
+    peers: list[PeerConnection] = []
+    servers: list[asyncio.Server] = []
+
+    async def connect(answer: bytes) -> PeerConnection:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(answer)
+            await reader.read()
+            writer.close()
+
+        servers.append(await asyncio.start_server(serve, "127.0.0.1", 0))
+        peers.append(PeerConnection(SystemClock(), client_id="broker-1"))
+        await peers[-1].connect(*servers[-1].sockets[0].getsockname())
+        return peers[-1]
+
+    yield connect
+    for peer in peers:
+        peer.close()
+        await peer.wait_closed()
+    for server in servers:
+        server.close()
+
+
+async def test_what_has_not_proved_itself_answers_no_more_than_a_login_needs(
+    impostor: Callable[[bytes], Awaitable[PeerConnection]],
+) -> None:
+    """It told of an answer of 100 MB, of millions of mechanisms, which took memory and held the event loop."""
+    peer = await impostor((1024 * 1024).to_bytes(4))
+    with pytest.raises(ConnectionError, match="sent an invalid answer"):
+        await log_in(peer, NAME, OURS.login(1, 2, AT))
+    assert peer.closed
+
+
+async def test_large_answers_are_taken_from_a_broker_that_has_logged_in(routes: Routes) -> None:
+    listener = Listener(routes, ConnectionLimits(), SystemClock(), sasl=SETTINGS)
+    await listener.start("127.0.0.1", 0)
+    peer = PeerConnection(SystemClock(), client_id="broker-1", max_response_bytes=12_345_678)
+    await peer.connect(*listener.address)
+    await log_in(peer, NAME, OURS.login(1, 2, AT))
+    assert peer.max_response_bytes == 12_345_678
+    peer.close()
+    await peer.wait_closed()
+    await listener.stop(0)
+
+
+async def test_a_login_that_is_cancelled_leaves_no_connection(
+    impostor: Callable[[bytes], Awaitable[PeerConnection]],
+) -> None:
+    """A follower that stops while it logs in left one at a broker that did not answer."""
+    peer = await impostor(b"")
+    login = asyncio.create_task(log_in(peer, NAME, OURS.login(1, 2, AT)))
+    while not peer.outstanding:  # noqa: ASYNC110 - no event tells of it
+        await asyncio.sleep(0)
+    login.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await login
+    assert peer.closed
