@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations import loading
@@ -40,11 +40,9 @@ from purgatorio.testing.group_controls import GroupControls, watches
 from purgatorio.testing.records import read_records
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Advanced, Ended, IsolationLevel, Parked, Record
+from purgatorio.testing.waiting import first
 
 T = TypeVar("T")
-
-POLL_SECONDS: Final = 0.001
-"""The time between two looks at a condition that no event of the broker announces."""
 
 
 class Controls(Contents):
@@ -132,7 +130,7 @@ class Controls(Contents):
     async def until_in_sync(self, topic: str) -> None:
         """Wait until all replicas of a topic are in sync; a ValueError if there is no such topic."""
         with _refused_as_value_error():
-            await self.until(lambda: self.cluster.leadership.all_in_sync(topic))
+            await first(lambda: self.cluster.leadership.all_in_sync(topic))
 
     async def reset(self) -> None:
         """Make the cluster as it was after `start`."""
@@ -265,8 +263,7 @@ class Controls(Contents):
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
         """Wait until something of that description waits; return it."""
-        await self.until(lambda: self.parked(api, topic, client, group))
-        return self.parked(api, topic, client, group)
+        return await first(lambda: self.parked(api, topic, client, group))
 
     def clients(self) -> list[str]:
         """Return the client ids that are connected; a connection that has not told its id is named by its address."""
@@ -275,23 +272,15 @@ class Controls(Contents):
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:
         """Return the client ids that are still connected after a while; at once when there are no others than these."""
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + patience_seconds
-        while left := [name for name in self.clients() if name not in except_for]:
-            if loop.time() > give_up:
-                return left
-            await asyncio.sleep(POLL_SECONDS)
-        return []
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        """Wait until a condition holds."""
-        while not holds():  # noqa: ASYNC110 - no one event tells that any condition holds
-            await asyncio.sleep(POLL_SECONDS)
+        give_up, allowed = loop.time() + patience_seconds, set(except_for)
+        left = await first(self.clients, lambda names: allowed.issuperset(names) or loop.time() > give_up)
+        return [name for name in left if name not in allowed]
 
     # --- brokers ---
 
     async def until_known(self, broker_id: int) -> None:
         """Wait until all brokers that reach the metadata know a broker."""
-        await self.until(lambda: all(broker_id in each.image.brokers for each in self.cluster.network.brokers))
+        await first(lambda: all(broker_id in each.image.brokers for each in self.cluster.network.brokers))
 
     def fault_rules(self) -> tuple[Sequence[AnyLive], Sequence[AnyLive]]:
         """Return the fault rules, and those of them that are from the start on."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, TypeVar, Unpack, cast
 
 from purgatorio.testing.broker_controls import BrokerControls
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.values import Request
-from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
+from purgatorio.testing.waiting import WAIT_SECONDS, Waiting, first
 
 if TYPE_CHECKING:
     from purgatorio.broker.layers.faults import AnyLive, Faults
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-POLL_SECONDS: Final = 0.001
 """The time between two looks at a rule's counts."""
 
 
@@ -63,13 +61,9 @@ class Fault:
     def until_fired(self, times: int = 1, *, timeout_seconds: float = WAIT_SECONDS) -> Waiting[int]:
         """Wait, with ``await`` or ``.wait()``, until the rule has fired so often; the result is how often it has."""
 
-        async def fired() -> int:
-            while self._rule.fired < times:  # noqa: ASYNC110 - no event: rules are counted where speed matters
-                await asyncio.sleep(POLL_SECONDS)
-            return self._rule.fired
-
+        fired = first(lambda: self._rule.fired, lambda seen: seen >= times)
         what = f"fault {self.id} ({self}) to fire {times} times"
-        return Waiting(self._thread.start(fired(), what), what, timeout_seconds)
+        return Waiting(self._thread.start(fired, what), what, timeout_seconds)
 
     def release(self) -> None:
         """Hold no more: the requests that the rule holds go on, and it is removed."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final
 
 from purgatorio.admin.cluster import Cluster
@@ -12,9 +11,8 @@ from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.group.overview import MemberOverview, members, overview
 from purgatorio.testing.values import Group
+from purgatorio.testing.waiting import first
 
-POLL_SECONDS: Final = 0.001
-"""The time between two looks at a group."""
 MAX_MEMBERS: Final = 10_000
 STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "Dead")
 """The states of groups, as Kafka names them; Assigning and Reconciling are those of the consumer protocol (KIP-848)."""
@@ -60,12 +58,7 @@ class GroupControls:
         Raises:
             ValueError: no group ever has such a state.
         """
-        wanted = None if state is None else state_named(state)
-        while True:
-            found = await self.find(group_id)
-            if found is not None and wanted in (None, found.state) and count in (None, len(found.members)):
-                return found
-            await asyncio.sleep(POLL_SECONDS)
+        return await until_so(lambda: self.find(group_id), state, count)
 
     def client_ids(self, group_id: str) -> set[str]:
         """Return the client ids of a group's members."""
@@ -77,6 +70,18 @@ class GroupControls:
         }
 
 
+async def until_so(find: Callable[[], Awaitable[Group | None]], state: str | None, count: int | None) -> Group:
+    """Wait until a group has that state and that many members; raises as `GroupControls.until`."""
+    wanted = None if state is None else _state_named(state)
+
+    def is_so(group: Group | None) -> bool:
+        return group is not None and wanted in (None, group.state) and count in (None, len(group.members))
+
+    found = await first(find, is_so)
+    assert found is not None
+    return found
+
+
 def watches(group_id: str, keys: Sequence[Hashable]) -> bool:
     """Return whether an operation's keys name a group."""
     return any(getattr(key, "group_id", None) == group_id for key in keys)
@@ -86,7 +91,7 @@ def _ids(found: Sequence[MemberOverview]) -> tuple[str, ...]:
     return tuple(each.member_id for each in found)
 
 
-def state_named(state: str) -> str:
+def _state_named(state: str) -> str:
     """Return the state's name as Kafka writes it.
 
     Raises:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -28,10 +28,10 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.delays.kinds import why_unknown
 from purgatorio.broker.layers.faults import AnyLive
 from purgatorio.testing.connections import CLIENT_ID, Connections
-from purgatorio.testing.controls import POLL_SECONDS
-from purgatorio.testing.group_controls import state_named
+from purgatorio.testing.group_controls import until_so
 from purgatorio.testing.options import ONE_PROCESS
 from purgatorio.testing.values import Advanced, Ended, Group, IsolationLevel, Parked, Record
+from purgatorio.testing.waiting import first
 
 T = TypeVar("T")
 
@@ -173,8 +173,7 @@ class ProcessControls:
         running = await self.running()
         await self._connections.create_topic(running[0], name, partitions, replicas, configs)
         for broker_id in running:
-            while not await self._connections.knows_leaders(broker_id, name):  # noqa: ASYNC110 - no event comes here
-                await asyncio.sleep(POLL_SECONDS)
+            await first(partial(self._connections.knows_leaders, broker_id, name))
 
     async def leader_id(self, topic: str, partition: int) -> int:
         """Return the id of the broker that leads a partition."""
@@ -221,7 +220,7 @@ class ProcessControls:
             return all(set(row["isr"]) == set(row["replicas"]) for row in rows if row["topic"] == topic)
 
         await self._partition_count(topic)
-        await self._until(in_sync)
+        await first(in_sync)
 
     async def _partition_count(self, topic: str) -> int:
         async def counted() -> int:
@@ -268,7 +267,7 @@ class ProcessControls:
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
         """Wait until something of that description waits."""
-        return await self._until(lambda: self.parked(api, topic, client, group))
+        return await first(lambda: self.parked(api, topic, client, group))
 
     async def clients(self) -> list[str]:
         """Return the client ids that are connected; a client that has closed its end is not."""
@@ -279,12 +278,9 @@ class ProcessControls:
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:
         """Return the client ids that are still connected after a while; at once when there are no others than these."""
         loop = asyncio.get_running_loop()
-        give_up = loop.time() + patience_seconds
-        while left := [name for name in await self.clients() if name not in except_for]:
-            if loop.time() > give_up:
-                return left
-            await asyncio.sleep(POLL_SECONDS)
-        return []
+        give_up, allowed = loop.time() + patience_seconds, set(except_for)
+        left = await first(self.clients, lambda names: allowed.issuperset(names) or loop.time() > give_up)
+        return [name for name in left if name not in allowed]
 
     async def report(self) -> str:
         """Return the brokers, and what waits, as text."""
@@ -293,11 +289,6 @@ class ProcessControls:
         parked = [each for each in await self.parked() if not is_broker(each.client)]
         lines += [f"broker {each.broker} {each.purgatory} of {each.client}: {each.missing}" for each in parked]
         return "\n".join(lines)
-
-    async def _until(self, found: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        while not (value := await found()):  # noqa: ASYNC110 - no event comes from other processes
-            await asyncio.sleep(POLL_SECONDS)
-        return value
 
     # --- groups ---
 
@@ -312,12 +303,7 @@ class ProcessControls:
 
     async def until(self, group_id: str, state: str | None, count: int | None) -> Group:
         """Wait until a group has that state and that many members; return it."""
-        wanted = None if state is None else state_named(state)
-        while True:
-            found = await self.find(group_id)
-            if found is not None and wanted in (None, found.state) and count in (None, len(found.members)):
-                return found
-            await asyncio.sleep(POLL_SECONDS)
+        return await until_so(lambda: self.find(group_id), state, count)
 
     async def _client_ids(self, group_id: str) -> set[str]:
         row = await self.do(DescribeGroup(group_id))

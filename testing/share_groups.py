@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from purgatorio.late import dataclass
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.values import IsolationLevel, Record
-from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
+from purgatorio.testing.waiting import WAIT_SECONDS, Waiting, first
 
 if TYPE_CHECKING:
     from purgatorio.admin.operations.declare import Operation
 
-POLL_SECONDS: Final = 0.001
 """The time between two looks at a group."""
 
 State = Literal["available", "acquired", "acknowledged", "archiving", "archived", "dead-lettered", "hole"]
@@ -135,7 +133,8 @@ class ShareGroup:
     ) -> Waiting[list[DeadLetter]]:
         """Wait, with ``await`` or ``.wait()``, until there are this many dead letters; return them."""
         what = f"{count} dead letters of share group {self.name!r}"
-        return Waiting(self._thread.start(self._until_dead_letters(count, topic), what), what, timeout_seconds)
+        found = first(lambda: self._dead_letters(topic), lambda letters: len(letters) >= count)
+        return Waiting(self._thread.start(found, what), what, timeout_seconds)
 
     @property
     def members(self) -> list[str]:
@@ -156,7 +155,10 @@ class ShareGroup:
     ) -> Waiting[list[InFlight]]:
         """Wait, with ``await`` or ``.wait()``, until members have acquired this many records; return them."""
         what = f"{count} acquired records of share group {self.name!r}" + (f" of member {member}" if member else "")
-        return Waiting(self._thread.start(self._until_acquired(count, member), what), what, timeout_seconds)
+        found = first(
+            lambda: self._read("acquired", member), lambda batches: sum(len(each.offsets) for each in batches) >= count
+        )
+        return Waiting(self._thread.start(found, what), what, timeout_seconds)
 
     def expire_locks(self, *, member: str | None = None) -> int:
         """Let the time of all acquisition locks be over now, or of one member's; return how many there were.
@@ -193,20 +195,6 @@ class ShareGroup:
             return []
         letters = (_dead_letter(each) for each in records)
         return [each for each in letters if each is not None and each.group == self.name]
-
-    async def _until_dead_letters(self, count: int, topic: str | None) -> list[DeadLetter]:
-        while True:
-            found = await self._dead_letters(topic)
-            if len(found) >= count:
-                return found
-            await asyncio.sleep(POLL_SECONDS)
-
-    async def _until_acquired(self, count: int, member: str | None) -> list[InFlight]:
-        while True:
-            found = await self._read("acquired", member)
-            if sum(len(each.offsets) for each in found) >= count:
-                return found
-            await asyncio.sleep(POLL_SECONDS)
 
 
 async def _of(done: Awaitable[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import sys
 import warnings
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Final, Generic, TypeVar
 
 from purgatorio.testing.loop_thread import result_of
@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 WAIT_SECONDS: Final = 10.0
 """The longest wait, unless the test names another one."""
+POLL_SECONDS: Final = 0.001
+"""The time between two looks at what no event of the broker announces."""
 
 
 class Waiting(Generic[T]):
@@ -67,3 +69,13 @@ class Waiting(Generic[T]):
             if waiter is not None and waiter.cancelling():
                 raise
             raise RuntimeError(f"the cluster was closed meanwhile: {self._what}") from None
+
+
+async def first(look: Callable[[], T | Awaitable[T]], is_enough: Callable[[T], object] = bool) -> T:
+    """Look again and again, and return the first result that is enough."""
+    while True:
+        result = look()
+        seen = await result if isinstance(result, Awaitable) else result
+        if is_enough(seen):
+            return seen
+        await asyncio.sleep(POLL_SECONDS)

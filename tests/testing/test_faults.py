@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaError
 from confluent_kafka import Producer
 
 from purgatorio.testing import Kafka, cluster
+from purgatorio.testing.waiting import first
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_requests_behind_a_held_one_of_their_connection_wait_for_it() -> None:
             producer.produce("others", "second")
             (broker,) = kafka._cluster.brokers
             (listener,) = broker.listeners.values()
-            behind = kafka._controls.until(lambda: any(each.waiting for each in listener.connections()))
+            behind = first(lambda: any(each.waiting for each in listener.connections()))
             kafka._thread.run(asyncio.wait_for(behind, 2), "wait for the second request")
             assert kafka.records("others") == []
             held.release()
