@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from math import inf
 from typing import Final
 
-from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -30,7 +29,7 @@ from purgatorio.admin.web import pages
 from purgatorio.admin.web.bodies import json_response
 from purgatorio.admin.web.guard import HostGuard, SecurityHeaders
 from purgatorio.admin.web.router import near_path, refused, routes
-from purgatorio.admin.web.scrapes import Encode, SharedScrapes
+from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of
 from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import OperationRefused
@@ -119,9 +118,9 @@ class _Health:
 
     async def metrics(self, request: Request) -> Response:
         """``GET /metrics``: Prometheus's text format, or OpenMetrics if the client accepts that."""
-        return await self._scrapes.answer(*choose_encoder(request.headers.get("accept", "")))
+        return await self._scrapes.answer(format_of(request.headers.get("accept", "")))
 
-    async def _text(self, encode: Encode) -> bytes:
+    async def _text(self, wanted: Format) -> bytes:
         metrics = list(self._process.collect())
         begun_seconds = -inf  # the above has taken its time
         for metric in self._brokers.steps():
@@ -130,7 +129,7 @@ class _Health:
             if metric is None or thread_cpu_seconds() - begun_seconds > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 begun_seconds = thread_cpu_seconds()
-        return await asyncio.to_thread(encode, Snapshot(metrics))
+        return await asyncio.to_thread(wanted.encode, Snapshot(metrics))
 
     async def ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 when all brokers run with what the cluster begins with, else 503.

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-from prometheus_client.exposition import choose_encoder
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -29,6 +28,7 @@ from purgatorio.admin.web.guard import check_may_change, read_body
 from purgatorio.admin.web.merging import merged
 from purgatorio.admin.web.metrics_text import joined_metrics
 from purgatorio.admin.web.router import listing_routes
+from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of
 from purgatorio.admin.web.server import HttpService
 from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.admin.web.tokens import AdminTokens
@@ -101,6 +101,7 @@ class Front(HttpService):
         self._processes = processes
         self._metrics = process_registry()
         self._shared = SharedAnswers()
+        self._scrapes = SharedScrapes(self._text)
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
         answering = [
@@ -221,12 +222,15 @@ class Front(HttpService):
 
     async def _all_metrics(self, request: Request) -> Response:
         """``GET /metrics``: those of all processes; what tells of a process has the label ``process``."""
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        texts = {"supervisor": encode(self._metrics).decode()}
-        for broker_id, told in (await self._asked_all(Asked.of(request))).items():
+        return await self._scrapes.answer(format_of(request.headers.get("accept", "")))
+
+    async def _text(self, wanted: Format) -> bytes:
+        texts = {"supervisor": wanted.encode(self._metrics).decode()}
+        asked = Asked("GET", "/metrics", {"accept": wanted.content_type})
+        for broker_id, told in (await self._asked_all(asked)).items():
             if told.status == 200:
                 texts[f"broker {broker_id}"] = told.body
-        return Response(joined_metrics(texts), headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+        return (await asyncio.to_thread(joined_metrics, texts)).encode()
 
     async def _ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 when every own broker is ready in its process, else 503; see `own_ids`."""

@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
+from prometheus_client.exposition import choose_encoder
 from starlette.responses import Response
 
-Encode = Callable[..., bytes]
-MakeText = Callable[[Encode], Awaitable[bytes]]
+_VERSION: Final = re.compile(r";\s*version=(?!(?:0\.0\.1|0\.0\.4|1\.0\.0)\s*(?:[;,]|$))[^;,]*")
+"""A version that no format has. The client library repeats one above 1.0.0 as that of its answer, so that each request
+could have a format, and so a text, of its own; and fails by one that is no number."""
+
+
+class Format(NamedTuple):
+    """One of Prometheus's formats: there are ten, with the ways to escape names.
+
+    Attributes:
+        encode: makes a text of metrics.
+    """
+
+    encode: Callable[..., bytes]
+    content_type: str
+
+
+MakeText = Callable[[Format], Awaitable[bytes]]
 """Reads the metrics and returns them as text."""
 
-MAX_FORMATS: Final = 8
-"""The most formats of which a text is kept; the client library has fewer."""
+
+def format_of(accept: str) -> Format:
+    """Return the format that a client takes by the header Accept; a version that no format has is left out."""
+    return Format(*choose_encoder(_VERSION.sub("", accept)))
 
 
 class SharedScrapes:
@@ -32,24 +51,19 @@ class SharedScrapes:
         self._made: dict[str, tuple[int, bytes]] = {}  # by content type: which one it was, and the text
         self._waiting = 0
 
-    async def answer(self, encode: Encode, content_type: str) -> Response:
+    async def answer(self, wanted: Format) -> Response:
         """Return an answer with the text in a format."""
         begun_before = self._begun
         self._waiting += 1
         try:
             async with self._making:
-                number, body = self._made.get(content_type, (0, b""))
+                number, body = self._made.get(wanted.content_type, (0, b""))
                 if number <= begun_before:
                     self._begun = number = self._begun + 1
-                    body = await self._make(encode)
-                    self._keep(content_type, number, body)
+                    body = await self._make(wanted)
+                    self._made[wanted.content_type] = number, body
         finally:
             self._waiting -= 1
             if not self._waiting:
                 self._made.clear()
-        return Response(body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
-
-    def _keep(self, content_type: str, number: int, body: bytes) -> None:
-        if len(self._made) >= MAX_FORMATS:
-            self._made.clear()
-        self._made[content_type] = number, body
+        return Response(body, headers={"Content-Type": wanted.content_type, "Cache-Control": "no-store"})

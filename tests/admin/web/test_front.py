@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -229,6 +230,15 @@ async def test_metrics_are_those_of_all_processes(front: Any, cluster: Any) -> N
     assert [line.rpartition(" ")[2] for line in waiting] == ["0.0", "1.0", "0.0"]
     assert len([line for line in lines if line.startswith("process_resident_memory_bytes{")]) == 4
     assert len([line for line in lines if line.startswith(f"# TYPE {name} ")]) == 1
+
+
+async def test_the_processes_are_asked_for_their_metrics_once_for_all_that_wait(
+    front: Any, processes: FakeProcesses
+) -> None:
+    accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+    answers = await asyncio.gather(*(front.get("/metrics", headers=accept) for _ in range(20)))
+    assert {each.text[-6:] for each in answers} == {"# EOF\n"}
+    assert len(processes.asked) <= 2 * len(processes.broker_ids), "one for the first, one for those that came since"
 
 
 def test_every_operation_that_all_answer_has_its_merge() -> None:

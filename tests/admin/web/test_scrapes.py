@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from purgatorio.admin.web.scrapes import Encode, SharedScrapes
+from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of
 
 
 class Making:
@@ -16,21 +16,17 @@ class Making:
         self.begun = 0
         self.ends: list[asyncio.Future[None]] = []
 
-    async def text(self, encode: Encode) -> bytes:
+    async def text(self, wanted: Format) -> bytes:
         self.begun += 1
         number = self.begun
         end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ends.append(end)
         await end
-        return encode(number)
+        return wanted.encode(number)
 
 
-def plain(number: int) -> bytes:
-    return b"plain %d" % number
-
-
-def other(number: int) -> bytes:
-    return b"other %d" % number
+PLAIN = Format(lambda number: b"plain %d" % number, "text/plain")
+OTHER = Format(lambda number: b"other %d" % number, "application/openmetrics-text")
 
 
 async def turns() -> None:
@@ -42,9 +38,9 @@ async def test_a_hundred_scrapes_are_made_twice_and_never_together() -> None:
     """The first one for whom it was begun, the second one for all that came since."""
     making = Making()
     scrapes = SharedScrapes(making.text)
-    asked = [asyncio.create_task(scrapes.answer(plain, "text/plain")) for _ in range(100)]
+    asked = [asyncio.create_task(scrapes.answer(PLAIN)) for _ in range(100)]
     await turns()
-    late = asyncio.create_task(scrapes.answer(plain, "text/plain"))
+    late = asyncio.create_task(scrapes.answer(PLAIN))
     for nth in range(2):
         assert making.begun == nth + 1
         making.ends[nth].set_result(None)
@@ -58,10 +54,7 @@ async def test_a_hundred_scrapes_are_made_twice_and_never_together() -> None:
 async def test_each_format_has_a_text_of_its_own() -> None:
     making = Making()
     scrapes = SharedScrapes(making.text)
-    asked = [
-        asyncio.create_task(scrapes.answer(encode, kind))
-        for encode, kind in ((plain, "text/plain"), (other, "application/openmetrics-text"))
-    ]
+    asked = [asyncio.create_task(scrapes.answer(each)) for each in (PLAIN, OTHER)]
     for nth in range(2):
         await turns()
         making.ends[nth].set_result(None)
@@ -75,7 +68,7 @@ async def test_each_format_has_a_text_of_its_own() -> None:
 async def test_a_scrape_that_fails_fails_alone() -> None:
     making = Making()
     scrapes = SharedScrapes(making.text)
-    first, second = (asyncio.create_task(scrapes.answer(plain, "text/plain")) for _ in range(2))
+    first, second = (asyncio.create_task(scrapes.answer(PLAIN)) for _ in range(2))
     await turns()
     making.ends[0].set_exception(OSError("no thread"))
     await turns()
@@ -83,3 +76,30 @@ async def test_a_scrape_that_fails_fails_alone() -> None:
     with pytest.raises(OSError, match="no thread"):
         await first
     assert (await second).body == b"plain 2"
+
+
+OPENMETRICS = "application/openmetrics-text"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (f"{OPENMETRICS};version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4", "1.0.0"),
+        (f"{OPENMETRICS}; version=1.0.0", "1.0.0"),
+        (f"{OPENMETRICS};version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "0.0.4"),
+        (f"{OPENMETRICS}; version=1.0.99", "1.0.0"),
+        (f"{OPENMETRICS}; version=1.0.0.1; escaping=dots", "1.0.0"),
+        (f"{OPENMETRICS}; version=abc", "1.0.0"),
+        (f"text/plain; version=1.0.0, {OPENMETRICS}", "1.0.0"),
+        ("text/plain; version=", "0.0.4"),
+        ("", "0.0.4"),
+    ],
+)
+def test_a_version_that_no_format_has_makes_no_format(accept: str, content_type: str) -> None:
+    """Each version above 1.0.0 was one, with a text of its own; one that is no number was an error with a traceback."""
+    told = format_of(accept).content_type
+    assert f"version={content_type};" in told
+    assert ("openmetrics" in told) is (accept.startswith(OPENMETRICS) and content_type != "0.0.4")
+    assert format_of(told).content_type.replace("; escaping=underscores", "") == told.replace(
+        "; escaping=underscores", ""
+    )
