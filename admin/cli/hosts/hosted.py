@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
@@ -21,8 +22,14 @@ from purgatorio.broker.metadata.etcd.store import EtcdStore
 from purgatorio.purgatory.clock import Clock
 
 CONNECT_SECONDS: Final = READ_LIMIT_MS / 1000
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""The largest answer that is taken of another host, where another process may answer."""
 NOT_PASSED_ON: Final = frozenset({"host", "origin"})
 """What the own admin HTTP has checked, and the other one would compare with its own address."""
+
+
+class _TooLarge(Exception):
+    """An answer is too large; the message says so."""
 
 
 class HostedBrokers:
@@ -44,7 +51,9 @@ class HostedBrokers:
         self._own_id = cluster.config.broker.broker_id
         self._silent_since_ms: dict[int, int] = {}
         self._token = token
-        self._client = httpx.AsyncClient(timeout=CONNECT_SECONDS, trust_env=False)
+        self._client = httpx.AsyncClient(
+            timeout=CONNECT_SECONDS, trust_env=False, headers={"accept-encoding": "identity"}
+        )
 
     async def close(self) -> None:
         """Close the connections to the others."""
@@ -89,17 +98,38 @@ class HostedBrokers:
                 content=asked.body.encode(),
                 timeout=httpx.Timeout(asked.limit_ms / 1000, connect=CONNECT_SECONDS),
             )
-            nonces, proofs = await self._prove(request, asked, broker_id, page)
-            response = await self._client.send(request)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            async with asyncio.timeout(asked.limit_ms / 1000 + CONNECT_SECONDS):  # httpx has one for each piece
+                nonces, proofs = await self._prove(request, asked, broker_id, page)
+                response, body = await self._answer(request)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             self._silent_since_ms.setdefault(broker_id, asked_ms)
             raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}") from error
+        except _TooLarge as error:
+            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {error}") from None
         self._silent_since_ms.pop(broker_id, None)
-        told = Told(response.status_code, response.headers.get("content-type", ""), response.text)
+        told = Told(response.status_code, response.headers.get("content-type", ""), body.decode(errors="replace"))
         proof = response.headers.get(TOLD, "").encode()
         if proofs is not None and not hmac.compare_digest(proof, proofs.of_telling(nonces, told).encode()):
             raise Unreachable(f"broker {broker_id} cannot be asked at {page}: what answers there is not this broker")
         return told
+
+    async def _answer(self, request: httpx.Request) -> tuple[httpx.Response, bytearray]:
+        """Return an answer, and its body as it was sent: what is packed could be large when it is unpacked.
+
+        Raises:
+            HTTPError: there is none.
+            _TooLarge: it has more than `MAX_ANSWER_BYTES`.
+        """
+        body = bytearray()
+        response = await self._client.send(request, stream=True)
+        try:
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise _TooLarge(f"what answers there sends more than {MAX_ANSWER_BYTES} bytes")
+        finally:
+            await response.aclose()
+        return response, body
 
     async def _prove(
         self, request: httpx.Request, asked: Asked, broker_id: int, page: str
@@ -107,13 +137,13 @@ class HostedBrokers:
         """Have a request show that a broker asks; returns the nonces, and what the answer must show, if anything.
 
         Raises:
-            HTTPError: there is no answer.
+            HTTPError, _TooLarge: as `_answer`.
         """
         if self._token is None:
             return "", None
         proofs, nonce = Proofs(self._token, asked_as(broker_id, page)), secrets.token_hex(NONCE_BYTES)
         headers = {"host": "localhost", "authorization": f"{SCHEME} {nonce}"}
-        answer = await self._client.get(page, headers=headers)
+        answer, _ = await self._answer(self._client.build_request("GET", page, headers=headers))
         challenge = answer.headers.get("www-authenticate", "").encode("ascii", "replace").decode()
         nonces = f"{nonce}.{challenge.removeprefix(f'{SCHEME} ')}"
         sent = asked._replace(target=request.url.raw_path.decode())

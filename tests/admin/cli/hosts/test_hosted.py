@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -15,8 +16,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from purgatorio.admin.cli.hosts import hosted
 from purgatorio.admin.cli.hosts.hosted import HostedBrokers
 from purgatorio.admin.operations.brokers import KillBroker
+from purgatorio.admin.web import asking
 from purgatorio.admin.web.asking import Asked, Unreachable
 from purgatorio.admin.web.proofs import ProofGuard, Proofs, asked_as
 from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
@@ -33,13 +36,30 @@ class Other:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.more = ""
+        self.endless: bytes | None = None
+        self.ended = asyncio.Event()
+        self.ended.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        if self.endless is not None:
+            await self.serve_without_end(writer, self.endless)
+            return
         more = self.more.encode("latin-1")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n%scontent-length: 2\r\n\r\n{}" % more)
         await writer.drain()
         writer.close()
+
+    async def serve_without_end(self, writer: asyncio.StreamWriter, piece: bytes) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n%s\r\n" % self.more.encode())
+        self.ended.clear()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0 if len(piece) > 1 else 0.01)
+        writer.close()
+        self.ended.set()
 
 
 @pytest.fixture
@@ -53,6 +73,7 @@ async def other() -> AsyncIterator[tuple[Other, dict[int, str], HostedBrokers, M
     brokers = HostedBrokers(cluster, store, None)
     yield other, pages, brokers, clock
     await brokers.close()
+    await other.ended.wait()
     server.close()
 
 
@@ -110,6 +131,36 @@ async def test_what_has_taken_the_address_of_another_one_hears_no_token_and_is_n
         await proving.ask(2, ASKED)
     assert len(served.asked) == 2
     assert not any(TOKEN in each for each in served.asked)
+
+
+@pytest.mark.parametrize("with_token", [False, True])
+async def test_what_answers_without_end_is_not_listened_to(
+    other: Any, proving: HostedBrokers, with_token: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took memory until there was no more, before it had proved anything."""
+    monkeypatch.setattr(hosted, "MAX_ANSWER_BYTES", 1_000_000)
+    served, _, brokers, _ = other
+    served.endless = bytes(64 * 1024)
+    with pytest.raises(Unreachable, match=r"broker 2 cannot be asked at .*: what answers there sends more than 1"):
+        await (proving if with_token else brokers).ask(2, ASKED)
+
+
+async def test_an_answer_that_comes_byte_by_byte_has_no_more_time(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte had a second."""
+    monkeypatch.setattr(hosted, "CONNECT_SECONDS", 0.05)
+    monkeypatch.setattr(asking, "READ_LIMIT_MS", 50)
+    served, _, brokers, _ = other
+    served.endless = b" "
+    with pytest.raises(Unreachable, match="has not answered for 0 s"):
+        await brokers.ask(2, ASKED)
+
+
+async def test_an_answer_is_not_unpacked(other: Any) -> None:
+    """A kilobyte of it may be a megabyte."""
+    served, _, brokers, _ = other
+    served.more = "content-encoding: deflate\r\n"
+    assert (await brokers.ask(2, ASKED)).body == "{}"
+    assert "accept-encoding: identity\r\n" in served.asked[0].lower()
 
 
 async def test_one_that_does_not_answer_is_marked_with_since_when(other: Any) -> None:
