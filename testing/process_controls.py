@@ -18,7 +18,7 @@ from purgatorio.admin.operations.clock import AdvanceClock, FreezeClock, ShowClo
 from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.groups import DescribeGroup
 from purgatorio.admin.operations.purgatories import State
-from purgatorio.admin.operations.reading.report import HIDDEN, is_broker
+from purgatorio.admin.operations.reading.report import HIDDEN
 from purgatorio.admin.operations.topics import ListTopics
 from purgatorio.admin.web.asking import Asked, ask
 from purgatorio.admin.web.front import Front
@@ -27,6 +27,7 @@ from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.delays.kinds import why_unknown
 from purgatorio.broker.layers.faults import AnyLive
+from purgatorio.broker.routing.request import is_of_broker
 from purgatorio.testing.connections import CLIENT_ID, Connections
 from purgatorio.testing.group_controls import until_so
 from purgatorio.testing.options import ONE_PROCESS
@@ -273,7 +274,7 @@ class ProcessControls:
         """Return the client ids that are connected; a client that has closed its end is not."""
         rows = (await self.do(ListConnections()))["connections"]
         found = {row["client"] or f"a connection from {row['peer']}" for row in rows if not row["has_ended"]}
-        return sorted(name for name in found if not is_broker(name) and name != CLIENT_ID)
+        return sorted(name for name in found if not is_of_broker(name) and name != CLIENT_ID)
 
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:
         """Return the client ids that are still connected after a while; at once when there are no others than these."""
@@ -286,7 +287,7 @@ class ProcessControls:
         """Return the brokers, and what waits, as text."""
         rows = (await self.do(ListBrokers()))["brokers"]
         lines = [f"broker {row['id']} {row['state']} {row['process']['trouble']}".rstrip() for row in rows]
-        parked = [each for each in await self.parked() if not is_broker(each.client)]
+        parked = [each for each in await self.parked() if not is_of_broker(each.client)]
         lines += [f"broker {each.broker} {each.purgatory} of {each.client}: {each.missing}" for each in parked]
         return "\n".join(lines)
 

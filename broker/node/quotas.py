@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
+from purgatorio.broker.config.listeners import has_security
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
 from purgatorio.broker.log.config_keys import MAX_INT
 from purgatorio.broker.metadata.image import ClusterImage
@@ -46,6 +47,7 @@ def broker_quotas(
         windows=quota_windows(dynamic.current),
         topics=ImagePartitions(image, dynamic),
         withheld=withheld,
+        knows_brokers=has_security(dynamic.current),
     )
     limit_connections(quotas, dynamic.current)
     return quotas

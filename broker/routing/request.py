@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
@@ -34,6 +35,14 @@ class Principal:
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
+
+
+_BROKERS_CLIENT_ID: Final = re.compile(r"broker-\d+-[a-z]+")
+
+
+def is_of_broker(client_id: str) -> bool:
+    """Return whether a client id is that of a connection between brokers (`BrokerConnections`); a client may lie."""
+    return _BROKERS_CLIENT_ID.fullmatch(client_id) is not None
 
 
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")

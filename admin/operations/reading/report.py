@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.faults import ToxicRule
+from purgatorio.broker.routing.request import is_of_broker
 
 if TYPE_CHECKING:
     from purgatorio.broker.cluster.cluster import BrokerCluster
@@ -50,12 +50,7 @@ def connected_clients(cluster: BrokerCluster) -> list[str]:
         for each in listener.connections()
         if not each.has_ended
     }
-    return sorted(name for name in found if not is_broker(name))
-
-
-def is_broker(client: str) -> bool:
-    """Return whether a client id is that of a connection between brokers (see `Broker`)."""
-    return re.fullmatch(r"broker-\d+-[a-z]+", client) is not None
+    return sorted(name for name in found if not is_of_broker(name))
 
 
 def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) -> list[str]:
@@ -109,7 +104,7 @@ def _parked(cluster: BrokerCluster) -> list[str]:
             found += [
                 (now_ms - each.parked_ms, each.deadline_ms - now_ms, broker.broker_id, each)
                 for each in purgatory.operations(limit=PARKED_READ)
-                if not is_broker(each.client)
+                if not is_of_broker(each.client)
             ]
     if not found:
         return ["parked operations: none"]

@@ -17,7 +17,7 @@ from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle, larger
 from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
 from purgatorio.broker.routing.replies import message_of, throttled
-from purgatorio.broker.routing.request import Handler, Reply, RequestContext
+from purgatorio.broker.routing.request import Handler, Reply, RequestContext, is_of_broker
 from purgatorio.broker.time.rates import Rate
 from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
@@ -46,6 +46,7 @@ class ClientCharges:
         muting: mutes connections.
         now_ms: the broker's clock.
         now_seconds: the same, as a stopwatch of handlers.
+        knows_brokers: whether the brokers log in to each other; else what a client says of itself is believed.
     """
 
     produce: ClientRates
@@ -56,6 +57,7 @@ class ClientCharges:
     muting: Muting
     now_ms: Callable[[], int]
     now_seconds: Callable[[], float]
+    knows_brokers: bool
     times: ThrottleTimes = field(default_factory=ThrottleTimes)
 
     def __post_init__(self) -> None:
@@ -358,8 +360,8 @@ class ExemptApi(ChargedApi):
         self.charges.spend_exempt(seconds)
 
 
-class ChargedUnlessFollower(ChargedApi):
-    """Charges the time of requests that followers send as well, but not theirs."""
+class ChargedUnlessBroker(ChargedApi):
+    """Charges the time of requests that brokers send as well, but not theirs."""
 
     __slots__ = ()
 
@@ -368,8 +370,10 @@ class ChargedUnlessFollower(ChargedApi):
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
         """Return whether a broker sent the request."""
+        if self.charges.knows_brokers:
+            return ctx.session.principal.is_broker
         if ctx.api_key == ApiKey.ADD_PARTITIONS_TO_TXN:
-            return ctx.api_version >= BROKERS_VERSION
+            return ctx.api_version >= BROKERS_VERSION and is_of_broker(ctx.client_id or "")
         return request.replica_id >= 0
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:

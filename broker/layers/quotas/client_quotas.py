@@ -13,7 +13,7 @@ from purgatorio.broker.layers.quotas.charging import (
     ChargedFetch,
     ChargedProduce,
     ChargedShareFetch,
-    ChargedUnlessFollower,
+    ChargedUnlessBroker,
     ClientCharges,
     ExemptApi,
     Withheld,
@@ -61,6 +61,7 @@ class BrokerQuotas:
         windows: over which time quotas are measured.
         topics: those of the cluster.
         withheld: see `Withheld`.
+        knows_brokers: see `ClientCharges`.
 
     Attributes:
         charges: what the clients used.
@@ -77,6 +78,7 @@ class BrokerQuotas:
         windows: QuotaWindows,
         topics: KnownPartitions,
         withheld: Withheld,
+        knows_brokers: bool,
     ) -> None:
         window = windows.clients
         most_ms = window.sample_ms
@@ -91,6 +93,7 @@ class BrokerQuotas:
             muting=Muting(purgatory, now_ms),
             now_ms=now_ms,
             now_seconds=now_seconds,
+            knows_brokers=knows_brokers,
         )
         self.connections = ConnectionRates(window, now_ms)
         self._window = window
@@ -147,5 +150,5 @@ class BrokerQuotas:
         if key in BROKERS_ONLY:
             return ExemptApi(self.charges, handler)
         if key in _ALSO_OF_BROKERS:
-            return ChargedUnlessFollower(self.charges, handler)
+            return ChargedUnlessBroker(self.charges, handler)
         return ChargedApi(self.charges, handler)

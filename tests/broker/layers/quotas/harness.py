@@ -104,7 +104,7 @@ class FakeBroker:
         counts: the partitions of topics.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, knows_brokers: bool = False) -> None:
         self.clock = ManualClock(1_000)
         self.timer = Timer(self.clock.now_ms)
         self.finished: list[FinishedOperation] = []
@@ -130,6 +130,7 @@ class FakeBroker:
             windows=QuotaWindows(),
             topics=self,
             withheld=lambda response, was_full: self.withheld.append((response, was_full)),
+            knows_brokers=knows_brokers,
         )
         self.replicas: Any = SimpleNamespace(
             leader_throttle=ReplicationThrottle(1, self.clock.now_ms),

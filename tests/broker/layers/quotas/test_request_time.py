@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
 from purgatorio.broker.routing.listings import Listings
-from purgatorio.broker.routing.request import NO_CHANNEL
+from purgatorio.broker.routing.request import BROKER, NO_CHANNEL, Principal
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from purgatorio.protocol.messages.list_groups import ListGroupsResponse
+from purgatorio.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
 from tests.broker.layers.quotas.harness import MB, FakeBroker, produce
 
 
@@ -83,14 +89,49 @@ def test_all_steps_of_an_answer_are_charged(broker: FakeBroker) -> None:
     assert client.session.timed_by is None
 
 
-def test_brokers_requests_are_exempt(broker: FakeBroker) -> None:
+ADD, EPOCHS = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.OFFSET_FOR_LEADER_EPOCH
+BROKERS_ID, CLIENTS_ID = "broker-2-txn", "billing"
+
+
+@pytest.mark.parametrize("knows_brokers", [False, True])
+@pytest.mark.parametrize(
+    ("key", "version", "request_of_one"),
+    [(ADD, 4, AddPartitionsToTxnRequest()), (EPOCHS, 4, OffsetForLeaderEpochRequest(replica_id=2))],
+)
+def test_brokers_requests_are_exempt(knows_brokers: bool, key: ApiKey, version: int, request_of_one: Any) -> None:
+    """So was each AddPartitionsToTxn from version 4 on, which clients may send."""
+    broker = slow_broker(knows_brokers)
+    client = broker.client(BROKERS_ID)
+    if knows_brokers:
+        client.session.principal = Principal(BROKER, "2")
+    assert client.ask(key, request_of_one, version=version).throttle_time_ms == 0
+    assert client.ask(ADD, AddPartitionsToTxnRequest(), version=3).throttle_time_ms == (0 if knows_brokers else 1_000)
+
+
+@pytest.mark.parametrize(
+    ("knows_brokers", "client_id", "key", "request_of_one"),
+    [
+        (False, CLIENTS_ID, ADD, AddPartitionsToTxnRequest()),
+        (True, CLIENTS_ID, ADD, AddPartitionsToTxnRequest()),
+        (True, BROKERS_ID, ADD, AddPartitionsToTxnRequest()),
+        (True, CLIENTS_ID, EPOCHS, OffsetForLeaderEpochRequest(replica_id=2)),
+    ],
+)
+def test_a_client_that_asks_like_a_broker_is_charged(
+    knows_brokers: bool, client_id: str, key: ApiKey, request_of_one: Any
+) -> None:
+    """Where brokers log in to each other, neither a version nor a replica's id makes it one."""
+    assert slow_broker(knows_brokers).client(client_id).ask(key, request_of_one, version=4).throttle_time_ms == 1_000
+
+
+def slow_broker(knows_brokers: bool) -> FakeBroker:
+    """Return a broker that takes a second for each request, of which a client has a hundredth."""
+    broker = FakeBroker(knows_brokers=knows_brokers)
     broker.limit(client_id="", request_percentage=1)
     broker.handler_seconds = 1.0
-    request = AddPartitionsToTxnRequest()
-    broker.handle[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda reply, request: reply(AddPartitionsToTxnResponse())
-    client = broker.client()
-    assert client.ask(ApiKey.ADD_PARTITIONS_TO_TXN, request, version=4).throttle_time_ms == 0
-    assert client.ask(ApiKey.ADD_PARTITIONS_TO_TXN, request, version=3).throttle_time_ms == 1_000
+    broker.handle[ADD] = lambda reply, request: reply(AddPartitionsToTxnResponse())
+    broker.handle[EPOCHS] = lambda reply, request: reply(OffsetForLeaderEpochResponse())
+    return broker
 
 
 def test_throttle_times_are_counted_by_api(broker: FakeBroker) -> None:
