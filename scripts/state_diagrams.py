@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgatorio.broker.group.classic import member as classic
-from purgatorio.broker.share import in_flight, share_partition_state
+from purgatorio.broker.share import in_flight, share_partition
 from purgatorio.broker.txn import values
 from purgatorio.protocol.transaction_state import TransactionState
 
@@ -62,8 +62,8 @@ DIAGRAMS = (
     ),
     Diagram(
         "A share partition",
-        "`TRANSITIONS` in `broker/share/share_partition_state.py`.",
-        {old: frozenset(new) for old, new in share_partition_state.TRANSITIONS.items()},
+        "`TRANSITIONS` in `broker/share/share_partition.py`.",
+        {old: frozenset(new) for old, new in share_partition.TRANSITIONS.items()},
         lambda state: state.name,
     ),
     Diagram(

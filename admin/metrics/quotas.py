@@ -16,8 +16,7 @@ from prometheus_client.metrics_core import HistogramMetricFamily, Metric
 from purgatorio.admin.metrics.family import Family, api_name, gauge
 from purgatorio.admin.metrics.replicas import Steps
 from purgatorio.broker.layers.quotas.client_rates import ClientAccounts
-from purgatorio.broker.layers.quotas.throttle import QuotaKind
-from purgatorio.broker.layers.quotas.throttle_times import BUCKETS_MS
+from purgatorio.broker.layers.quotas.throttle import BUCKETS_MS, QuotaKind
 from purgatorio.broker.node.broker import Broker
 
 MAX_CLIENTS: Final = 1_000

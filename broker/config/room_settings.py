@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.share.dead_letters.destination import DeadLetterRules
-from purgatorio.broker.share.persisting.settings import RetrySettings
+from purgatorio.broker.share.persisting.coordinator_persister import RetrySettings
 from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.txn.config import TransactionConfig
 

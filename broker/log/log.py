@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from purgatorio.broker.log.append_info import AppendInfo
 from purgatorio.broker.log.compaction import Compaction
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
@@ -26,6 +25,27 @@ from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find
 from purgatorio.broker.log.validator import Admission, RecordValidation, check_fetched
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.records import BatchHeader, TimestampType, place_batch, read_header
+
+
+class AppendInfo(NamedTuple):
+    """The result of an append.
+
+    Attributes:
+        first_offset: the offset of the first record; for a duplicate, of its first append.
+        last_offset: the offset of the last record, likewise.
+        log_append_time_ms: the timestamp that the log gave the records, or −1 if they keep the producer's.
+        log_start_offset: the log's start offset.
+        duplicate: the log already has the batch, and nothing was appended.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    size_bytes: int
+    record_count: int
+    duplicate: bool = False
+
 
 __all__ = ["AppendInfo", "Log", "LogError", "LogRead", "TimestampOffset"]
 

@@ -31,13 +31,9 @@ class RefusalLog:
         if reason is Refusal.IDLE:  # an ordinary end: most clients connect again when they have something to say
             _log.debug("idle connection closed", detail=detail, peer=peer, listener=self._listener)
             return
-        budget = self._budgets.setdefault(reason, LineBudget())
-        left_out = budget.take(self._clock.now_ms())
-        if left_out is None:
-            return
-        if left_out:
-            fields["lines_left_out"] = left_out
-        _log.warning(
+        _log.warn_within(
+            self._budgets.setdefault(reason, LineBudget()),
+            self._clock.now_ms(),
             "connection refused",
             reason=str(reason),
             detail=cut(detail),

@@ -11,8 +11,9 @@ purgatory of acquisition locks, and the persister writes.
 
 from __future__ import annotations
 
+import enum
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,7 +35,6 @@ from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE,
 from purgatorio.broker.share.lock_table import LockTable, held_by, held_under
 from purgatorio.broker.share.persister import Done, ShareState
 from purgatorio.broker.share.share_metrics import PartitionCounts
-from purgatorio.broker.share.share_partition_state import TRANSITIONS, SharePartitionState
 from purgatorio.broker.share.share_services import FindStart, ShareServices
 from purgatorio.broker.share.stored_state import FENCING, archived_batches, client_error, in_flight, state_batches
 from purgatorio.protocol.errors import ErrorCode
@@ -45,6 +45,33 @@ from purgatorio.protocol.share_state import (
     SharePartitionKey,
     StateBatch,
 )
+
+
+class SharePartitionState(enum.Enum):
+    """How far a share partition has come."""
+
+    EMPTY = "empty"
+    """Its state was not asked for yet."""
+    INITIALIZING = "initializing"
+    """The share coordinator was asked for its state."""
+    ACTIVE = "active"
+    """It gives records to members."""
+    FAILED = "failed"
+    """Its state could not be read. It stays so; make another one to try again."""
+    FENCED = "fenced"
+    """This broker is to have no part in it any more. It stays so."""
+
+
+_State = SharePartitionState
+TRANSITIONS: Final[Mapping[_State, tuple[_State, ...]]] = {
+    _State.EMPTY: (_State.INITIALIZING, _State.FENCED),
+    _State.INITIALIZING: (_State.ACTIVE, _State.FAILED, _State.FENCED),
+    _State.ACTIVE: (_State.FENCED,),
+    _State.FAILED: (_State.FENCED,),
+    _State.FENCED: (),
+}
+"""By state of a share partition, the states that may follow."""
+
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.share_metrics import ShareMetrics
-from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_partition_state import SharePartitionState
+from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 

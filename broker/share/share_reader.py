@@ -12,8 +12,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, OffsetRange, ReadRecords
-from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_partition_state import SharePartitionState
+from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_session import SessionPartition, ShareSession
 from purgatorio.protocol.errors import ErrorCode

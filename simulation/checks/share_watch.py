@@ -16,12 +16,11 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import PURGATORY, AcquisitionLock
 from purgatorio.broker.share.dead_letters.line import Line
-from purgatorio.broker.share.dead_letters.notices import Notices
+from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived
 from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.session_endings import SessionEndings
-from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_partition_state import SharePartitionState
+from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_session import ShareSession
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
@@ -88,15 +87,15 @@ def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
 
 
 def _recorded_losses(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:
-    log_lost = Notices.lost
+    log_lost = DeadLetterQueue._lost
 
-    def lose(notices: Notices, line: Line, ranges: Sequence[Archived], why: str) -> None:
+    def lose(queue: DeadLetterQueue, line: Line, ranges: Sequence[Archived], why: str) -> None:
         for each in ranges:
             where = line.group_id, str(line.tp), each.first_offset, each.last_offset
             history.record(DeadLettersLost(clock.now_ms(), *where, why))
-        log_lost(notices, line, ranges, why)
+        log_lost(queue, line, ranges, why)
 
-    return mock.patch.object(Notices, "lost", lose)
+    return mock.patch.object(DeadLetterQueue, "_lost", lose)
 
 
 def _recorded_states(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share.share_partition_state import SharePartitionState
+from purgatorio.broker.share.share_partition import SharePartitionState
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest

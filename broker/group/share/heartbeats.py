@@ -37,9 +37,8 @@ from purgatorio.broker.group.share.identification import (
 )
 from purgatorio.broker.group.share.initialization import Initializations
 from purgatorio.broker.group.share.member import ShareAssignment, ShareMember, subscription_bytes
-from purgatorio.broker.group.share.member_sessions import ShareMemberSessions
 from purgatorio.broker.group.share.records import ShareGroupWriter
-from purgatorio.broker.group.share.share_group import ShareGroup, new_group
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareMemberSessions, new_group
 from purgatorio.broker.group.share.update import ShareUpdate
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode

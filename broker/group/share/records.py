@@ -13,8 +13,7 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.group.share.delayed_initialization import DelayedInitialization
 from purgatorio.broker.group.share.member import ShareMember
-from purgatorio.broker.group.share.member_sessions import ShareMemberSessions
-from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareMemberSessions
 from purgatorio.broker.group.share.state_partitions import NO_STATE, StatePartitions
 from purgatorio.broker.group.share.update import TYPES, ShareUpdate
 from purgatorio.protocol.errors import ErrorCode

@@ -7,6 +7,7 @@ from typing import ClassVar, Final
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.group import GroupType
 from purgatorio.broker.group.modern.modern_group import ModernGroup, SubscriptionCounts
+from purgatorio.broker.group.modern.sessions import MemberSessions
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.delayed_initialization import DelayedInitialization
 from purgatorio.broker.group.share.member import NOTHING_YET, ShareAssignment, ShareMember, subscription_bytes
@@ -170,3 +171,13 @@ def new_group(shard: GroupShard, group_id: str, max_groups: int) -> ShareGroup:
         message = f"this broker keeps {len(shard.groups)} groups in {shard.tp}, the most that it may"
         raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
     return ShareGroup(group_id)
+
+
+class ShareMemberSessions(MemberSessions[ShareGroup]):
+    """Begins and ends the sessions of members with their coordinator; share sessions are those with leaders."""
+
+    def _timeout_ms(self, group: ShareGroup, member: ShareMember) -> int:
+        return self._services.share_settings.of(group.group_id).session_timeout_ms
+
+    def _longest_interval_ms(self, group: ShareGroup) -> int:
+        return self._services.share_settings.of(group.group_id).heartbeat_interval_ms

@@ -15,10 +15,9 @@ from purgatorio.broker.group.share.deletion import StateDeletion
 from purgatorio.broker.group.share.heartbeats import ShareHeartbeats
 from purgatorio.broker.group.share.initialization import Initializations
 from purgatorio.broker.group.share.member import ShareMember
-from purgatorio.broker.group.share.member_sessions import ShareMemberSessions
 from purgatorio.broker.group.share.offsets import ShareOffsets
 from purgatorio.broker.group.share.records import ShareGroupWriter
-from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareMemberSessions
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import ClusterImage
 

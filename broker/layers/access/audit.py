@@ -33,14 +33,10 @@ class Audit:
         """Note that a request may not do an operation on a resource, nor on `more` others of the type."""
         key = (ctx.api_key, operation, kind)
         self.denied[key] = self.denied.get(key, 0) + 1 + more
-        left_out = self._budgets.setdefault(ctx.api_key, LineBudget()).take(self._now_ms())
-        if left_out is None:
-            return
-        fields: dict[str, object] = {"resources_more": more} if more else {}
-        if left_out:
-            fields["lines_left_out"] = left_out
         session = ctx.session
-        _log.warning(
+        _log.warn_within(
+            self._budgets.setdefault(ctx.api_key, LineBudget()),
+            self._now_ms(),
             "access denied",
             broker=self._broker_id,
             principal=cut(str(session.principal)),
@@ -50,5 +46,5 @@ class Audit:
             api=ApiKey(ctx.api_key).name,
             client_id=None if ctx.client_id is None else cut(ctx.client_id),
             listener=session.listener,
-            **fields,
+            **({"resources_more": more} if more else {}),
         )

@@ -8,10 +8,9 @@ rules are about, and of no other: without rules a request passes no code of this
 through the rules, `partitions` knows which part of a request names topics and how a part of it is refused.
 """
 
-from purgatorio.broker.layers.faults.fired import FiredFault
 from purgatorio.broker.layers.faults.live_rule import FaultRule
 from purgatorio.broker.layers.faults.parsing import AnyFault, parse_fault
-from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, Faults, TooManyFaults
+from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, Faults, FiredFault, TooManyFaults
 from purgatorio.broker.layers.faults.rule import FaultError, Rule, parse_rule
 from purgatorio.broker.layers.faults.toxic import Toxic
 from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics

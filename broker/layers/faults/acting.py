@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import FaultAction, FaultActs
-from purgatorio.broker.layers.faults.altered import corrupted, failed_topics, without_broker
 from purgatorio.broker.layers.faults.live_rule import FaultRule
 from purgatorio.broker.layers.faults.matching import SPLIT, KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
@@ -17,6 +16,7 @@ from purgatorio.broker.layers.faults.skipping import Skips
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostReply, throttled
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
+from purgatorio.protocol.api import EncodedResponse, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FINAL_EPOCH, NO_SESSION, SESSION_ERRORS
@@ -279,3 +279,40 @@ def _action(live: FaultRule) -> str:
     if rule.hide is not None:
         done.append(f"broker {rule.hide} hidden")
     return ", ".join(done) or "seen"
+
+
+def failed_topics(response: Any, topics: Collection[str] | None, error: ErrorCode) -> Any:
+    """Return a Metadata response whose topics, these or all, have an error instead of partitions."""
+    for topic in response.topics:
+        if topics is None or topic.name in topics:
+            topic.error_code, topic.partitions = error, []
+    return response
+
+
+def without_broker(broker_id: int, response: Any) -> Any:
+    """Return a response to Metadata or DescribeCluster that does not list a broker."""
+    response.brokers = [each for each in response.brokers if _id(each) != broker_id]
+    return response
+
+
+def _id(broker: Any) -> int:
+    """Return the id of a broker in a response; Metadata calls it a node."""
+    found: int = broker.node_id if hasattr(broker, "node_id") else broker.broker_id
+    return found
+
+
+def corrupted(ctx: RequestContext, response: Any) -> Any:
+    """Return a damaged response: a bit of some records is wrong; without records, its second half is missing."""
+    if ctx.api_key == ApiKey.FETCH:
+        for topic in response.responses:
+            for partition in topic.partitions:
+                records = partition.records
+                data = bytearray(records if isinstance(records, (bytes, memoryview)) else b"".join(records or ()))
+                if data:
+                    data[-1] ^= 1
+                    partition.records = bytes(data)
+                    return response
+    encoded = b"".join(encode_response(ctx.api_key, ctx.api_version, 0, response))
+    prefix = len(b"".join(encode_response(ctx.api_key, ctx.api_version, 0, EncodedResponse(b""))))
+    message = encoded[prefix:]
+    return EncodedResponse(message[: len(message) // 2])

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 from purgatorio.broker.layers.faults.acting import Interceptor, WithoutSessions, needs_partitions
-from purgatorio.broker.layers.faults.fired import FiredFault
 from purgatorio.broker.layers.faults.live_rule import FaultRule
 from purgatorio.broker.layers.faults.matching import KnownTopics
 from purgatorio.broker.layers.faults.parsing import AnyFault
@@ -24,6 +23,30 @@ from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.purgatory import Purgatory
+
+
+class FiredFault(NamedTuple):
+    """One request that a rule answered, or acted on.
+
+    Attributes:
+        at_ms: the time, on the cluster's clock.
+        rule: the rule's id.
+        nth: counts the requests that the rule acted on.
+        client: the client id of the request.
+        partitions: the partitions that the rule matched, as text; at most five. Empty if the rule is about the request.
+        action: what was done, in words.
+    """
+
+    at_ms: int
+    rule: int
+    nth: int
+    broker: int
+    api: str
+    version: int
+    client: str
+    partitions: tuple[str, ...]
+    action: str
+
 
 MAX_RULES: Final = 1_000
 """Rules at a time; each request of a rule's API asks all of them."""

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from purgatorio.broker.layers.quotas.client_rates import ClientAccounts, ClientBuckets, ClientRates
 from purgatorio.broker.layers.quotas.entities import Limit
-from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle, larger
-from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
+from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle, ThrottleTimes, larger
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
 from purgatorio.broker.routing.replies import message_of, throttled
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, is_of_broker

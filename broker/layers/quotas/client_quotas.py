@@ -27,8 +27,7 @@ from purgatorio.broker.layers.quotas.mutations import (
     ChargedMutations,
     KnownPartitions,
 )
-from purgatorio.broker.layers.quotas.throttle import QuotaKind
-from purgatorio.broker.layers.quotas.throttle_times import ThrottleTimes
+from purgatorio.broker.layers.quotas.throttle import QuotaKind, ThrottleTimes
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
 from purgatorio.broker.metadata.clients import ClientQuotas
 from purgatorio.broker.metadata.image import ClusterImage

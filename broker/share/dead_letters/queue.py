@@ -35,22 +35,27 @@ from purgatorio.broker.share.dead_letters.destination import (
     destination,
 )
 from purgatorio.broker.share.dead_letters.line import MAX_LETTERS, GivenUp, Line, LineState, Round, make_round
-from purgatorio.broker.share.dead_letters.notices import Notices
-from purgatorio.broker.share.dead_letters.produce import PRODUCE_VERSION, produce_request, result_of
 from purgatorio.broker.share.dead_letters.retry import MAX_TRIES, DelayedDeadLetters, LineKey
-from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause, LetterOwner
+from purgatorio.logger import LineBudget, get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.records import build_batch
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import BatchHeader, build_batch
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.purgatory import Purgatory
 from purgatorio.purgatory.clock import Clock
+
+logger = get_logger(__name__)
 
 MAX_ROUNDS: Final = 16
 """The most rounds under way: their records are in memory, 1 MiB each unless a record is larger."""
 PRODUCE_TIMEOUT_MS: Final = 5_000
 """The longest wait for the replicas of a dead-letter topic; less than that for a broker's answer."""
+
+PRODUCE_VERSION: Final = 12
+"""The version of requests to write dead letters."""
 
 _PASSING: Final = frozenset(
     {
@@ -104,7 +109,8 @@ class DeadLetterQueue:
         self._create_topic = create_topic
         self._purgatory = purgatory
         self._clock = clock
-        self._notices = Notices(clock)
+        self._lost_lines = LineBudget()
+        self._not_copied_lines = LineBudget()
         self._lines: dict[SharePartitionKey, Line] = {}
         self._ready: dict[SharePartitionKey, None] = {}
         self._has_ready = asyncio.Event()
@@ -218,7 +224,7 @@ class DeadLetterQueue:
             copies=settings.copies_dead_letters,
             max_bytes=target.max_bytes,
             now_ms=self._clock.wall_ms(),
-            not_copied=self._notices.not_copied,
+            not_copied=self._not_copied,
         )
         yield
         if made.records:
@@ -293,7 +299,7 @@ class DeadLetterQueue:
             each.tries = 0
         for owner, ranges in made.archived(written=not error_code):
             if error_code:
-                self._notices.lost(line, ranges, f"{error_code.name}: {why}" if why else error_code.name)
+                self._lost(line, ranges, f"{error_code.name}: {why}" if why else error_code.name)
             owner.archived(ranges)
         self._go_on(key, line)
 
@@ -341,9 +347,49 @@ class DeadLetterQueue:
         for _ in range(count):
             given_up = line.waiting.popleft()
             ranges = [given_up.rest()]
-            self._notices.lost(line, ranges, why)
+            self._lost(line, ranges, why)
             given_up.owner.archived(ranges)
         if line.waiting:
             self._wait(key, line)
         else:
             self._forget(key)
+
+    # --- log lines: few, as consumers decide how many records are given up, and producers how many cannot be copied ---
+
+    def _lost(self, line: Line, ranges: Sequence[Archived], why: str) -> None:
+        """Say which records are archived without dead letters."""
+        logger.warn_within(
+            self._lost_lines,
+            self._clock.now_ms(),
+            "records are archived without dead letters",
+            group=line.group_id,
+            records=f"{line.tp} {', '.join(map(_offsets, ranges))}",
+            why=why,
+        )
+
+    def _not_copied(self, header: BatchHeader, why: str) -> None:
+        """Say of which batch the records have dead letters without key and value."""
+        event = "records of a batch cannot be copied to a dead-letter topic"
+        now_ms = self._clock.now_ms()
+        logger.warn_within(self._not_copied_lines, now_ms, event, base_offset=header.base_offset, why=why)
+
+
+def _offsets(each: Archived) -> str:
+    return str(each.first_offset) + (f"–{each.last_offset}" if each.last_offset > each.first_offset else "")
+
+
+def produce_request(tp: TopicPartition, batch: bytes, timeout_ms: int) -> ProduceRequest:
+    """Return the request to append a batch with acks=all."""
+    partition = PartitionProduceData(index=tp.partition, records=batch)
+    topic = TopicProduceData(name=tp.topic, partition_data=[partition])
+    return ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=[topic])
+
+
+def result_of(response: Any, error: Exception | None) -> tuple[ErrorCode, str]:
+    """Return what came of the request, and why, as far as that is told: NETWORK_EXCEPTION if there is no answer."""
+    if response is None:
+        return ErrorCode.NETWORK_EXCEPTION, "no answer" if error is None else str(error) or type(error).__name__
+    results = [partition for topic in response.responses for partition in topic.partition_responses]
+    if len(results) != 1:
+        return ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer is about {len(results)} partitions"
+    return ErrorCode.known(results[0].error_code), results[0].error_message or ""

@@ -25,9 +25,9 @@ from purgatorio.broker.share.persister import Done, ReadDone
 from purgatorio.broker.share.persisting.calls import DELETE, INITIALIZE, READ, SUMMARY, WRITE, Call
 from purgatorio.broker.share.persisting.requests import CoordinatorRequests
 from purgatorio.broker.share.persisting.retry import DelayedRetry
-from purgatorio.broker.share.persisting.settings import RetrySettings
 from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists
 from purgatorio.broker.share.state.outcome import Outcome
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -39,6 +39,22 @@ from purgatorio.protocol.messages.read_share_group_state_summary import ReadStat
 from purgatorio.protocol.messages.write_share_group_state import WriteStatePartition
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from purgatorio.purgatory import Purgatory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrySettings:
+    """How calls are made again; the defaults are Kafka's constants.
+
+    Attributes:
+        retries: how often a call is made again, beside the quick retries.
+        backoff_ms: the first wait, doubled with each further one.
+        max_backoff_ms: the longest one.
+    """
+
+    retries: int = 5
+    backoff_ms: int = 1_000
+    max_backoff_ms: int = 30_000
+
 
 logger = get_logger(__name__)
 

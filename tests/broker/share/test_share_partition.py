@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.share_partition_state import SharePartitionState as State
+from purgatorio.broker.share.share_partition import SharePartitionState as State
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, StateBatch
 from tests.broker.share.harness import Letters, Shared, stored

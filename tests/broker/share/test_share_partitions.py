@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.replica.partition import PartitionError
-from purgatorio.broker.share.share_partition_state import SharePartitionState
+from purgatorio.broker.share.share_partition import SharePartitionState
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 from tests.broker.replica.harness import topic

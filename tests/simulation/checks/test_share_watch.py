@@ -12,8 +12,7 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE, InFlight
-from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_partition_state import SharePartitionState
+from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.outcome import Answer, Outcome
 from purgatorio.protocol.errors import ErrorCode

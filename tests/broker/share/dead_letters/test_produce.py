@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share.dead_letters.produce import PRODUCE_VERSION, produce_request, result_of
+from purgatorio.broker.share.dead_letters.queue import PRODUCE_VERSION, produce_request, result_of
 from purgatorio.protocol.api import decode_request, decode_request_header, encode_request
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
