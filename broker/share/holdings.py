@@ -34,14 +34,16 @@ class Holdings:
     Attributes:
         session_count, session_bytes: its sessions.
         run_count: the runs of records that its members have acquired.
+        is_lost: whether the connection has ended.
     """
 
-    __slots__ = ("_has_room", "run_count", "session_bytes", "session_count")
+    __slots__ = ("_has_room", "is_lost", "run_count", "session_bytes", "session_count")
 
     def __init__(self, has_room: Callable[[], None]) -> None:
         self.session_count = 0
         self.session_bytes = 0
         self.run_count = 0
+        self.is_lost = False
         self._has_room = has_room
 
     def count(self, more: int) -> None:

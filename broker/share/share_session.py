@@ -248,9 +248,7 @@ class ShareSessionCache:
         What the member had acquired stays acquired: it has only lost an answer, perhaps.
         """
         key = group_id, member_id
-        holdings = self._of_connection.get(connection)
-        if holdings is None:
-            holdings = self._of_connection[connection] = Holdings(lambda: self._has_room(connection))
+        holdings = self._holdings(connection)
         holdings.session_count += 1
         before = self._sessions.pop(key, None)
         if before is None:
@@ -266,6 +264,20 @@ class ShareSessionCache:
         if before is not None and before.operation is not None:
             before.operation.force_complete()
         return session
+
+    def _holdings(self, connection: Session) -> Holdings:
+        """Return what a connection holds. It is kept until the connection ends: records outlast sessions."""
+        holdings = self._of_connection.get(connection)
+        if holdings is None:
+            holdings = self._of_connection[connection] = Holdings(lambda: self._has_room(connection))
+            connection.when_lost[self] = lambda: self._forget(connection)
+        return holdings
+
+    def _forget(self, connection: Session) -> None:
+        holdings = self._of_connection[connection]
+        holdings.is_lost = True
+        if not holdings.session_count:
+            del self._of_connection[connection]
 
     def close(self, session: ShareSession) -> None:
         """End a session."""
@@ -286,7 +298,7 @@ class ShareSessionCache:
         connection.when_lost.pop((session.group_id, session.member_id), None)
         holdings = self._of_connection[connection]
         holdings.session_count -= 1
-        if not holdings.session_count:
+        if holdings.is_lost and not holdings.session_count:
             del self._of_connection[connection]
 
     def _connection_lost(self, session: ShareSession) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share import holdings, session_endings, share_fetches
@@ -277,6 +278,26 @@ def test_a_member_that_opens_another_session_takes_its_runs_along(house: ShareHa
     assert session.holder.run_count == 1
     moved.connection.lost()
     assert session.holder.run_count == 0
+
+
+def test_a_connection_without_a_session_keeps_what_its_members_have_acquired(
+    house: ShareHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member that forgot partitions, ended its session and opened another one had all of its room again."""
+    monkeypatch.setattr(holdings, "MAX_RUNS", 1)
+    for index in range(2):
+        house.produce(TopicPartition("orders", index), records=batch(b"a"), acks=1)
+    other = house.member("bob")
+    other.fetch(max_wait_ms=0)  # or the group's share partitions would end
+    ada = house.member("ada")
+    assert ada.fetch(house.key(0)).acquired == [(0, 0, 1)]
+    ada.fetch(forgotten=[house.key(0)], max_wait_ms=0)
+    ada.fetch(epoch=-1, max_wait_ms=0)
+    assert house.shares.sessions.find(GROUP, "ada") is None
+    ada.epoch = 0
+    assert ada.fetch(house.key(1), max_wait_ms=0).acquired == []
+    ada.connection.lost()
+    assert list(house.shares.sessions._of_connection) == [other.connection]
 
 
 # --- turns ---
