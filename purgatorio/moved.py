@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MOVED: Final = {
     "purgatorio.broker.purgatory": "purgatorio.purgatory",
-    "purgatorio.broker.time.clock": "purgatorio.purgatory.clock",
     "purgatorio.broker.operations.errors": "purgatorio.broker.cluster.errors",
     "purgatorio.broker.operations.control.decisions": "purgatorio.broker.cluster.decisions",
     "purgatorio.broker.operations.control.leadership": "purgatorio.broker.cluster.leadership",

@@ -16,8 +16,6 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
-from purgatorio.unpatched import monotonic, monotonic_ns, wall_ns
-
 TURNS_PER_STEP: Final = 20
 """Turns of the event loop after each step of `ManualClock.run_for`. A request to another broker, its answer and what
 comes of it take about ten."""
@@ -100,27 +98,6 @@ async def sleep_by_alarm(clock: Clock, delay_ms: float) -> None:
         await over
     finally:
         alarm.cancel()
-
-
-class SystemClock:
-    """The machine's clocks, and the timers of the running event loop."""
-
-    def now_ms(self) -> int:
-        """Monotonic milliseconds."""
-        return monotonic_ns() // 1_000_000
-
-    now_seconds = staticmethod(monotonic)
-    """Monotonic seconds; without a call around the call, since each request reads it."""
-
-    def wall_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
-        return wall_ns() // 1_000_000
-
-    async def sleep(self, delay_ms: float) -> None:
-        await asyncio.sleep(delay_ms / 1000)
-
-    def call_later(self, delay_ms: float, callback: Callable[..., object], *args: Any) -> Alarm:
-        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback, *args)
 
 
 class _ManualAlarm:

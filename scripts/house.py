@@ -121,8 +121,11 @@ def rooms() -> str:
             assert head, f"{file} has no docstring"
             name = file.parent.relative_to(ROOT).as_posix()
             depth = "##" if "/" not in name else "###"
-            # Headings and programs of a docstring are those of its reader, not of this page.
-            text = re.sub(r"::\n\n(?:    .*\n|\n)+", ":\n", f"{head.partition(chr(10) + chr(10) + 'Attributes:')[0]}\n")
+            # Programs of a docstring, with the sentence before them, are for its reader, and not for this page.
+            text = re.sub(
+                r"(?:.+\n)*.*::\n\n(?:    .*\n|\n)+", "", f"{head.partition(chr(10) + chr(10) + 'Attributes:')[0]}\n"
+            )
+            text = text.replace("``", "`")
             parts.append(f"{depth} {name}/\n\n{text.strip()}\n")
     return "\n".join(parts)
 

@@ -10,6 +10,7 @@ from purgatorio.broker.cluster.errors import AwaitsElection
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import ErrorCode
@@ -20,7 +21,6 @@ from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataReque
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
-from purgatorio.purgatory.clock import SystemClock
 from purgatorio.testing.values import IsolationLevel, Record
 
 CLIENT_ID: Final = "purgatorio.testing"

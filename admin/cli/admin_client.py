@@ -56,7 +56,7 @@ class AdminClient:
             usable = False
         if not usable or any(not char.isprintable() or char == " " for char in url):
             raise AdminUrlError(f"{printable(url)!r} is not an address like http://127.0.0.1:9644")
-        # No proxy: the brokers answer to addresses and to names of this machine (see broker.web.guard).
+        # No proxy: the brokers answer to addresses and to names of this machine (see admin.web.guard).
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
     def get(self, path: str, *, shared: bool = False) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.logger import Event, LineBudget, cut
-from purgatorio.purgatory.clock import Clock, SystemClock
+from purgatorio.purgatory.clock import Clock
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger

@@ -23,7 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from purgatorio.admin.operations.declare import Answer, Operation
-from purgatorio.purgatory.clock import Clock, SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock
 
 BUDGET: Final = 0.025
 """The part of a core that the answers may take."""

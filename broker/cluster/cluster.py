@@ -33,7 +33,8 @@ from purgatorio.broker.node.member import Member
 from purgatorio.broker.node.ports import Ports, close
 from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.garbage import GarbageTuning
-from purgatorio.purgatory.clock import Clock, SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock
 
 CHANGES_TIME_LIMIT_MS: Final = 60_000
 """The time that a broker has to stop or start, and a restore to be done, before all brokers are killed at the end."""

@@ -9,7 +9,7 @@ from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable
 from purgatorio.broker.cluster.network import Network
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreError, decide
 from purgatorio.broker.node.broker import Broker
-from purgatorio.purgatory.clock import SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
 
 POLL_MS: Final = 1
 TIME_LIMIT_MS: Final = 10_000

@@ -19,7 +19,8 @@ from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.time.running_clock import RunningClock
-from purgatorio.purgatory.clock import Clock, SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock
 
 
 class BrokerMaker:

@@ -1,6 +1,6 @@
 """Time and turns: clocks, rates over windows of time, the event loop, and when garbage is collected.
 
-`Clock` itself, the machine's and the manual one are in `purgatory/clock.py`, which the purgatory needs too. Here are
+`Clock` itself and the manual one are in `purgatory/clock.py`. Here are `system_clock.py` (the machine's),
 `running_clock.py` (without standstills of the process: leases), `movable_clock.py` (which tests and operators move),
 `rates.py` (the arithmetic of quotas), `event_loop.py`, and `garbage.py`, which sets Python's collector.
 """

@@ -28,7 +28,7 @@ BURST = 200
 BARE_LOOP = """
 import asyncio, sys
 from purgatorio.broker.time.event_loop import loop_factory
-from purgatorio.purgatory.clock import SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS, LoopLag
 
 async def main():

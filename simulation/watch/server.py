@@ -22,7 +22,8 @@ from purgatorio.admin.web.bodies import json_response, read_change
 from purgatorio.admin.web.pages import Page
 from purgatorio.admin.web.router import listing_routes
 from purgatorio.admin.web.server import HttpService
-from purgatorio.purgatory.clock import Clock, SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.watch.player import ListMarks, MovePlayer, Player, ShowPlayer
 
 if TYPE_CHECKING:

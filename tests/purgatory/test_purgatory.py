@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import purgatorio.purgatory
 from purgatorio.purgatory.delayed_operation import MAX_CAUSES
 from tests.error_log import ErrorLog
 
@@ -367,20 +369,20 @@ def test_two_purgatories_may_share_a_timer(make_house: Any) -> None:
 
 
 @pytest.mark.process
-def test_the_package_loads_nothing_but_the_standard_library() -> None:
-    """`import broker.purgatory` loads no third-party module and no other module of this project."""
+def test_the_folder_works_alone_with_nothing_but_the_standard_library(tmp_path: Path) -> None:
+    """A copy of it in an empty project, as its README says: all of its modules, the clocks too."""
+    shutil.copytree(Path(purgatorio.purgatory.__file__).parent, tmp_path / "purgatorio" / "purgatory")
     program = (
-        "import sys; import purgatorio.purgatory\n"
+        "import importlib, pkgutil, sys; import purgatorio.purgatory\n"
+        "for each in pkgutil.iter_modules(purgatorio.purgatory.__path__, 'purgatorio.purgatory.'):\n"
+        "    importlib.import_module(each.name)\n"
         "roots = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(name for name in sys.modules if name.startswith('purgatorio')\n"
-        "             and not name.startswith('purgatorio.purgatory')))\n"
-        "print(sorted(roots - sys.stdlib_module_names - {'purgatorio', '__main__'}))"
+        "print(sorted(roots - sys.stdlib_module_names - {'__main__'}), 'purgatorio.purgatory.clock' in sys.modules)"
     )
     # -S leaves out site-packages with its start-up hooks: whatever is not standard would not even be found.
-    command = [sys.executable, "-S", "-c", program]
-    root = Path(__file__).parents[3]
-    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=30)
-    assert run.stdout.splitlines() == ["['purgatorio', 'purgatorio.broker']", "[]"]
+    command = [sys.executable, "-S", "-E", "-c", program]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30)
+    assert run.stdout.splitlines() == ["['purgatorio'] True"]
 
 
 def test_one_drain_checks_an_operation_once_however_many_keys_had_an_event(house: Any) -> None:

@@ -37,7 +37,7 @@ from purgatorio.broker.server import open_files
 from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MovableClock
-from purgatorio.purgatory.clock import SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2

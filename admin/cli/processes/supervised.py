@@ -18,8 +18,9 @@ from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import Message, StoreConnection
 from purgatorio.broker.node.ports import Ports, close, open_ports
 from purgatorio.broker.server.listening import hold
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.logger import get_logger
-from purgatorio.purgatory.clock import SystemClock, time_limit
+from purgatorio.purgatory.clock import time_limit
 from purgatorio.unpatched import plain_socket
 
 logger = get_logger(__name__)

@@ -26,8 +26,9 @@ from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.time.running_clock import RunningClock
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.logger import get_logger
-from purgatorio.purgatory.clock import Clock, SystemClock
+from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 

@@ -19,6 +19,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import PartitionState
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -27,7 +28,6 @@ from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, Fet
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
-from purgatorio.purgatory.clock import SystemClock
 from tests.logs import capture_logs
 
 ORDERS = TopicPartition("orders", 0)

@@ -16,11 +16,11 @@ from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config.sources import load_cluster_config
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from purgatorio.purgatory.clock import SystemClock
 from tests.error_log import ErrorLog
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER

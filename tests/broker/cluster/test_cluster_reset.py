@@ -14,6 +14,7 @@ from purgatorio.broker.cluster.cluster import BrokerStateError
 from purgatorio.broker.cluster.errors import ClusterUnavailable
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.incremental_alter_configs import (
@@ -21,7 +22,6 @@ from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from purgatorio.purgatory.clock import SystemClock
 
 
 @pytest.fixture

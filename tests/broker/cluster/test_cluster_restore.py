@@ -23,11 +23,11 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.time.movable_clock import MovableClock
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from purgatorio.purgatory.clock import SystemClock
 
 BATCHES = 3
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]

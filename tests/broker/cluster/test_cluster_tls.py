@@ -16,6 +16,7 @@ from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchRequest, ReplicaState
@@ -24,7 +25,6 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from purgatorio.purgatory.clock import SystemClock
 from tests.certificates import Certificates
 
 

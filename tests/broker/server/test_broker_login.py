@@ -16,7 +16,7 @@ from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.purgatory.clock import SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
 
 AT = Endpoint("BROKERS", "broker-2.test", 9192)
 OURS = BrokerCredentials(b"a secret")

@@ -18,7 +18,8 @@ from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.tls_acceptor import MAX_HANDSHAKES_PER_TURN, TlsAcceptor
 from purgatorio.broker.time.event_loop import loop_factory
-from purgatorio.purgatory.clock import Clock, ManualClock, SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock, ManualClock
 
 AUTHORITY = trustme.CA()
 CLOSED = "the client closed the connection during the TLS handshake"

@@ -8,7 +8,8 @@ import gc
 import pytest
 
 from purgatorio.broker.time.running_clock import RunningClock
-from purgatorio.purgatory.clock import Clock, ManualClock, SystemClock, time_limit
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock, ManualClock, time_limit
 
 HEARTBEAT_TURNS = 3
 """One sends it, one carries it to the store, one carries the answer."""

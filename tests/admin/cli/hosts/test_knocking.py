@@ -20,9 +20,9 @@ from purgatorio.broker.security.tls import TlsError, TlsSettings, client_context
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from purgatorio.purgatory.clock import SystemClock
 from tests.broker.routing.harness import routes_of
 from tests.certificates import LAST_YEAR, BrokerAuthority
 from tests.logs import capture_logs

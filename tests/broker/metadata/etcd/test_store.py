@@ -27,7 +27,8 @@ from purgatorio.broker.metadata.etcd.store import BEHIND_LIMIT_MS, CHECK_INTERVA
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.served import ServedView
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreError, decide
-from purgatorio.purgatory.clock import Clock, ManualClock, SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock, ManualClock
 from tests.broker.metadata.etcd.fake_etcd import FakeEtcd, FakeGateway
 from tests.endpoints import plaintext
 

@@ -11,7 +11,7 @@ import pytest
 
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.following.follower import FetchSettings, FollowerGate
-from purgatorio.purgatory.clock import SystemClock
+from purgatorio.broker.time.system_clock import SystemClock
 from tests.broker.replica.harness import Harness, topic
 
 CLOCK = SystemClock()

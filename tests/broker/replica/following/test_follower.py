@@ -13,6 +13,7 @@ from purgatorio.broker.replica.following import follower as follower_module
 from purgatorio.broker.replica.following.follower import FetchSettings, FollowerFetcher, FollowerGate
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.roles import Refollowed
+from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
@@ -29,7 +30,6 @@ from purgatorio.protocol.messages.list_offsets import (
 )
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from purgatorio.purgatory.clock import SystemClock
 from tests.broker.replica.harness import Harness, topic
 from tests.logs import capture_logs
 
