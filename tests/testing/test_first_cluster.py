@@ -53,10 +53,18 @@ and archives are not among these."""
 PARTS = {
     "broker.delays": {"finished", "kinds", "recorder", "span_maker", "tracing"},
     "broker.metrics": {"counters", "loop_lag"},
-    "broker.web": {"attach", "server"},
+    "admin.web": {"attach", "server"},
 }
 """Rooms of which a cluster loads these modules only: the rest is for what is asked for later."""
-NEVER = ("broker.cli", "pipeline", "schemas", "simulation", "testing.process_controls", "testing.simulate")
+NEVER = (
+    "admin.cli",
+    "admin.learn",
+    "pipeline",
+    "schemas",
+    "simulation",
+    "testing.process_controls",
+    "testing.simulate",
+)
 
 
 @cache
