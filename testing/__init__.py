@@ -11,7 +11,8 @@ Without pytest::
     with purgatorio.testing.cluster(brokers=3) as kafka:
         print(kafka.bootstrap)
 
-`Kafka` is what the fixture `kafka` and `cluster()` hand out. Its names are the same over HTTP and in data (docs/testing.md).
+`Kafka` is what the fixture `kafka` and `cluster()` hand out. Its names are the same over HTTP and in data
+(docs/testing.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import concurrent.futures
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 from purgatorio.testing.loop_thread import result_of
 
@@ -71,7 +71,15 @@ class Waiting(Generic[T]):
             raise RuntimeError(f"the cluster was closed meanwhile: {self._what}") from None
 
 
-async def first(look: Callable[[], T | Awaitable[T]], is_enough: Callable[[T], object] = bool) -> T:
+@overload
+async def first(look: Callable[[], Awaitable[T]], is_enough: Callable[[T], object] = bool) -> T: ...
+
+
+@overload
+async def first(look: Callable[[], T], is_enough: Callable[[T], object] = bool) -> T: ...
+
+
+async def first(look: Callable[[], Any], is_enough: Callable[[Any], object] = bool) -> Any:
     """Look again and again, and return the first result that is enough."""
     while True:
         result = look()
