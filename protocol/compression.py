@@ -33,6 +33,9 @@ STEP_BYTES: Final = 256 * 1024
 
 _MAX_PIECES: Final = 5_000
 """The most blocks or members of one payload: each costs up to 4 µs. Java's snappy makes 3,200 of 100 MiB."""
+_PIECE_BYTES: Final = 500
+"""What unpacking a block or frame costs beside its bytes, in bytes that take as long: one may be empty."""
+_GZIP_MEMBER_COST_BYTES: Final = 3_000
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _FIRST_GUESS_BYTES: Final = 4096
 _GROWTH: Final = 4
@@ -61,6 +64,10 @@ _GZIP_FIRST_STEP_BYTES: Final = 4096
 _MAX_TRAILED_BYTES: Final = 1024 * 1024
 """The most that gzip members unpack to behind which other bytes are ignored: the members are unpacked a second time."""
 _ZSTD_LEVEL: Final = 3
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_FRAME_BYTES: Final = 8  # the smallest
+_ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"
+"""The last bytes of the magic of a frame that holds nothing."""
 
 
 class Compression(enum.IntEnum):
@@ -133,17 +140,60 @@ def decompress(codec: Compression, data: Buffer, max_bytes: int = MAX_DECOMPRESS
         DamagedPayloadError: the data is not in the codec's format, or is damaged or cut short.
         RecordTooLargeError: the output would be larger than `max_bytes`.
     """
+    return _unpack(codec, data, max_bytes)[0]
+
+
+def decompress_within(codec: Compression, data: Buffer, work_bytes: int) -> tuple[bytes, int]:
+    """Decompress records of which nothing is known, within a budget for several batches.
+
+    Returns:
+        The output, and what it has cost: as many bytes, and more for its members, frames and blocks.
+
+    Raises:
+        DamagedPayloadError, RecordTooLargeError: as `decompress`; the latter also if it would cost more than that.
+    """
+    pieces = _count_members(codec, data)
+    cost_bytes = pieces * (_GZIP_MEMBER_COST_BYTES if codec is Compression.GZIP else _PIECE_BYTES)
+    if pieces > 1 and cost_bytes > work_bytes:
+        raise RecordTooLargeError(f"the batch consists of {pieces} parts, which takes too long")
+    output, blocks = _unpack(codec, data, work_bytes)
+    return output, len(output) + cost_bytes + blocks * _PIECE_BYTES
+
+
+def _count_members(codec: Compression, data: Buffer) -> int:
+    """Return how often a gzip member or zstd frame may begin; what only looks so is rare.
+
+    Raises:
+        DamagedPayloadError: there are more than `_MAX_PIECES`.
+    """
+    if codec not in (Compression.GZIP, Compression.ZSTD):
+        return 0
+    packed = bytes(data)
     if codec is Compression.GZIP:
-        return _decompress_gzip(memoryview(data), max_bytes)
+        count = packed.count(_GZIP_MEMBER_START)
+    else:
+        count = packed.count(_ZSTD_MAGIC) + packed.count(_ZSTD_SKIPPABLE)
+    if count > _MAX_PIECES:
+        raise _damaged(f"it has more than {_MAX_PIECES} {codec.name.lower()} members")
+    return count
+
+
+def _unpack(codec: Compression, data: Buffer, max_bytes: int) -> tuple[bytes, int]:
+    """Return the output, and how many blocks were seen in the input."""
+    if codec is Compression.GZIP:
+        return _decompress_gzip(memoryview(data), max_bytes), 0
     if codec is Compression.ZSTD:
-        return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes)
+        if len(data) > _MAX_PIECES * _ZSTD_FRAME_BYTES:
+            _count_members(codec, data)
+        return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes), 0
     if codec is Compression.LZ4:
-        return _decompress_growing(cramjam.lz4.decompress_into, _lz4_frame(memoryview(data)), max_bytes)
+        frame, blocks = _lz4_frame(memoryview(data))
+        return _decompress_growing(cramjam.lz4.decompress_into, frame, max_bytes), blocks
     if codec is Compression.SNAPPY:
         return _decompress_snappy(data, max_bytes)
     if len(data) > max_bytes:
         raise _too_large(max_bytes)
-    return bytes(data)
+    return bytes(data), 0
 
 
 def _too_large(max_bytes: int) -> RecordTooLargeError:
@@ -175,8 +225,8 @@ def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, 
 
 
 def _decompress_gzip(view: memoryview, max_bytes: int) -> bytes:
-    if len(view) > _MAX_PIECES * _GZIP_MEMBER_BYTES and bytes(view).count(_GZIP_MEMBER_START) > _MAX_PIECES:
-        raise _damaged(f"it has more than {_MAX_PIECES} gzip members")
+    if len(view) > _MAX_PIECES * _GZIP_MEMBER_BYTES:
+        _count_members(Compression.GZIP, view)
     try:
         return _decompress_growing(cramjam.gzip.decompress_into, view, max_bytes)
     except DamagedPayloadError:
@@ -211,8 +261,8 @@ def _gzip_members(view: memoryview, max_bytes: int) -> bytes | None:
             return b"".join(parts)
 
 
-def _lz4_frame(view: memoryview) -> memoryview:
-    """Return the first frame of a payload; its checksums and blocks are left to the decompressor."""
+def _lz4_frame(view: memoryview) -> tuple[memoryview, int]:
+    """Return the first frame of a payload, and its blocks; these and checksums are left to the decompressor."""
     if len(view) < len(_LZ4_FRAME_HEADER) or bytes(view[: len(_LZ4_MAGIC)]) != _LZ4_MAGIC:
         raise _damaged("it does not begin with the header of an lz4 frame")
     flags = view[len(_LZ4_MAGIC)]
@@ -220,25 +270,25 @@ def _lz4_frame(view: memoryview) -> memoryview:
         raise _damaged("its lz4 blocks are linked, which Java's clients cannot read")
     position = len(_LZ4_FRAME_HEADER) + (8 if flags & _LZ4_CONTENT_SIZE else 0)
     checksum_bytes = 4 if flags & _LZ4_BLOCK_CHECKSUMS else 0
-    for _ in range(_MAX_PIECES):
+    for blocks in range(_MAX_PIECES):
         size_bytes = int.from_bytes(view[position : position + 4], "little")
         position += 4
         if not size_bytes:
             position += 4 if flags & _LZ4_CONTENT_CHECKSUM else 0
             if position > len(view):
                 raise _damaged("it ends within an lz4 frame")
-            return view[:position]
+            return view[:position], blocks
         position += (size_bytes & ~_LZ4_UNCOMPRESSED) + checksum_bytes
     raise _damaged(f"it has more than {_MAX_PIECES} lz4 blocks")
 
 
-def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
+def _decompress_snappy(data: Buffer, max_bytes: int) -> tuple[bytes, int]:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _decompress_snappy_block(view, max_bytes)
+        return _decompress_snappy_block(view, max_bytes), 1
     blocks: list[bytes] = []
     left_bytes, position = max_bytes, 0
-    for _ in range(_MAX_PIECES):
+    for pieces in range(_MAX_PIECES):
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # a stream begins
             position += len(_XERIAL_HEADER)
             if position > len(view):
@@ -246,7 +296,7 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
             continue
         start = position + 4
         if start > len(view):
-            return b"".join(blocks)
+            return b"".join(blocks), pieces
         end = start + int.from_bytes(view[position:start], "big")
         if end > len(view) or end <= start:
             raise _damaged("a snappy block is empty or ends after the batch")

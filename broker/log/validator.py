@@ -9,7 +9,7 @@ from typing import Final
 
 from purgatorio.broker.log.config import LARGEST_RECORD_BYTES, MAX_LONG, LogConfig
 from purgatorio.broker.log.errors import InvalidBatch, RecordError, UnexpectedOffset
-from purgatorio.protocol.compression import Buffer, Compression, compress, decompress
+from purgatorio.protocol.compression import Buffer, Compression, compress, decompress_within
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
 from purgatorio.protocol.record_check import MAX_KEYLESS, InvalidRecordAtError, check_records, check_sizes
 from purgatorio.protocol.records import (
@@ -74,8 +74,8 @@ class RecordValidation:
         """Return the records of a batch, decompressed; None if too little work is left for them.
 
         Raises:
-            CorruptRecordError: as `decompress`; MESSAGE_TOO_LARGE if the batch alone needs more than a whole request's
-                work.
+            CorruptRecordError: as `decompress_within`; MESSAGE_TOO_LARGE if the batch alone needs more than a whole
+                request's work.
         """
         if self.left <= 0:
             return None
@@ -83,15 +83,14 @@ class RecordValidation:
         if not header.attributes & CODEC_MASK:
             self.left -= len(packed) // COPIED_PER_UNIT
             return bytes(packed)
-        left, max_bytes = self.left, self.left * UNPACKED_PER_UNIT
-        self.left = 0
+        left, self.left = self.left, 0
         try:
-            data = decompress(header.compression, packed, max_bytes)
+            data, cost_bytes = decompress_within(header.compression, packed, left * UNPACKED_PER_UNIT)
         except RecordTooLargeError:
             if left == self._work:
                 raise
             return None
-        self.left = left - len(data) // UNPACKED_PER_UNIT
+        self.left = left - cost_bytes // UNPACKED_PER_UNIT
         return data
 
     def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None, start: int = 0) -> None:

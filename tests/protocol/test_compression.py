@@ -13,7 +13,14 @@ from aiokafka import codec as aiokafka_codec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purgatorio.protocol.compression import STEP_BYTES, Compression, compress, compress_steps, decompress
+from purgatorio.protocol.compression import (
+    STEP_BYTES,
+    Compression,
+    compress,
+    compress_steps,
+    decompress,
+    decompress_within,
+)
 from purgatorio.protocol.errors import CorruptRecordError, DamagedPayloadError, ErrorCode, RecordTooLargeError
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
@@ -33,8 +40,10 @@ AIOKAFKA_DECODERS = {
 }
 
 
-def _id(value: Compression | bytes) -> str:
-    return value.name if isinstance(value, Compression) else f"{len(value)} bytes"
+def _id(value: Compression | bytes | int) -> str:
+    if isinstance(value, Compression):
+        return value.name
+    return f"{len(value)} bytes" if isinstance(value, bytes) else str(value)
 
 
 def _lz4(data: bytes, **options: bool) -> bytes:
@@ -196,6 +205,8 @@ def test_the_end_of_an_lz4_frame_is_found(data: bytes, with_size: bool, with_che
     ("codec", "piece"),
     [
         (Compression.GZIP, compress(Compression.GZIP, b"")),
+        (Compression.ZSTD, compress(Compression.ZSTD, b"")),
+        (Compression.ZSTD, SKIPPABLE[:4] + bytes(4)),
         (Compression.SNAPPY, XERIAL_HEADER),
         (Compression.SNAPPY, XERIAL_HEADER + b"\0\0\0\1\0"),
         (Compression.LZ4, LZ4[:7] + b"\1\0\0\x80x" * 5_001),
@@ -206,6 +217,33 @@ def test_a_payload_has_a_bounded_number_of_pieces(codec: Compression, piece: byt
     """A megabyte of empty blocks would hold the event loop for a tenth of a second and more."""
     with pytest.raises(DamagedPayloadError, match="more than 5000"):
         decompress(codec, piece * 5_001 if codec is not Compression.LZ4 else piece)
+
+
+@pytest.mark.parametrize(
+    ("codec", "payload", "pieces_bytes"),
+    [
+        (Compression.GZIP, compress(Compression.GZIP, b"") * 1_000, 3_000_000),
+        (Compression.ZSTD, compress(Compression.ZSTD, b"") * 1_000, 500_000),
+        (Compression.ZSTD, (SKIPPABLE[:4] + bytes(4)) * 1_000, 500_000),
+        (Compression.SNAPPY, XERIAL_HEADER * 1_000, 500_000),
+        (Compression.LZ4, LZ4[:7] + b"\1\0\0\x80x" * 1_000 + bytes(4), 501_000),
+        (Compression.NONE, bytes(1_000), 1_000),
+    ],
+    ids=_id,
+)
+def test_parts_that_hold_nothing_cost_something(codec: Compression, payload: bytes, pieces_bytes: int) -> None:
+    """A request of a thousand such batches was unpacked whole, for ten seconds: it unpacked to nothing."""
+    assert decompress_within(codec, payload, 4_000_000)[1] == pieces_bytes
+    if codec in (Compression.GZIP, Compression.ZSTD):
+        with pytest.raises(RecordTooLargeError, match="the batch consists of 1000 parts"):
+            decompress_within(codec, payload, pieces_bytes - 1)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_batch_of_one_part_costs_hardly_more_than_its_bytes(codec: Compression) -> None:
+    data, cost_bytes = decompress_within(codec, compress(codec, DATA), len(DATA))
+    assert data == DATA
+    assert len(DATA) < cost_bytes <= len(DATA) + 3_000
 
 
 @pytest.mark.parametrize("codec", Compression)

@@ -156,6 +156,17 @@ def test_batches_that_unpack_to_much_are_not_unpacked(bombs: Log) -> None:
     assert peak_bytes < 3 * MAX_UNPACKED_BYTES
 
 
+def test_a_batch_that_cannot_be_unpacked_spends_the_budget(batch_of) -> None:
+    """To find that out of the last member of gzip may have taken as long as any batch."""
+    log, budget = Log(LogConfig(), validation=RecordValidation(full=False)), LookUpBudget()
+    raw = bytearray(batch_of(b"a", b"b", at_ms=(4, 5), compression=Compression.GZIP))
+    raw[-8:] = bytes(8)
+    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    append(log, bytes(raw))
+    assert log.offset_for_timestamp(5, 1, budget) is not None
+    assert budget.is_spent
+
+
 def test_the_look_ups_of_a_request_share_its_budget(batch_of) -> None:
     """Each batch alone is within it."""
     log = Log(LogConfig(message_timestamp_after_max_ms=10 * LATER_MS))

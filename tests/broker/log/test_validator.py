@@ -8,10 +8,10 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.validator import MAX_RECORD_ERRORS, UNPACKED_PER_UNIT, Admission, RecordValidation
-from purgatorio.protocol.compression import Compression
+from purgatorio.protocol.compression import Compression, compress
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
-from purgatorio.protocol.records import build_batch, iter_records, read_header, validate_batch
+from purgatorio.protocol.records import HEADER_SIZE, build_batch, iter_records, read_header, validate_batch
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -300,6 +300,16 @@ def test_a_batch_that_unpacks_to_more_than_is_read_of_a_request_is_taken_by_its_
             continue  # it would have to be compressed anew
         large = batch_of(bytes(100 * UNPACKED_PER_UNIT), at_ms=NOW_MS, compression=compression)
         assert each.admit(large, NOW_MS)[1] == large
+
+
+def test_batches_that_unpack_to_nothing_take_the_work_of_a_request(batch_of) -> None:
+    """Of gzip members without bytes a request of 100 MB had a thousand times 5,000, of 4 µs each."""
+    plain = batch_of(b"", at_ms=NOW_MS)
+    header, empty = read_header(plain)._replace(attributes=Compression.GZIP), compress(Compression.GZIP, b"")
+    validation = RecordValidation()
+    unpacked = [validation.unpack(header, plain[:HEADER_SIZE] + empty * 2_000) for _ in range(100)]
+    assert unpacked.count(b"") == 2
+    assert validation.left == 0
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.ZSTD])
