@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 MARKER: Final = "kafka"
 SCOPES: Final = ("function", "session")
 TELLING: Final = ("warn", "error", "ignore")
-"""What becomes of a finding that is no failure of the test's own."""
+"""The treatment of a finding that is no failure of the test's own."""
 OTHER_LOOP: Final = "different loop"
 _BELOW_THE_TEST: Final = ("purgatorio.", "concurrent.futures", "contextlib", "asyncio")
 """Modules between a test's call and the refusal that it gets."""

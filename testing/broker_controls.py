@@ -1,4 +1,4 @@
-"""What a test does to the brokers of a cluster, from any thread: the part of `Kafka` that is about brokers."""
+"""Controls of the brokers of a cluster, for any thread: the part of `Kafka` that is about brokers."""
 
 from __future__ import annotations
 

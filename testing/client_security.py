@@ -89,7 +89,7 @@ class ClientSecurity:
         return found if self.mechanism is None else found | self._sasl(library, user)
 
     def _login(self, user: str | None) -> tuple[str, str]:
-        """Return the name and the password of a user; with OAUTHBEARER anybody has a name, and no password."""
+        """Return the name and the password of a user; with OAUTHBEARER every client has a name, and no password."""
         name = next(iter(self.passwords)) if user is None else user
         if self.mechanism == "OAUTHBEARER":
             return name, ""

@@ -31,7 +31,7 @@ _DOTTED_CONSUMER: Final = {"heartbeat.interval.ms": HEARTBEAT_MS, "session.timeo
 
 
 class _Library(NamedTuple):
-    """What one client library calls the settings that tests want.
+    """The names that one client library has for the settings that tests want.
 
     Attributes:
         addresses: the setting with the brokers' addresses.

@@ -1,4 +1,4 @@
-"""What a test does to its cluster, in the cluster's own event loop; `Kafka` does it from any thread."""
+"""Controls of a test's cluster, in the cluster's own event loop; `Kafka` uses them from any thread."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Fault:
         return f"<Fault {self.id}: {self._rule.rule}>"
 
     def __str__(self) -> str:
-        """What the rule says, in one line."""
+        """The rule, in one line."""
         return str(self._rule.rule)
 
     @property

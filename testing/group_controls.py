@@ -1,4 +1,4 @@
-"""What a test sees of consumer groups, in the cluster's own event loop."""
+"""Consumer groups as a test reads them, in the cluster's own event loop."""
 
 from __future__ import annotations
 

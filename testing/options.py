@@ -1,4 +1,4 @@
-"""What a test may ask of its cluster: brokers, racks, settings by Kafka's names, topics, fault rules."""
+"""The options of a test's cluster: brokers, racks, settings by Kafka's names, topics, fault rules."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CONFIGS_KEPT: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What a test asks of its cluster.
+    """The options of a test's cluster.
 
     Attributes:
         brokers: how many; their ids are 1 and up.

@@ -1,4 +1,4 @@
-"""What a test does to a cluster whose brokers are processes: `Controls` over the supervisor's admin HTTP and the wire.
+"""Controls of a cluster whose brokers are processes: `Controls` over the supervisor's admin HTTP and the wire.
 
 What needs the brokers' objects in the test's own process is refused in a sentence.
 """

@@ -1,4 +1,4 @@
-"""What a test reads of its cluster."""
+"""The values that a test reads of its cluster."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Advanced:
-    """What a move of the brokers' clock led to.
+    """The effects of a move of the brokers' clock.
 
     Attributes:
         seconds: how far it moved.

@@ -181,7 +181,7 @@ FORM: Final = (
     "allow User:alice READ group 'billing-*'; deny 'User:*' ALL topic secret from 10.0.0.1; "
     "allow User:alice CREATE cluster"
 )
-"""What the words of an ACL are."""
+"""The words of an ACL."""
 
 
 def _add_to_acls(commands: Any) -> None:

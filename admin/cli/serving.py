@@ -193,7 +193,7 @@ def stop_on_signals(stop: asyncio.Event) -> None:
 
 
 def _settings_of_clients(cluster: Cluster, config: ClusterConfig, files: CertificateFiles | None) -> list[str]:
-    """What clients need to connect to the first listener with TLS."""
+    """The settings with which clients connect to the first listener with TLS."""
     if files is None:
         return []
     secret = {each.name: each.protocol for each in listener_configs(config.broker) if each.protocol.has_tls}

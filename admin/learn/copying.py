@@ -14,7 +14,7 @@ from purgatorio.admin.learn.scene import Act, Scene, Step, Topic
 
 WIDTH: Final = 110
 _CLIENTS: Final = ("Consumer", "KafkaError", "KafkaException", "Producer", "ShareConsumer", "TopicPartition")
-"""What tests import of confluent-kafka, if they use it."""
+"""Names that tests import of confluent-kafka, if they use it."""
 _WAITS_FOR: Final = '''
 def until_waits_for(kafka, cause):
     """Wait until a request, or a group, waits for this cause."""

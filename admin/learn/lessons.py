@@ -15,7 +15,7 @@ from purgatorio.admin.operations.snapshots import Reset
 from purgatorio.broker.cluster.errors import NotThere, OperationRefused
 
 STATIC: Final = Path(__file__).parent / "static"
-"""What the page has beside its own files, if it offers scenes."""
+"""Files that the page has beside its own, if it offers scenes."""
 
 
 class SceneLessons:

@@ -308,7 +308,7 @@ _READERS: Final = (
     _tables,
     transactions,
 )
-"""What reads the metrics of the brokers, but for those of their replicas, groups, share groups and quotas."""
+"""The readers of the brokers' metrics, but for those of their replicas, groups, share groups and quotas."""
 
 
 class LoopLagCollector(Collector):

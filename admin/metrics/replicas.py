@@ -67,7 +67,7 @@ _UNDER_REPLICATED, _UNDER_MIN_ISR, _AT_MIN_ISR = 2, 3, 4  # in _LED
 
 
 class _Totals:
-    """What one broker's replicas have to tell, summed by key.
+    """Numbers of one broker's replicas, summed by key.
 
     Attributes:
         topics: the topics of which the broker holds a replica.

@@ -1,4 +1,4 @@
-"""What an operator or a test does to a cluster: each operation is declared once, in a file about its subject.
+"""The operations that operators and tests do on a cluster: each is declared once, in a file about its subject.
 
 From the declarations come the routes of the admin HTTP, their list and their OpenAPI document, the commands of
 ``purgatorio``, and what tests do. `declare` says how, `table` has them all, `control` does the work and `reading` the

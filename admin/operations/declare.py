@@ -46,15 +46,15 @@ MAX_BODY_BYTES: Final = 64 * 1024
 """The longest body of a request for an operation that does not say otherwise."""
 
 AnsweredBy = Literal["any broker", "its broker", "all brokers", "who knows", "supervisor", "nobody"]
-"""Who answers where each broker is a process: any of them, for what the metadata has; the one of the path; all, whose
-answers are merged; the one that coordinates the group or the id; the supervisor of the processes; or nobody, since that
-needs all brokers in one process."""
+"""The process that answers where each broker is one: any of them, for what the metadata has; the one of the path; all,
+whose answers are merged; the one that coordinates the group or the id; the supervisor of the processes; or none, since
+that needs all brokers in one process."""
 Answer = dict[str, Any]
-"""What an operation answers, as JSON."""
+"""The answer of an operation, as JSON."""
 
 
 class Limits(NamedTuple):
-    """What a value may be; `base64` says that bytes are given as such text."""
+    """The limits of a value; `base64` says that bytes are given as such text."""
 
     ge: float | None = None
     le: float | None = None
@@ -71,7 +71,7 @@ Base64 = Annotated[bytes, Limits(base64=True)]
 
 
 class Told(NamedTuple):
-    """What is told of an attribute of an operation.
+    """The description of an attribute of an operation.
 
     Attributes:
         words: what it is.
@@ -202,7 +202,7 @@ class Operation:
 
     @classmethod
     def does(cls) -> str:
-        """What it does, as the end of a sentence."""
+        """The effect, as the end of a sentence."""
         words = " ".join((cls.__doc__ or "").split()).removesuffix(".")
         return words[:1].lower() + words[1:]
 

@@ -95,7 +95,7 @@ def guarded(
     """Return the application behind its guards.
 
     Args:
-        tokens: what requests need; None: whoever reaches the address may do everything.
+        tokens: those that requests need; None: every client that reaches the address may do everything.
         from_brokers: gets the guard of tokens, and returns one that also takes what other brokers ask (`ProofGuard`).
     """
     if tokens is not None:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message
 
 HEADERS_PASSED_ON: Final = ("accept", "content-type", "host", "origin")
-"""What an application looks at, its guards apart."""
+"""The headers that an application reads, its guards apart."""
 
 
 READ_LIMIT_MS: Final = 1_000

@@ -34,13 +34,13 @@ from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.admin.web.tokens import AdminTokens
 from purgatorio.broker.causes.answers import explain
 from purgatorio.broker.cluster.decisions import when_led
-from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable, OperationRefused, no_broker
 from purgatorio.purgatory.clock import Clock
 
 _NOT_HERE: Final = frozenset({404, 503})
 """Answers of a process that does not have what is asked for: another one may."""
 _IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
-"""What the page shows of a broker whose process does not answer."""
+"""The row that the page shows of a broker whose process does not answer."""
 
 
 class _Refused(Exception):
@@ -151,7 +151,7 @@ class Front(HttpService):
     def _known(self, broker_id: int) -> int:
         known = self._processes.broker_ids
         if broker_id not in known:
-            raise NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, known))}")
+            raise no_broker(broker_id, known)
         return broker_id
 
     async def _ask(self, broker_id: int, asked: Asked) -> Told:

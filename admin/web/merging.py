@@ -1,4 +1,4 @@
-"""What several brokers answer, each for its own process, made into what one process with all of them would answer."""
+"""Merges the answers of several processes, each about its own broker, into that of one process with all of them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ NONCE_BYTES: Final = 16
 
 
 class Proofs:
-    """What two brokers prove to each other about a request.
+    """Makes the proofs by which two brokers know each other in a request.
 
     Args:
         token: of the admin HTTP of all brokers.

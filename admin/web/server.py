@@ -79,7 +79,7 @@ class HttpService(ABC):
 
     @property
     def token(self) -> str | None:
-        """What requests need that may change something; None if they need nothing."""
+        """The token of requests that may change something; None if they need none."""
         return self._token
 
     @property
@@ -112,7 +112,7 @@ class HttpService(ABC):
     def page_url(self) -> str:
         """The URL with which a browser on this machine opens the page. It has the token if the server made it.
 
-        A token that was set is a secret of whoever set it: it does not belong on a terminal or in a log.
+        A token that was set is a secret of its owner: it does not belong on a terminal or in a log.
 
         Raises:
             RuntimeError: before `start`.

@@ -33,7 +33,7 @@ MAX_STRETCH: Final = 10.0
 MAX_VARIANTS: Final = 16
 """Answers to different queries that are kept in a round."""
 SENDING_MS: Final = 0.6
-"""What a request costs beside making its answer, as measured with ten pages that ask in turn."""
+"""The cost of a request beside making its answer, as measured with ten pages that ask in turn."""
 SENDING_MS_PER_MB: Final = 2.0
 FORGOTTEN_MS: Final = 30_000
 """An operation that was not asked for during this time counts no more."""

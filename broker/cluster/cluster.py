@@ -45,7 +45,7 @@ class BrokerStateError(OperationRefused):
 
 
 class Contents:
-    """What brokers are given when they start, and again when the cluster is reset; subclasses have more.
+    """The contents that brokers get when they start, and again when the cluster is reset; subclasses have more.
 
     Attributes:
         snapshot: topics with records, which the brokers have before they run.

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OperationRefused(Exception):
 
 
 class Invalid(OperationRefused):
-    """What was asked for cannot be, whatever the state of the cluster is."""
+    """No state of the cluster would allow the operation."""
 
 
 class NotThere(OperationRefused):
@@ -50,6 +50,11 @@ class NotInSync(OperationRefused):
     def __init__(self, partitions: Sequence[TopicPartition], time_limit_ms: float) -> None:
         super().__init__(f"not fully in sync after {time_limit_ms / 1000:g} s: {named(partitions)}")
         self.partitions = tuple(partitions)
+
+
+def no_broker(broker_id: int, known: Iterable[int]) -> NotThere:
+    """Return the refusal for a broker that does not exist."""
+    return NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, known))}")
 
 
 def named(partitions: Sequence[TopicPartition]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from purgatorio.broker.cluster.errors import NotThere, OperationRefused
+from purgatorio.broker.cluster.errors import OperationRefused, no_broker
 from purgatorio.broker.metadata.embedded import DirectLink
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.listener import Listener
@@ -124,7 +124,7 @@ class Network:
     def _known(self, broker_id: int) -> None:
         known = self._cluster.broker_ids
         if broker_id not in known:
-            raise NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, known))}")
+            raise no_broker(broker_id, known)
 
     def heal(self) -> None:
         """End a partition."""

@@ -57,7 +57,7 @@ NO_RECORDS: Final = SavedPartition(0, 0, ())
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a cluster had at one moment; `Cluster.restore` makes it so again. It can be used several times.
+    """The contents of a cluster at one moment; `Cluster.restore` makes it so again. It can be used several times.
 
     Attributes:
         topics: the topics by name, those for groups and transactions too.

@@ -27,7 +27,7 @@ _JAAS: Final = "sasl_jaas_config"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthenticationServices:
-    """What mechanisms need of a broker.
+    """The services of a broker that mechanisms need.
 
     Attributes:
         credentials: returns the SCRAM credentials of the cluster now.

@@ -1,4 +1,4 @@
-"""What each room gets of a broker's settings: the log, the followers, connections, groups, transactions."""
+"""The part of a broker's settings that each room gets: the log, the followers, connections, groups, transactions."""
 
 from __future__ import annotations
 

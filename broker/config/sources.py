@@ -72,7 +72,7 @@ def load_cluster_config(
         file: a TOML file, or a file of Java properties, such as Kafka's server.properties; not given: the one that
             ``PURGATORIO_CONFIG`` names, if any.
         warn: gets a line about each variable of the environment that is left out, and about each setting without
-            effect on which somebody might rely.
+            effect on which a user might rely.
 
     Raises:
         ConfigError: with all problems, not only the first.

@@ -24,7 +24,7 @@ from purgatorio.purgatory.clock import Clock
 
 
 class BrokerMaker:
-    """What the brokers of one process have in common.
+    """Makes the brokers of one process, with all that they have in common.
 
     Args:
         seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.

@@ -1,4 +1,4 @@
-"""What the machine allows each of a process's brokers: connections by its open files, records by its memory."""
+"""The share of a machine that each broker of a process may have: connections by open files, records by memory."""
 
 from __future__ import annotations
 

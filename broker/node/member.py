@@ -1,4 +1,4 @@
-"""What makes a process's one broker a member of a cluster of several processes."""
+"""The membership of a process's one broker in a cluster of several processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new metadata image changes on one broker (Kafka: BrokerMetadataPublisher)."""
+"""Applies a new metadata image to one broker (Kafka: BrokerMetadataPublisher)."""
 
 from __future__ import annotations
 

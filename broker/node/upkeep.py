@@ -1,4 +1,4 @@
-"""What one broker does from time to time: retention, cleaning, in-sync checks, elections, records of operations."""
+"""The periodic work of one broker: retention, cleaning, in-sync checks, elections, records of operations."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _java() -> str:
 
 
 class _Words(NamedTuple):
-    """What a registry calls librdkafka's settings by which a client logs in."""
+    """The names that a registry has for librdkafka's settings by which a client logs in."""
 
     names: dict[str, str]
 

@@ -50,7 +50,7 @@ class SchemaRegistry:
 
     @property
     def client_prefix(self) -> str:
-        """What the ids of its Kafka clients begin with."""
+        """The prefix of its Kafka clients' ids."""
         return self._kind.name
 
     def client_config(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ MAX_NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """What a check compares.
+    """The two sides that a check compares.
 
     Attributes:
         sent: the values that the world produced and brokers acknowledged, in order.

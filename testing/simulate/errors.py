@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation.
+"""The errors of a simulation.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What happened in a run, in order: faults, starts and ends of services, records sent, rows stored, lines logged."""
+"""The events of a run, in order: faults, starts and ends of services, records sent, rows stored, lines logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What libraries do in C or in threads of their own, out of reach of other patches, if they are installed."""
+"""Replaces work that installed libraries do in C or in threads of their own, out of reach of other patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one seed."""
+"""The outcome of one seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one seed.
+    """The outcome of one seed.
 
     Attributes:
         plan: the faults that were planned.

@@ -51,7 +51,7 @@ PROFILE: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a scenario asks of its world. See `purgatorio.testing.simulate.simulate`."""
+    """The demands of a scenario on its world. See `purgatorio.testing.simulate.simulate`."""
 
     faults: tuple[str, ...] = ("kill",)
     seconds: float = 10.0

@@ -52,7 +52,7 @@ class FailedSeeds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeding:
-    """What a session says about the seeds of one test.
+    """The choices of a session about the seeds of one test.
 
     Attributes:
         only: these seeds and no others, if there are any.

@@ -23,7 +23,7 @@ MAX_RUNS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What shrinking came to.
+    """The result of shrinking.
 
     Attributes:
         outcome: the run with the fewest faults; the one that was found if no smaller one fails.

@@ -34,7 +34,7 @@ SETTLE_LIMIT_SECONDS: Final = 300.0
 
 
 class World:
-    """What a scenario holds. No fault affects the scenario itself: it is not one of the simulated processes.
+    """A scenario's handle on its run. No fault affects the scenario itself: it is not one of the simulated processes.
 
     Attributes:
         bootstrap: the brokers' addresses, for a client's `bootstrap_servers`.

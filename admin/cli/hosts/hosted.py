@@ -25,7 +25,7 @@ CONNECT_SECONDS: Final = READ_LIMIT_MS / 1000
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """The largest answer that is taken of another host, where another process may answer."""
 NOT_PASSED_ON: Final = frozenset({"host", "origin"})
-"""What the own admin HTTP has checked, and the other one would compare with its own address."""
+"""Headers that the own admin HTTP has checked; the other one would compare them with its own address."""
 
 
 class _TooLarge(Exception):

@@ -42,7 +42,7 @@ PR_SET_PDEATHSIG: Final = 1
 
 
 class BrokerProcess:
-    """What one process runs.
+    """Runs a broker in a process of its own.
 
     Args:
         sock: the end of the pair that the supervisor does not have.

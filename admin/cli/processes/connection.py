@@ -1,6 +1,6 @@
 """The connection between the supervisor and the process of a broker: a pair of sockets that the process inherits.
 
-Nobody else can connect, so that neither end has to prove who it is; and each end notices when the other has ended.
+No other process can connect, so that neither end has to prove who it is; and each end notices when the other has ended.
 """
 
 from __future__ import annotations

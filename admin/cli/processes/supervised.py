@@ -90,7 +90,7 @@ class Supervised:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with the process, as the end of a sentence; nothing if it is well."""
+        """The trouble of the process, as the end of a sentence; empty if it is well."""
         if self.process is None:
             return "has not started"
         if self.process.returncode is not None:
@@ -174,7 +174,7 @@ class Supervised:
         assert self.process is not None
         process = self.process
         await first_of(process.wait(), self._nursery.lost.wait())
-        if process.returncode is None:  # nobody tells its end any more, but it closes the connection by it
+        if process.returncode is None:  # the nursery tells its end no more, but it closes the connection by it
             await connection.closed
             process.end(GONE)
         status = await process.wait()

@@ -1,8 +1,8 @@
 """The supervisor: it holds the cluster's metadata, starts a process for each broker, and ends with them.
 
-The processes inherit one end of a pair of sockets each; so they know when the supervisor has ended, and nobody else can
-ask it for metadata. What the brokers need to know of each other (the secret by which they connect) goes that way, too,
-and so do the requests that the supervisor's admin HTTP passes on.
+The processes inherit one end of a pair of sockets each; so they know when the supervisor has ended, and no other
+process can ask it for metadata. What the brokers need to know of each other (the secret by which they connect) goes
+that way, too, and so do the requests that the supervisor's admin HTTP passes on.
 """
 
 from __future__ import annotations

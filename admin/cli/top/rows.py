@@ -19,7 +19,7 @@ MAX_CELL: Final = 300
 
 
 class Deed(NamedTuple):
-    """What a key does to a row.
+    """The effect of a key on a row.
 
     Attributes:
         says: what is done, as the end of a sentence: "hold the fetches of broker 3".

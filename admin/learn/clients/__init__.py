@@ -23,4 +23,4 @@ KINDS: Final[dict[str, Callable[..., Client]]] = {
     "share member": ShareMember,
     "timers": Timers,
 }
-"""What makes a client, by the kind that a scene names; a scene gives the rest as keywords."""
+"""Makers of clients, by the kind that a scene names; a scene gives the rest as keywords."""

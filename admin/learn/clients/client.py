@@ -1,4 +1,4 @@
-"""What all clients of scenes have in common: connections, leaders, coordinators, and a life of attempts."""
+"""The common part of all clients of scenes: connections, leaders, coordinators, and a life of attempts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAILURES: Final = (OSError, TimeoutError, ProtocolError, PeerBusy, Unavailable, 
 
 
 class Stage(NamedTuple):
-    """What a client is given of the cluster.
+    """The cluster, as a client gets it.
 
     Attributes:
         addresses: returns where the running brokers listen.

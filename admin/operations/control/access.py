@@ -1,4 +1,4 @@
-"""What clients of a running cluster may do: users with SCRAM credentials, client quotas, access control lists.
+"""The rights of a running cluster's clients: users with SCRAM credentials, client quotas, access control lists.
 
 A change is decided by the metadata store; these return when all brokers know it, and raise ClusterUnavailable if no
 broker runs that could decide it, or brokers did not hear of it in time.

@@ -1,6 +1,6 @@
-"""What an operator does to the time of a cluster: move it forward, stop it, and let it go on.
+"""Changes the time of a cluster: moves it forward, stops it, and lets it go on.
 
-Whoever reaches the admin HTTP can also kill brokers, so moving their time needs no permission of its own.
+A client that reaches the admin HTTP can also kill brokers, so moving their time needs no permission of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator does to a running cluster: stop, kill and start brokers, restart them in turn, elect leaders.
+"""Changes a running cluster: stops, kills and starts brokers, restarts them in turn, elects leaders.
 
 `ClusterControl` decides whether the cluster may do it, and lets the cluster do it. Logs are in memory, so a broker that
 stops loses its replicas: the last in-sync replica of a partition is stopped only by force, and a rolling restart lets
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import decided
-from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused, named
+from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused, named, no_broker
 from purgatorio.broker.cluster.restart import partitions_of, rolling_restart
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -165,7 +165,7 @@ class ClusterControl:
     def _known(self, broker_id: int) -> None:
         """Raise OperationRefused unless the broker exists and no operation on it is under way."""
         if broker_id not in self.broker_ids:
-            raise NotThere(f"there is no broker {broker_id}, only {', '.join(map(str, self.broker_ids))}")
+            raise no_broker(broker_id, self.broker_ids)
         if broker_id in self._changes:
             raise OperationRefused(f"broker {broker_id} is {self._changes[broker_id][1]}")
 

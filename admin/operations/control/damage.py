@@ -11,7 +11,7 @@ _MAX_SHOWN_CHARS: Final = 200
 
 
 class Damaged(Exception):
-    """What was saved cannot have been written so; the message says why, without the file's name."""
+    """No broker can have written this; the message says why, without the file's name."""
 
 
 def require(holds: bool, otherwise: str) -> None:

@@ -1,4 +1,4 @@
-"""What an operator does to a group: reset its offsets or delete it, while it has no members; end a session.
+"""Changes groups: resets their offsets or deletes them, while they have no members; ends sessions of members.
 
 A group's coordinator does it, as for the requests of Kafka's tools: it must run in this process.
 """

@@ -44,7 +44,7 @@ _TOPIC_FIELDS: Final = ("name", "partitions", "replicas", "configs")
 
 
 class NotImported(Exception):
-    """What a cluster shall begin with cannot be used; the message names the file and the line, if there is one."""
+    """A topic or a record cannot be used; the message names the file and the line, if there is one."""
 
 
 @dataclass(slots=True)

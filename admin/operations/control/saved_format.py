@@ -1,4 +1,4 @@
-"""What the files of a folder for data say, as a `Snapshot`, and the other way round (docs/data.md).
+"""Makes a `Snapshot` of the files of a folder for data, and the other way round (docs/data.md).
 
 All is checked when it is read, before a broker starts: what cannot have been written so is `Damaged`.
 """
@@ -64,7 +64,7 @@ class SavedLog(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What `snapshot.json` says.
+    """The content of `snapshot.json`.
 
     Attributes:
         folder: the name of the folder with the logs.

@@ -1,4 +1,4 @@
-"""What an operator does to a share group without members: reset its start offsets, or delete it."""
+"""Changes share groups without members: resets their start offsets, or deletes them."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from purgatorio.admin.operations.control import coordinators
@@ -143,22 +143,29 @@ async def until_committed(
         NotThere: there is no such topic or partition.
         AwaitsElection, ClusterUnavailable: as `leader`.
     """
-    replicas = [(index, led(cluster, topic, index)) for index in partitions]
+    wanted = tuple(partitions)
+    for index in wanted:
+        led(cluster, topic, index)
     if any(broker.gate.held for broker in cluster.brokers):
         return
     if isolation_level == "read_committed":
         with contextlib.suppress(ClusterUnavailable):
             await until(lambda: not _ends_transactions(cluster), "transactions have their markers", MARKER_PATIENCE_MS)
+    await until_replicated(lambda: (led(cluster, topic, index) for index in wanted))
+
+
+async def until_replicated(replicas: Callable[[], Iterable[Partition]]) -> None:
+    """Wait until all that leaders have is committed, at most `COMMIT_PATIENCE_MS`.
+
+    Args:
+        replicas: returns those of the leaders by now.
+    """
+
+    def is_committed() -> bool:
+        return all(each.high_watermark >= each.log.log_end_offset for each in replicas())
+
     with contextlib.suppress(ClusterUnavailable):
-        await until(
-            lambda: all(_is_committed(led(cluster, topic, index)) for index, _ in replicas),
-            "all records are committed",
-            COMMIT_PATIENCE_MS,
-        )
-
-
-def _is_committed(replica: Partition) -> bool:
-    return replica.high_watermark >= replica.log.log_end_offset
+        await until(is_committed, "all records are committed", COMMIT_PATIENCE_MS)
 
 
 def _ends_transactions(cluster: BrokerCluster) -> bool:

@@ -1,4 +1,4 @@
-"""What an operator does to a transaction: abort it through its coordinator, which must run in this process."""
+"""Aborts transactions through their coordinators, which must run in this process."""
 
 from __future__ import annotations
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterator
-from typing import Final
 
+from purgatorio.admin.operations.control.topic_control import until_replicated
 from purgatorio.broker.cluster.cluster import BrokerCluster
-from purgatorio.broker.cluster.decisions import until
-from purgatorio.broker.cluster.errors import ClusterUnavailable, OperationRefused
+from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.cluster.leadership import no_topic
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
-
-COMMIT_PATIENCE_MS: Final = 100
-"""The longest wait for followers to fetch what was acknowledged before they had it (acks=1)."""
 
 
 async def compact(cluster: BrokerCluster, topic: str | None) -> None:
@@ -33,8 +28,7 @@ async def compact(cluster: BrokerCluster, topic: str | None) -> None:
     """
     if topic is not None:
         _check(cluster, topic)
-    with contextlib.suppress(ClusterUnavailable):
-        await until(lambda: all(map(_is_committed, _led(cluster, topic))), "all is committed", COMMIT_PATIENCE_MS)
+    await until_replicated(lambda: _led(cluster, topic))
     for broker in cluster.brokers:
         for _ in broker.replicas.compaction_steps(forced_for=lambda tp: topic in (None, tp.topic)):
             await asyncio.sleep(0)
@@ -63,7 +57,3 @@ def _led(cluster: BrokerCluster, topic: str | None) -> Iterator[Partition]:
         for tp, replica in broker.replicas.partitions.items():
             if topic in (None, tp.topic) and replica.is_leader and replica.log.config.compact:
                 yield replica
-
-
-def _is_committed(replica: Partition) -> bool:
-    return replica.high_watermark >= replica.log.log_end_offset

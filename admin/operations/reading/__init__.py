@@ -1,4 +1,4 @@
-"""What operations read of a cluster, as the JSON documents that they answer with; who makes a part tells its fields.
+"""Reads a cluster, as JSON documents with which operations answer; each reader tells the fields of its part.
 
 Points in time end in ``_ms`` and are on the cluster's monotonic clock, as `now_ms` of the same document is. Long lists
 are cut; a number beside them is their full length.

@@ -1,4 +1,4 @@
-"""What a cluster was waiting for, as the text that a failed test shows: at most `MAX_LINES` lines."""
+"""The report of a failed test: the text that says why requests waited, at most `MAX_LINES` lines."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from purgatorio.broker.txn.overview import time_left_ms
 
 
 class Fate(NamedTuple):
-    """What a coordinator knows of the end of a transaction.
+    """A coordinator's knowledge of the end of a transaction.
 
     Attributes:
         says: this in a few words; "" if the coordinator cannot be asked.

@@ -1,4 +1,4 @@
-"""What waits, grouped by its cause: which broker, transaction, group, rule … keeps how many requests waiting, where.
+"""Waiting requests, grouped by cause: which broker, transaction, group, rule … keeps how many requests waiting, where.
 
 The oldest operations of each purgatory are looked at, and stand for the others. `purgatorio.broker.causes.answers` says
 each group in a sentence, once the rows of all brokers are known: whether the fetches of a broker are held is known to
@@ -41,7 +41,7 @@ LOOKED_AT: Final = 200
 FIRST: Final = 20
 """Those that are looked at first: if they wait for very much, no others are."""
 CAUSES_OF_FIRST: Final = 200
-"""What they may wait for, so that the others are looked at: a request may wait for thousands of partitions."""
+"""The most causes of these with which the others are looked at, too: a request may wait for thousands of partitions."""
 NAMES: Final = 50
 """Clients and partitions of a group that are named; all that were seen are counted."""
 GROUPS: Final = 20
