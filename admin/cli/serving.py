@@ -63,7 +63,8 @@ def run(
         learns: whether the page offers scenes.
 
     Returns:
-        the process's exit code: 0, 1 if the process cannot listen on an address, or 2 if it cannot use its settings.
+        the process's exit code: 0, 1 if the process cannot listen on an address or not all data was kept, or 2 if it
+            cannot use its settings.
     """
     configure_logging(config.log_format, config.log_level)
     open_files.raise_limit()

@@ -38,6 +38,8 @@ from purgatorio.purgatory.clock import Clock
 
 CHANGES_TIME_LIMIT_MS: Final = 60_000
 """The time that a broker has to stop or start, and a restore to be done, before all brokers are killed at the end."""
+_REPLACED: Final = "being replaced, as the cluster is reset"
+_FILLED: Final = "being given what the cluster begins with"
 
 
 class BrokerStateError(OperationRefused):
@@ -119,7 +121,7 @@ class BrokerCluster:
         self._held: dict[int, Ports] = {}
         if member and member.listening:
             self._held = dict.fromkeys(self._configs, member.listening)
-        self._changing: set[int] = set()
+        self._changing: dict[int, str] = {}
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
@@ -181,13 +183,14 @@ class BrokerCluster:
                 await snapshots.fill(self.brokers, self.beginning.snapshot)
                 self.store.begin_with(snapshots.first_image(self.store.image, self.beginning.snapshot))
             await self._start_all(self.beginning, self._held)
+            self._changing = dict.fromkeys(self._configs, _FILLED)
             await self._answering()
             if self._garbage is not None:
                 self._garbage.begin()
             self.loop_lag.start()
-            await self.beginning.fill(self)
-            self.has_begun = True
+            await self._fill(self.beginning)
         except BaseException:
+            self._changing = {}
             await self.stop()
             raise
 
@@ -224,10 +227,18 @@ class BrokerCluster:
                 raise
             self.has_begun = False
             await self._replace(store, made, contents)
-        await contents.fill(self)
-        self.has_begun = True
+            self._changing = dict.fromkeys(self._configs, _FILLED)
+            await self._fill(contents)
         if self.beside is not None:
             await self.beside()
+
+    async def _fill(self, contents: Contents) -> None:
+        """Append the records that are not of the snapshot; nothing else may replace or end brokers meanwhile."""
+        try:
+            await contents.fill(self)
+        finally:
+            self._changing = {}
+        self.has_begun = True
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -237,17 +248,17 @@ class BrokerCluster:
             BrokerStateError: one is being stopped or started.
         """
         self._check_whole()
-        self._changing = set(self._configs)
+        self._changing = dict.fromkeys(self._configs, _REPLACED)
         try:
             yield
         finally:
-            self._changing = set()
+            self._changing = {}
 
     def _check_whole(self) -> None:
         if self._member is not None:
             raise BrokerStateError("this broker is one process of several; only a cluster in one process does that")
         if self._changing:
-            raise BrokerStateError(f"broker {min(self._changing)} is being stopped or started")
+            raise BrokerStateError(f"broker {(first := min(self._changing))} is {self._changing[first]}")
 
     async def _replace(self, store: EmbeddedStore, made: list[tuple[Broker, DirectLink]], contents: Contents) -> None:
         """End the brokers that run, and start these at their ports."""
@@ -413,12 +424,13 @@ class BrokerCluster:
             BrokerStateError: the broker runs already, or no broker has this id.
             OSError: it is another broker, and its port is in use.
         """
-        if broker_id in self._changing or any(broker.broker_id == broker_id for broker in self.brokers):
+        self._check_unchanging(broker_id)
+        if any(broker.broker_id == broker_id for broker in self.brokers):
             raise BrokerStateError(f"broker {broker_id} is running already")
         if broker_id not in self._configs:
             self.broker(broker_id)
         broker = self._build(self._configs[broker_id])
-        self._changing.add(broker_id)
+        self._changing[broker_id] = "being started"
         ports = self._held.pop(broker_id, {})
         try:
             await self._start(broker, ports)
@@ -427,7 +439,7 @@ class BrokerCluster:
             close(ports)
             raise
         finally:
-            self._changing.discard(broker_id)
+            self._changing.pop(broker_id, None)
         self.brokers = sorted([*self.brokers, broker], key=lambda each: each.broker_id)
         self.network.apply()
 
@@ -464,11 +476,14 @@ class BrokerCluster:
         ports = {name: listener.address[1] for name, listener in broker.listeners.items()}
         self._configs[broker.broker_id] = with_ports(broker.config, ports)
 
+    def _check_unchanging(self, broker_id: int) -> None:
+        if broker_id in self._changing:
+            raise BrokerStateError(f"broker {broker_id} is {self._changing[broker_id]}")
+
     async def _end(self, broker_id: int, *, kill: bool) -> None:
         broker = self.broker(broker_id)
-        if broker_id in self._changing:
-            raise BrokerStateError(f"broker {broker_id} is being stopped")
-        self._changing.add(broker_id)
+        self._check_unchanging(broker_id)
+        self._changing[broker_id] = "being stopped"
         ports = broker.hold_ports()
         try:
             if not kill:
@@ -481,7 +496,7 @@ class BrokerCluster:
             self.faults.detach(broker.fault_access)
             self.brokers = [each for each in self.brokers if each is not broker]
             self.network.forget(broker_id)
-            self._changing.discard(broker_id)
+            self._changing.pop(broker_id, None)
             if self._garbage is not None:
                 self._garbage.renew_soon(self.clock)
 

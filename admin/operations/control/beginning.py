@@ -7,15 +7,17 @@ since.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from purgatorio.broker.cluster.cluster import BrokerCluster, Contents
 from purgatorio.broker.cluster.errors import named
-from purgatorio.broker.cluster.snapshots import Snapshot, take_what_is_left
+from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot, take_what_is_left
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.late import dataclass
+from purgatorio.protocol.records import read_header
 
 if TYPE_CHECKING:
     from purgatorio.admin.operations.control.data_folder import DataFolder
@@ -73,45 +75,60 @@ class Beginning(Contents):
 
         Returns:
             Why not all is in the folder, and where the rest is; None if all is there.
-
-        Raises:
-            DataUnusable: it cannot be written. What the folder had is there as it was.
         """
         if self.data is None:
             return None
+        from purgatorio.admin.operations.control.data_folder import DataUnusable
+
         brokers = await cluster.kill_all()
         snapshot, lost = take_what_is_left(cluster.store.image, brokers)
-        shorter = [] if self.snapshot is None else _shorter(snapshot, self.snapshot, lost)
-        missing = []
-        if not cluster.has_begun:
-            missing.append("the cluster did not get all that it was to begin with")
-        if lost:
-            missing.append(f"no replica that lives and was in sync had {named(lost)}")
-        if shorter:
-            missing.append(f"records at the end of {named(shorter)} were lost since the start")
-        if not missing:
-            self.data.write(snapshot)
-            return None
-        why = f"not all data was kept: {', and '.join(missing)}"
+        missing = ", and ".join(_missing(cluster, snapshot, lost, self.snapshot))
+        why = f"not all data was kept: {missing}" if missing else ""
         as_it_was = "" if self.snapshot is None else f"; {self.data.path} is as it was"
         if lost and len(lost) == len(snapshot.logs):
             return f"{why}{as_it_was}"
-        if self.snapshot is None:
-            self.data.write(snapshot)
-            return f"{why}; the rest is in {self.data.path}"
-        return f"{why}{as_it_was}, and the rest is in {self.data.write_beside(snapshot, cluster.clock.wall_ms())}"
+        try:
+            if not missing or self.snapshot is None:
+                self.data.write(snapshot)
+                return f"{why}; the rest is in {self.data.path}" if missing else None
+            return f"{why}{as_it_was}, and the rest is in {self.data.write_beside(snapshot, cluster.clock.wall_ms())}"
+        except DataUnusable as error:
+            return f"{why}; the rest was not kept either: {error}" if missing else f"the data was not kept: {error}"
 
 
 NO_BEGINNING: Final = Beginning()
 
 
-def _shorter(snapshot: Snapshot, before: Snapshot, lost: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return the partitions that end before they did: what retention and clients delete is at the start."""
-    return [
-        tp
-        for tp, saved in before.logs.items()
-        if (topic := snapshot.topics.get(tp.topic)) is not None
-        and topic.topic_id == before.topics[tp.topic].topic_id
-        and tp not in lost
-        and snapshot.logs[tp].end_offset < saved.end_offset
-    ]
+def _missing(
+    cluster: BrokerCluster, snapshot: Snapshot, lost: Sequence[TopicPartition], began_with: Snapshot | None
+) -> Iterator[str]:
+    """Yield why a snapshot lacks something of what the cluster was started with, or of what was acknowledged since."""
+    if not cluster.has_begun:
+        yield "the cluster did not get all that it was to begin with"
+    if lost:
+        yield f"no replica that lives and was in sync had {named(lost)}"
+    if began_with is not None and (cut := [tp for tp in _cut(snapshot, began_with) if tp not in lost]):
+        yield f"records at the end of {named(cut)} were lost since the start"
+
+
+def _cut(snapshot: Snapshot, before: Snapshot) -> Iterator[TopicPartition]:
+    """Yield the partitions that lack records at the end that they had before.
+
+    What retention and clients delete is at the start; and compaction leaves what is at the end.
+    """
+    for tp, saved in before.logs.items():
+        topic, topic_before = snapshot.topics.get(tp.topic), before.topics[tp.topic]
+        if topic is None or topic.topic_id != topic_before.topic_id:
+            continue
+        if _is_cut(snapshot.logs[tp], saved.end_offset, topic_before.partitions[tp.partition].leader_epoch):
+            yield tp
+
+
+def _is_cut(saved: SavedPartition, end_offset: int, leader_epoch: int) -> bool:
+    """Return whether a log ends before an offset, or has records before it of a later leader than that of the epoch.
+
+    A leader that was elected uncleanly appends from where its log ended. Leader epochs never become lower in a log.
+    """
+    index = bisect_left(saved.batches, end_offset, key=lambda batch: read_header(batch).base_offset)
+    later = index > 0 and read_header(saved.batches[index - 1]).partition_leader_epoch > leader_epoch
+    return later or saved.end_offset < end_offset

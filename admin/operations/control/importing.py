@@ -215,10 +215,11 @@ async def append(cluster: BrokerCluster, topics: Sequence[NewTopic]) -> None:
     """Append the records of topics, with acks=all.
 
     Raises:
-        NotImported: the brokers refuse a record.
+        NotImported: the brokers refuse a record, or have too little memory for all of them.
     """
     from purgatorio.admin.operations.control import topic_control
 
+    evicted_bytes = _evicted_bytes(cluster)
     for topic in topics:
         with _told_where(topic):
             count = topic_control.partition_count(cluster, topic.name)
@@ -228,6 +229,17 @@ async def append(cluster: BrokerCluster, topics: Sequence[NewTopic]) -> None:
                 for result in await topic_control.append(cluster, batches, CLIENT):
                     if result.error_code:
                         raise NotImported(f"{topic.where}: {result.error_message or result.error_code.name}")
+                if _evicted_bytes(cluster) > evicted_bytes:
+                    limit_bytes = min(broker.log_memory.limit_bytes for broker in cluster.brokers)
+                    raise NotImported(
+                        f"{topic.where}: the records do not fit into the brokers' memory: --set log.memory.bytes sets "
+                        f"it, and it is {limit_bytes}"
+                    )
+
+
+def _evicted_bytes(cluster: BrokerCluster) -> int:
+    """Return how many bytes of records brokers have deleted so far for want of memory."""
+    return sum(broker.log_memory.evicted_bytes for broker in cluster.brokers)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.cluster import snapshots
-from purgatorio.broker.cluster.cluster import BrokerStateError
+from purgatorio.broker.cluster.cluster import BrokerCluster, BrokerStateError
 from purgatorio.broker.cluster.errors import ClusterUnavailable
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.server.peer import PeerConnection
@@ -166,9 +166,59 @@ async def test_a_restore_that_fails_half_way_has_renewed_the_cluster_all_the_sam
 async def test_nothing_else_changes_the_brokers_during_a_reset(cluster: Cluster) -> None:
     resetting = asyncio.create_task(cluster.reset())
     await asyncio.sleep(0)
-    with pytest.raises(BrokerStateError, match="being stopped or started"):
+    with pytest.raises(BrokerStateError, match="broker 1 is being replaced, as the cluster is reset"):
         await cluster.reset()
     with pytest.raises(BrokerStateError):
         await cluster.kill_broker(1)
     await resetting
     assert len(cluster.brokers) == 3
+
+
+class Import:
+    """Contents whose records are appended when a test allows it."""
+
+    snapshot = None
+    is_empty = False
+
+    def __init__(self) -> None:
+        self.begun, self.allowed, self.count = asyncio.Event(), asyncio.Event(), 0
+
+    async def create(self, cluster: BrokerCluster) -> None:
+        pass
+
+    async def fill(self, cluster: BrokerCluster) -> None:
+        self.count += 1
+        self.begun.set()
+        await self.allowed.wait()
+
+
+async def check_that_nothing_replaces_or_ends_brokers(cluster: Cluster) -> None:
+    why = "broker 1 is being given what the cluster begins with"
+    for change in (cluster.reset, lambda: cluster.kill_broker(1), lambda: cluster.start_broker(1), cluster.add_broker):
+        with pytest.raises(BrokerStateError, match=why):
+            await change()
+
+
+async def test_no_reset_while_records_are_imported_at_the_start() -> None:
+    """The start waited for a broker for ever that the reset had replaced, and was never ready."""
+    cluster = Cluster(ClusterConfig(port=0), admin=False)
+    cluster.beginning = records = Import()
+    starting = asyncio.create_task(cluster.start())
+    await records.begun.wait()
+    await check_that_nothing_replaces_or_ends_brokers(cluster)
+    records.allowed.set()
+    await starting
+    assert (records.count, cluster.has_begun) == (1, True)
+    await cluster.kill_broker(1)
+    await cluster.stop()
+
+
+async def test_no_second_reset_while_records_are_imported_again(cluster: Cluster) -> None:
+    cluster.beginning = records = Import()
+    resetting = asyncio.create_task(cluster.reset())
+    await records.begun.wait()
+    await check_that_nothing_replaces_or_ends_brokers(cluster)
+    records.allowed.set()
+    await resetting
+    assert (records.count, cluster.has_begun) == (1, True)
+    await cluster.kill_broker(1)

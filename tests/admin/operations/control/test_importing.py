@@ -186,3 +186,18 @@ async def test_what_brokers_refuse_is_told(folder: Write) -> None:
         with pytest.raises(NotImported, match=told):
             await cluster.start()
         assert not cluster.has_begun
+
+
+async def test_records_that_do_not_fit_into_memory_are_told(folder: Write) -> None:
+    """The cluster was ready, with the last ones of them."""
+    line = f'{{"value": "{"x" * 100_000}"}}\n'
+    cluster = Cluster(ClusterConfig(port=0, brokers=1, broker={"log_memory_bytes": 4_000_000}), admin=False)
+    cluster.beginning = Beginning(read_folder(folder(orders=60 * line)))
+    with pytest.raises(NotImported) as refused:
+        await cluster.start()
+    told = str(refused.value).rpartition("/")[2]
+    assert told == (
+        "orders.jsonl: the records do not fit into the brokers' memory: --set log.memory.bytes sets it, "
+        "and it is 4000000"
+    )
+    assert not cluster.has_begun

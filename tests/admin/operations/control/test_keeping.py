@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,9 @@ from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control import topic_control
 from purgatorio.admin.operations.control.beginning import Beginning
 from purgatorio.admin.operations.control.data_folder import DataFolder
+from purgatorio.admin.operations.control.files import Steps
 from purgatorio.admin.operations.control.importing import NewTopic, NotImported
+from purgatorio.broker.cluster.decisions import decided_for_all
 from purgatorio.broker.cluster.snapshots import Snapshot
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -68,6 +72,24 @@ def replicas_of(cluster: Cluster, tp: TopicPartition) -> list[Partition]:
 def count(snapshot: Snapshot | None, tp: TopicPartition = ORDERS) -> int:
     assert snapshot is not None
     return len(snapshot.logs[tp].batches)
+
+
+async def next_leader_epoch(cluster: Cluster, tp: TopicPartition) -> None:
+    """Have the leader lead in the next epoch, as one that was elected anew does."""
+    image = cluster.store.image
+    state = image.partition(*tp)
+    assert state is not None
+    later = replace(state, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+    change: Decision[None] = lambda image: (image.with_partitions({tuple(tp): later}), None)  # noqa: E731
+    await decided_for_all(cluster.network, change, "no", "the epoch")
+
+
+class FullDisk(Steps):
+    """Has no space for the content of files."""
+
+    def write(self, path: Path, parts: Iterable[bytes]) -> None:
+        super().write(path, [])
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
 
 
 def beside(data: DataFolder) -> Snapshot | None:
@@ -187,6 +209,63 @@ async def test_a_folder_is_not_replaced_after_an_unclean_election(cluster: Clust
     assert "records at the end of orders-0 were lost since the start" in why
     assert data.read() == before
     assert count(beside(data)) == 1
+
+
+async def test_records_that_a_later_leader_wrote_in_the_place_of_others_do_not_hide_the_loss(
+    cluster: Cluster, data: DataFolder
+) -> None:
+    """An unclean election lost records that the folder has; the partition became longer than before."""
+    await append(cluster, ORDERS, 3)
+    before = cluster.snapshot()
+    data.write(before)
+    for replica in replicas_of(cluster, ORDERS):
+        replica.log.truncate_to(1)
+    await next_leader_epoch(cluster, ORDERS)
+    await append(cluster, ORDERS, 5)
+    why = await keep(cluster, data, before)
+    assert why is not None
+    assert "records at the end of orders-0 were lost since the start" in why
+    assert data.read() == before
+    assert count(beside(data)) == 6
+
+
+async def test_records_of_a_later_leader_after_those_of_the_folder_are_kept(cluster: Cluster, data: DataFolder) -> None:
+    await append(cluster, ORDERS, 3)
+    before = cluster.snapshot()
+    await next_leader_epoch(cluster, ORDERS)
+    await append(cluster, ORDERS, 5)
+    for replica in replicas_of(cluster, ORDERS):
+        replica.log.advance_log_start(2)
+    assert await keep(cluster, data, before) is None
+    assert count(data.read()) == 6
+
+
+async def test_a_folder_that_cannot_be_written_is_told_and_is_as_it_was(cluster: Cluster, data: DataFolder) -> None:
+    await append(cluster, ORDERS)
+    before = cluster.snapshot()
+    data.write(before)
+    data.close()
+    full = DataFolder(data.path, FullDisk())
+    assert await keep(cluster, full, before) == (
+        f"the data was not kept: {data.path}/snapshot-2/0.log: no space left on device"
+    )
+    full.close()
+    assert sorted(each.name for each in data.path.iterdir()) == ["lock", "snapshot-1", "snapshot.json"]
+    assert data.read() == before
+
+
+async def test_a_folder_that_cannot_be_written_is_told_with_what_is_missing_besides(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    await append(cluster, SINGLE, replicas=1)
+    await append(cluster, ORDERS)
+    await cluster.kill_broker(leader_of(cluster, SINGLE))
+    full = DataFolder(tmp_path / "full", FullDisk())
+    assert await keep(cluster, full, None) == (
+        "not all data was kept: no replica that lives and was in sync had single-0; the rest was not kept either: "
+        f"{full.path}/snapshot-1/0.log: no space left on device"
+    )
+    full.close()
 
 
 async def test_a_topic_that_was_deleted_or_made_anew_is_not_missed(cluster: Cluster, data: DataFolder) -> None:
