@@ -1,5 +1,6 @@
 """Delayed operations that have ended: the last ones for the page, and all of them as records and spans.
 
-`finished.py` keeps a bounded ring of them and names each kind. `recorder.py` produces them to `__delayed_operations`,
-whose own operations it leaves out. `spans.py` makes OpenTelemetry spans of them, if `traces.endpoint` is set.
+`kinds.py` has a row for each kind of purgatory. `finished.py` keeps a bounded ring of operations that have ended.
+`recorder.py` produces them to `__delayed_operations`, whose own operations it leaves out. `spans.py` makes
+OpenTelemetry spans of them, if `traces.endpoint` is set.
 """

@@ -62,6 +62,23 @@ def test_few_rooms_have_a_head_of_one_line(room: str) -> None:
     assert len([name for name, head in heads.items() if "\n" not in head]) <= 5
 
 
+def absent(room: Path, head: str) -> list[str]:
+    """The files that the head of a room names, and that are neither in the room nor at that path."""
+    named = re.findall(r"`([\w/]+\.(?:py|md))`", head)
+    return [name for name in named if not (room / name).exists() and not (ROOT / name).exists()]
+
+
+def test_the_files_that_a_head_names_are_in_its_room(script: ModuleType) -> None:
+    files = [file for folder in script.FOLDERS for file in (ROOT / folder).rglob("__init__.py")]
+    heads = {file.parent: ast.get_docstring(ast.parse(file.read_text())) or "" for file in files}
+    assert {room.as_posix(): gone for room, head in heads.items() if (gone := absent(room, head))} == {}
+
+
+def test_a_file_that_went_to_another_room_is_noticed() -> None:
+    room = ROOT / "broker" / "replica"
+    assert absent(room, "Begin with `partition.py`, then `writes.py` and `broker/log/log.py`.") == ["writes.py"]
+
+
 @cache
 def classes() -> dict[str, set[str]]:
     """The names of each class's methods and attributes, those of all classes of a name together."""

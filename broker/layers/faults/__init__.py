@@ -1,11 +1,12 @@
 """Faults by rule: a request that matches one is delayed, held, refused, dropped or answered wrongly, on purpose.
 
-Toxics are rules about connections: `toxic` is one as data, `stages` what each does to bytes, `flow` one direction of a
-connection; `purgatorio.broker.server.toxic_link` stands between a connection and its socket.
+Toxics are rules about connections: `toxic.py` is one as data, `stages.py` what each does to bytes, `flow.py` one
+direction of a connection; `broker/server/toxic_link.py` stands between a connection and its socket.
 
-Rules are data (`rule`). `Faults` keeps those of a cluster, and puts itself in front of the handlers of the APIs that
-rules are about, and of no other: without rules a request passes no code of this room. `acting` is one request's way
-through the rules, `partitions` knows which part of a request names topics and how a part of it is refused.
+Rules are data (`rule.py`). `Faults` (`registry.py`) keeps those of a cluster, and puts itself in front of the handlers
+of the APIs that rules are about, and of no other: without rules a request passes no code of this room. `acting.py` is
+one request's way through the rules, `matching.py` says whether a rule is about it. Which part of a request names
+topics, and how that part is refused, is in `protocol/parts.py`.
 """
 
 from purgatorio.broker.layers.faults.live_rule import FaultRule
