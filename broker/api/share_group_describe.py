@@ -49,12 +49,7 @@ def handle(groups: Groups, ctx: RequestContext, request: ShareGroupDescribeReque
 
 def _describe(groups: Groups, operations: int, group_id: str) -> Telling[DescribedGroup]:
     try:
-        if not group_id:
-            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        group = groups.coordinator.shard_of(group_id).groups.get(group_id)
-        if not isinstance(group, ShareGroup):
-            message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a share group."
-            raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        group = groups.find(group_id, ShareGroup, "share")
     except CoordinatorError as error:
         return DescribedGroup(group_id=group_id, error_code=error.error_code, error_message=str(error))
     described = DescribedGroup(

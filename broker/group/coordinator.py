@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord, tell_nobody
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.coordinator.shards import Shards
 from purgatorio.broker.group.group import Group
@@ -18,6 +19,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.protocol.consumer_offsets import encode_key
+from purgatorio.protocol.errors import ErrorCode
 
 TIMERS_PER_STEP: Final = 500
 """The groups and members whose timers one step starts or stops, but for the last group: some milliseconds."""
@@ -58,6 +60,16 @@ class GroupCoordinator(Shards[GroupShard]):
         self.services = services
         self.lifecycles: Mapping[str, GroupLifecycle] = {}
         self._replays = replays
+
+    def shard_of_named(self, group_id: str) -> GroupShard:
+        """Return the shard of a group, as `shard_of`.
+
+        Raises:
+            CoordinatorError: INVALID_GROUP_ID: the id is empty; or this broker does not coordinate the group.
+        """
+        if not group_id:
+            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
+        return self.shard_of(group_id)
 
     def discard(self, shard: GroupShard, group: Group) -> bool:
         """Write the tombstones of an empty group, forget it, but for its offsets, and stop its timers.

@@ -143,9 +143,7 @@ class GroupCleaner:
             CoordinatorError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; as `Group.check_offset_delete`; or this broker does
                 not coordinate the group.
         """
-        if not group_id:
-            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        shard = self._coordinator.shard_of(group_id)
+        shard = self._coordinator.shard_of_named(group_id)
         group = shard.groups.get(group_id)
         if group is None and not shard.offsets.knows(group_id):
             raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, TypeGuard, TypeVar
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
+from purgatorio.broker.group.classic.member import JoinReply, SyncReply
 from purgatorio.broker.group.classic.records import replay_group
-from purgatorio.broker.group.classic_requests import ClassicRequests
 from purgatorio.broker.group.consumer.classic_members import ClassicMembers
+from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
 from purgatorio.broker.group.consumer.records import REPLAYS as CONSUMER_REPLAYS
 from purgatorio.broker.group.coordinator import GroupCoordinator
+from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.group_cleaner import GroupCleaner
 from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter
 from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.group.shard import ReplayRecord
+from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.group.share.records import REPLAYS as SHARE_REPLAYS
 from purgatorio.broker.group.share.share_groups import ShareGroups
 from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
@@ -25,7 +28,69 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.listings import Listings, in_turns
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
+from purgatorio.protocol.messages.join_group import JoinGroupRequest
+from purgatorio.protocol.messages.leave_group import MemberIdentity
+from purgatorio.protocol.messages.sync_group import SyncGroupRequest
+
+G = TypeVar("G", bound=Group)
+
+
+class ClassicRequests:
+    """Finds the group of a request of the classic protocol, once, and hands both to what handles groups of its kind.
+
+    Most are classic groups. While a group goes from one protocol to the other (KIP-848), its members of the classic
+    protocol are in a consumer group. Every method raises CoordinatorError with the error code of the answer.
+    """
+
+    def __init__(self, coordinator: GroupCoordinator, groups: ClassicGroups, members: ClassicMembers) -> None:
+        self._coordinator = coordinator
+        self._groups = groups
+        self._members = members
+
+    def join(self, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply) -> None:
+        """Let a member join; answers now, or when its rebalance is complete."""
+        shard, group = self._find(request.group_id)
+        if _has_consumers(group):
+            self._members.join(shard, group, ctx, request, reply)
+        else:
+            self._groups.join(shard, group, ctx, request, reply)
+
+    def sync(self, ctx: RequestContext, request: SyncGroupRequest, reply: SyncReply) -> None:
+        """Give a member its assignment; answers now, or when the assignment is committed."""
+        shard, group = self._find(request.group_id)
+        if _has_consumers(group):
+            self._members.sync(shard, group, ctx, request, reply)
+        else:
+            self._groups.sync(group, request, reply, client=ctx.client_id or "")
+
+    def heartbeat(self, request: HeartbeatRequest) -> None:
+        """Count a sign of life of a member; REBALANCE_IN_PROGRESS if the member has to join again."""
+        shard, group = self._find(request.group_id)
+        if _has_consumers(group):
+            self._members.heartbeat(shard, group, request)
+        else:
+            self._groups.heartbeat(group, request)
+
+    def leave(self, group_id: str, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
+        """Remove members; returns an error code for each. If this raises, none was removed."""
+        shard, group = self._find(group_id)
+        if _has_consumers(group):
+            return self._members.leave(shard, group, leaving)
+        return self._groups.leave(group, leaving)
+
+    def _find(self, group_id: str) -> tuple[GroupShard, Group | None]:
+        shard = self._coordinator.shard_of_named(group_id)
+        return shard, shard.groups.get(group_id)
+
+
+def _has_consumers(group: Group | None) -> TypeGuard[ConsumerGroup]:
+    """Whether it is a consumer group with members. An empty one gives way to the protocol of the member that comes."""
+    return isinstance(group, ConsumerGroup) and not group.is_empty
+
 
 EMPTY: Final = "Empty"
 """The state of a group that has only offsets."""
@@ -73,6 +138,18 @@ class Groups:
     def image(self) -> ClusterImage:
         """The image that this broker acts on."""
         return self._image()
+
+    def find(self, group_id: str, kind: type[G], name: str) -> G:
+        """Return a group of a kind, which people call by this name.
+
+        Raises:
+            CoordinatorError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; or this broker does not coordinate the group.
+        """
+        group = self.coordinator.shard_of_named(group_id).groups.get(group_id)
+        if isinstance(group, kind):
+            return group
+        message = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a {name} group."
+        raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
     def image_changed(self, image: ClusterImage) -> None:
         """Delete the offsets of deleted topics, and have groups look at topics that have changed."""

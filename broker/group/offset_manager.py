@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, Fate, NewRecord, Producer
@@ -57,19 +57,12 @@ class OffsetWriter:
         Returns:
             Whether the changes are in this broker's log.
         """
-        number = 0
-
-        def appended() -> None:
-            nonlocal number
-            number = shard.offsets.append(changes, NO_PRODUCER_ID if producer is None else producer.producer_id)
-
-        def fated(fate: Fate, error_code: ErrorCode) -> None:
-            if not error_code:
-                shard.offsets.committed(number)
-            if fate is not Fate.COMMITTED_LATE:
-                done(error_code)
-
         records = [offset_record(change) for change in changes]
+        appended, fated = _in_order(
+            shard,
+            lambda: shard.offsets.append(changes, NO_PRODUCER_ID if producer is None else producer.producer_id),
+            done,
+        )
         return self._log.write(shard, records, fated, applied=appended, client=client, producer=producer)
 
     def end(self, shard: GroupShard, producer: Producer, marker: EndMarker, done: Committed) -> bool:
@@ -81,19 +74,33 @@ class OffsetWriter:
         Returns:
             Whether the marker is in this broker's log.
         """
-        number = 0
-
-        def appended() -> None:
-            nonlocal number
-            number = shard.offsets.append_end(producer.producer_id, commits=marker.committed)
-
-        def fated(fate: Fate, error_code: ErrorCode) -> None:
-            if not error_code:
-                shard.offsets.committed(number)
-            if fate is not Fate.COMMITTED_LATE:
-                done(error_code)
-
+        appended, fated = _in_order(
+            shard, lambda: shard.offsets.append_end(producer.producer_id, commits=marker.committed), done
+        )
         return self._log.write_end(shard, producer, marker, fated, applied=appended)
+
+
+def _in_order(
+    shard: GroupShard, append: Callable[[], int], done: Committed
+) -> tuple[Callable[[], None], Callable[[Fate, ErrorCode], None]]:
+    """Return what is called when a change is in the log, and what when it is committed or has failed.
+
+    Args:
+        append: puts the change into the shard's order; returns its number there.
+    """
+    number = 0
+
+    def appended() -> None:
+        nonlocal number
+        number = append()
+
+    def fated(fate: Fate, error_code: ErrorCode) -> None:
+        if not error_code:
+            shard.offsets.committed(number)
+        if fate is not Fate.COMMITTED_LATE:
+            done(error_code)
+
+    return appended, fated
 
 
 class OffsetManager:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from purgatorio.broker.api.routes import APIS
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.listeners import has_security
-from purgatorio.broker.layers.access.access import Access
-from purgatorio.broker.layers.access.audit import Audit
+from purgatorio.broker.layers.access.access import Access, Audit
 from purgatorio.broker.layers.access.authorizer import Authorizer
 from purgatorio.broker.layers.access.brokers_only import brokers_only, brokers_only_without_acls
 from purgatorio.broker.layers.access.guards.whole import before

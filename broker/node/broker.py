@@ -28,7 +28,7 @@ from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.delays.tracing import spans_of
 from purgatorio.broker.layers.faults import BrokerAccess
-from purgatorio.broker.layers.faults.topics import ImageTopics
+from purgatorio.broker.layers.faults.matching import ImageTopics
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
@@ -57,8 +57,7 @@ from purgatorio.broker.replica.roles import ROLES_PER_STEP
 from purgatorio.broker.routing.listings import Listings, in_turns
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
-from purgatorio.broker.server.peer_network import PeerNetwork
-from purgatorio.broker.server.peers import Peers
+from purgatorio.broker.server.peers import PeerNetwork, Peers
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.turns import Turns
 from purgatorio.logger import get_logger

@@ -12,7 +12,7 @@ from purgatorio.broker.security.broker_credentials import NAME, BrokerCredential
 from purgatorio.broker.security.tls import ReloadedContext, client_context
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.server.peer_network import PeerNetwork
+from purgatorio.broker.server.peers import PeerNetwork
 from purgatorio.purgatory.clock import Clock
 
 

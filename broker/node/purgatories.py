@@ -15,7 +15,7 @@ from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.broker.share.acquisition_lock import PURGATORY as ACQUISITION_LOCK
 from purgatorio.broker.share.dead_letters.retry import PURGATORY as DEAD_LETTER
-from purgatorio.broker.share.persisting.retry import PURGATORY as PERSISTER
+from purgatorio.broker.share.persisting.coordinator_persister import PURGATORY as PERSISTER
 from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
 from purgatorio.purgatory.clock import Clock
 

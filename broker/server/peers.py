@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.server.peer import Done, PeerBusy, PeerConnection
@@ -143,3 +143,35 @@ def _fail(peer: _Peer, error: Exception) -> None:
             each.done(None, error)
         except Exception:  # a bug of one caller must not keep the error from the others
             logger.exception("handling a lost request failed", broker=peer.broker_id, api_key=each.api_key)
+
+
+class PeerNetwork:
+    """Holds the connections to the brokers that cannot be reached now; open ones, and those that are opened meanwhile.
+
+    A connection to such a broker still opens, as the kernel accepts it; its first request stays without an answer.
+    """
+
+    def __init__(self) -> None:
+        self._connections: dict[PeerConnection, int] = {}
+        self._cut: frozenset[int] = frozenset()
+
+    @property
+    def connections(self) -> Collection[PeerConnection]:
+        """All that were open when the last one was opened, and that one."""
+        return self._connections.keys()
+
+    def connected(self, broker_id: int, connection: PeerConnection) -> None:
+        """Note a connection that was opened to a broker."""
+        self._connections = {each: to for each, to in self._connections.items() if not each.closed}
+        self._connections[connection] = broker_id
+        if broker_id in self._cut:
+            connection.hold()
+
+    def cut(self, broker_ids: Collection[int]) -> None:
+        """Hold the connections to these brokers, and release those to all others."""
+        self._cut = frozenset(broker_ids)
+        for connection, broker_id in self._connections.items():
+            if broker_id in self._cut:
+                connection.hold()
+            else:
+                connection.release()

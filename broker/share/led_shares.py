@@ -15,10 +15,9 @@ from purgatorio.broker.share.persister import Persister
 from purgatorio.broker.share.session_endings import SessionEndings
 from purgatorio.broker.share.share_fetches import ShareFetches
 from purgatorio.broker.share.share_metrics import ShareMetrics, ShareObserver
-from purgatorio.broker.share.share_partition import SharePartition
+from purgatorio.broker.share.share_partition import SharePartition, ShareServices
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
-from purgatorio.broker.share.share_services import ShareServices
 from purgatorio.broker.share.share_session import SessionPartition, ShareSessionCache
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey

@@ -114,9 +114,13 @@ class _Acknowledging:
     """Acknowledgements that are being written.
 
     Attributes:
+        left: those that are still to be looked at.
         missing: how many partitions have no result yet.
     """
 
+    session: ShareSession
+    left: Iterator[tuple[SharePartitionKey, Sequence[Acknowledgement]]]
+    renews: bool
     results: Results
     then: Callable[[], None]
     missing: int = 1
@@ -317,32 +321,20 @@ class ShareFetches:
 
         Much of it takes several turns of the event loop; meanwhile the connection of the request is muted.
         """
-        under_way = _Acknowledging(results, then)
-        steps = self._acknowledging(session, iter(acknowledgements.items()), under_way, renews)
-        self._listings.begin(steps, connection)
+        under_way = _Acknowledging(session, iter(acknowledgements.items()), renews, results, then)
+        self._listings.begin(self._acknowledging(under_way), connection)
 
-    def _acknowledging(
-        self,
-        session: ShareSession,
-        left: Iterator[tuple[SharePartitionKey, Sequence[Acknowledgement]]],
-        under_way: _Acknowledging,
-        renews: bool,
-    ) -> Iterator[None]:
-        while self._acknowledge_some(session, left, under_way, renews):
+    def _acknowledging(self, under_way: _Acknowledging) -> Iterator[None]:
+        while self._acknowledge_some(under_way):
             yield
         under_way.end_one()
 
-    def _acknowledge_some(
-        self,
-        session: ShareSession,
-        left: Iterator[tuple[SharePartitionKey, Sequence[Acknowledgement]]],
-        under_way: _Acknowledging,
-        renews: bool,
-    ) -> bool:
+    def _acknowledge_some(self, under_way: _Acknowledging) -> bool:
         """Acknowledge at partitions, as many as a step may have; return whether others are left."""
         work = 0
+        session = under_way.session
         with self._actions:
-            for key, batches in left:
+            for key, batches in under_way.left:
                 result = under_way.results[key] = ShareResult(key, self._name(session, key))
                 under_way.missing += 1
                 work += 1
@@ -356,7 +348,7 @@ class ShareFetches:
                 else:
                     work += share.work_of(batches)
                     settled = partial(self._settled, under_way, result, batches)
-                    share.acknowledge(session.member_id, batches, renews=renews, done=settled)
+                    share.acknowledge(session.member_id, batches, renews=under_way.renews, done=settled)
                 if work >= ACKNOWLEDGED_PER_STEP:
                     return True
         return False

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -29,14 +29,14 @@ from purgatorio.broker.share.acknowledging import (
 )
 from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, Acquisition, OffsetRange, ReadRecords
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
-from purgatorio.broker.share.giving_up import Archived, GiveUpCause
+from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, Archived, DeadLetters, GiveUpCause
 from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable, held_by, held_under
-from purgatorio.broker.share.persister import Done, ShareState
+from purgatorio.broker.share.persister import Done, Persister, ShareState
 from purgatorio.broker.share.share_metrics import PartitionCounts
-from purgatorio.broker.share.share_services import FindStart, ShareServices
 from purgatorio.broker.share.stored_state import FENCING, archived_batches, client_error, in_flight, state_batches
+from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import (
     NO_START_OFFSET,
@@ -45,6 +45,31 @@ from purgatorio.protocol.share_state import (
     SharePartitionKey,
     StateBatch,
 )
+from purgatorio.purgatory import Purgatory
+
+FindStart = Callable[[], tuple[ErrorCode, int]]
+"""Returns the offset at which a group begins that has none yet (share.auto.offset.reset), or an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareServices:
+    """What the share partitions of one broker share.
+
+    Attributes:
+        locks: returns the purgatory "AcquisitionLock"; it is first asked when records are acquired.
+        settings: returns the settings of a group as they are now.
+        changed: called when share fetches that wait for a share partition should be checked: there may be records to
+            acquire, or it is fenced.
+        fenced: called once when a share partition becomes FENCED: it is to leave the cache.
+        dead_letters: copies records that are given up.
+    """
+
+    persister: Persister
+    locks: Callable[[], Purgatory[Any]]
+    settings: Callable[[str], ShareSettings]
+    changed: Callable[[SharePartitionKey], None]
+    fenced: Callable[[SharePartitionKey, ErrorCode], None]
+    dead_letters: DeadLetters = NO_DEAD_LETTERS
 
 
 class SharePartitionState(enum.Enum):

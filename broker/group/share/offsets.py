@@ -232,9 +232,7 @@ class ShareOffsets:
         self._deletion.delete(shard, group, {key: self._deletion.partitions_of(group, key) for key in found}, deleted)
 
     def _shard_of(self, group_id: str) -> GroupShard:
-        if not group_id:
-            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
-        shard = self._coordinator.shard_of(group_id)
+        shard = self._coordinator.shard_of_named(group_id)
         if group_id in shard.deleting:
             raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"group {group_id!r} is being deleted")
         return shard

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from purgatorio.broker.layers.faults.names import api_named
 from purgatorio.broker.layers.faults.rule import Rule, is_from, topic_id_bytes
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 from purgatorio.protocol.entity import Entity
@@ -121,3 +122,29 @@ def _of_session(request: Any, topics: KnownTopics) -> Iterator[Named]:
 def _asks_for_all(ctx: RequestContext, request: Any) -> bool:
     """Return whether a Metadata request is about all topics: null, or in version 0 no names."""
     return request.topics is None or (ctx.api_version == 0 and not request.topics)
+
+
+class ImageTopics:
+    """The topics of a broker's image (see `KnownTopics`).
+
+    Args:
+        image: returns the broker's current image.
+        of_share_session: see `KnownTopics`.
+    """
+
+    def __init__(
+        self,
+        image: Callable[[], ClusterImage],
+        of_share_session: Callable[[str, str], Iterable[tuple[bytes, TopicPartition]]],
+    ) -> None:
+        self._image = image
+        self.of_share_session = of_share_session
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic's id, or None."""
+        topic = self._image().topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def has_partition(self, topic: str, partition: int) -> bool:
+        """Return whether the partition exists."""
+        return self._image().partition(topic, partition) is not None

@@ -24,7 +24,6 @@ from purgatorio.broker.routing.listings import in_turns
 from purgatorio.broker.share.persister import Done, ReadDone
 from purgatorio.broker.share.persisting.calls import DELETE, INITIALIZE, READ, SUMMARY, WRITE, Call
 from purgatorio.broker.share.persisting.requests import CoordinatorRequests
-from purgatorio.broker.share.persisting.retry import DelayedRetry
 from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists
 from purgatorio.broker.share.state.outcome import Outcome
 from purgatorio.late import dataclass
@@ -38,7 +37,64 @@ from purgatorio.protocol.messages.read_share_group_state import ReadStatePartiti
 from purgatorio.protocol.messages.read_share_group_state_summary import ReadStateSummaryPartition
 from purgatorio.protocol.messages.write_share_group_state import WriteStatePartition
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
-from purgatorio.purgatory import Purgatory
+from purgatorio.purgatory import DelayedOperation, Purgatory
+
+PURGATORY: Final = "Persister"
+"""Where calls that failed wait until they are made again."""
+
+
+class DelayedRetry(DelayedOperation):
+    """A call that waits until it is made again.
+
+    Args:
+        has_moved: whether the call has another coordinator than the one that was asked.
+        again: makes the call again; the second argument tells whether the time of the wait is over.
+        give_up: ends the call with an error.
+        cause: returns what the coordinator answered.
+    """
+
+    __slots__ = ("_again", "_call", "_cause", "_give_up", "_has_moved")
+
+    def __init__(
+        self,
+        delay_ms: int,
+        call: Call,
+        *,
+        has_moved: Callable[[Call], bool],
+        again: Callable[[Call, bool], None],
+        give_up: Callable[[Call, ErrorCode], None],
+        cause: Callable[[Call], ShareCoordinatorFailed],
+    ) -> None:
+        super().__init__(delay_ms)
+        self._call = call
+        self._has_moved = has_moved
+        self._again = again
+        self._give_up = give_up
+        self._cause = cause
+
+    def try_complete(self) -> bool:
+        """Complete when another broker coordinates the share partition."""
+        return self._has_moved(self._call) and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Make the call again."""
+        self._again(self._call, not self._has_moved(self._call))
+
+    def on_shutdown(self) -> None:
+        """End the call: the broker stops."""
+        self._give_up(self._call, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def on_error(self, error: Exception) -> None:
+        """End the call with UNKNOWN_SERVER_ERROR."""
+        self._give_up(self._call, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def causes(self) -> tuple[ShareCoordinatorFailed]:
+        """Return what the coordinator answered."""
+        return (self._cause(self._call),)
+
+    def held_by(self) -> tuple[int, ...]:
+        """Return the broker that coordinates the share partition, as far as it is known."""
+        return () if self._call.asked == NO_LEADER else (self._call.asked,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.server.listener import Listener
-from purgatorio.broker.server.peer_network import PeerNetwork
+from purgatorio.broker.server.peers import PeerNetwork
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn.overview import TransactionNumbers

@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.node.broker_connections import BrokerConnections
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.server.peer_network import PeerNetwork
+from purgatorio.broker.server.peers import PeerNetwork
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from purgatorio.broker.server.peer import PeerConnection
-from purgatorio.broker.server.peer_network import PeerNetwork
+from purgatorio.broker.server.peers import PeerNetwork
 
 
 class FakePeer:

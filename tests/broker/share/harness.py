@@ -17,8 +17,7 @@ from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
 from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.share_metrics import ShareMetrics
-from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_services import ShareServices
+from purgatorio.broker.share.share_partition import SharePartition, ShareServices
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from purgatorio.broker.api.routes import APIS as HANDLERS
-from purgatorio.broker.layers.access.access import Access
-from purgatorio.broker.layers.access.audit import Audit
+from purgatorio.broker.layers.access.access import Access, Audit
 from purgatorio.broker.layers.access.authorizer import Authorizer
 from purgatorio.broker.layers.access.guards.whole import before
 from purgatorio.broker.metadata.acls import (

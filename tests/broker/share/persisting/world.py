@@ -10,8 +10,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister, RetrySettings
-from purgatorio.broker.share.persisting.retry import DelayedRetry
+from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister, DelayedRetry, RetrySettings
 from purgatorio.broker.share.state.outcome import Answer, Outcome
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
