@@ -54,11 +54,11 @@ def _summed(rows: Answers, *names: str) -> Answer:
     return {**rows[0], **{name: sum(row[name] for row in rows) for name in names}}
 
 
-def _listed(lists: str, count: str, *counts: str, key: str = "id") -> Callable[[Answers], Answer]:
+def _listed(lists: str, count: str, *counts: str) -> Callable[[Answers], Answer]:
     """Return how answers are merged that list things, each at one broker, by name, with their number."""
 
     def merge(answers: Answers) -> Answer:
-        rows = sorted(_joined(answers, lists), key=lambda row: row[key])
+        rows = sorted(_joined(answers, lists), key=lambda row: row["id"])
         return {**_summed(answers, count, *counts), lists: rows}
 
     return merge

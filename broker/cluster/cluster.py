@@ -29,8 +29,7 @@ from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.broker_maker import BrokerMaker
 from purgatorio.broker.node.machine import fitted, usable_memory_bytes
-from purgatorio.broker.node.member import Member
-from purgatorio.broker.node.ports import Ports, close
+from purgatorio.broker.node.member import Member, Ports, close
 from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.system_clock import SystemClock

@@ -16,7 +16,7 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import Message, StoreConnection
-from purgatorio.broker.node.ports import Ports, close, open_ports
+from purgatorio.broker.node.member import Ports, close, open_ports
 from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.logger import get_logger
