@@ -114,14 +114,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda path: edit(path, lambda manifest: manifest["metadata"]["topics/bills"].update(configs={"x": "1"})),
         f"/{MANIFEST} is damaged: topic bills has a config that cannot be: x: there is no such topic config",
     ),
-    "no-logs": (
-        lambda path: edit(path, lambda manifest: manifest.update(logs=[])),
-        f"/{MANIFEST} is damaged: it has no log of orders-0",
-    ),
-    "no-log": (
-        lambda path: edit(path, lambda manifest: manifest["logs"].pop()),
-        f"/{MANIFEST} is damaged: it has no log of orders-0",
-    ),
     "wrong-batch": (
         _wrong_batch,
         "/snapshot-1/1.log is damaged: at byte 0: a batch from 1 to 1 does not continue at 3",
@@ -130,10 +122,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "pipe": (_pipe, f"/{MANIFEST} is a pipe, not a file"),
     "device": (_device, f"/{MANIFEST} is a link, not a file"),
     "sparse-manifest": (_sparse(MANIFEST), f"/{MANIFEST} is damaged: it has more than 67108864 bytes"),
-    "sparse-log": (
-        _sparse("snapshot-1/1.log"),
-        "/snapshot-1/1.log is damaged: it has 10000000000 bytes, not the 140 of",
-    ),
     "sparse-log-as-told": (_sparse_as_told, "/snapshot-1/1.log is damaged: there is no batch at byte 0"),
 }
 
