@@ -19,13 +19,13 @@ from purgatorio.admin.operations.control.cluster_control import ClusterControl
 from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.reading.records import check_isolation_level, read_records
-from purgatorio.admin.operations.reading.report import HIDDEN, connected_clients
+from purgatorio.admin.operations.reading.report import connected_clients
+from purgatorio.broker.causes.kinds import KINDS, why_unknown
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.cluster.cluster import BrokerCluster, BrokerStateError, Contents
 from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.delays.kinds import why_unknown
 from purgatorio.broker.layers.faults import AnyFault, AnyLive
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding
@@ -250,7 +250,7 @@ class Controls(Contents):
         clients = set() if group is None else self.groups.client_ids(group)
         for broker in self.cluster.brokers:
             for purgatory in broker.purgatories:
-                if purgatory.name != api and (api is not None or purgatory.name in HIDDEN):
+                if purgatory.name != api and (api is not None or KINDS[purgatory.name].is_idle):
                     continue
                 now_ms = purgatory.now_ms()
                 found += [

@@ -18,14 +18,13 @@ from purgatorio.admin.operations.clock import AdvanceClock, FreezeClock, ShowClo
 from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.groups import DescribeGroup
 from purgatorio.admin.operations.purgatories import State
-from purgatorio.admin.operations.reading.report import HIDDEN
 from purgatorio.admin.operations.topics import ListTopics
 from purgatorio.admin.web.asking import Asked, ask
 from purgatorio.admin.web.front import Front
+from purgatorio.broker.causes.kinds import KINDS, why_unknown
 from purgatorio.broker.cluster.cluster import BrokerStateError
 from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.delays.kinds import why_unknown
 from purgatorio.broker.layers.faults import AnyLive
 from purgatorio.broker.routing.request import is_of_broker
 from purgatorio.testing.connections import CLIENT_ID, Connections
@@ -257,7 +256,7 @@ class ProcessControls:
             _parked(broker["id"], purgatory["name"], each)
             for broker in state["brokers"]
             for purgatory in broker["purgatories"]
-            if purgatory["name"] == api or (api is None and purgatory["name"] not in HIDDEN)
+            if purgatory["name"] == api or (api is None and not KINDS[purgatory["name"]].is_idle)
             for each in purgatory["operations"]
             if (client is None or each["client"] == client)
             and (group is None or each["client"] in clients or any(group in key for key in each["keys"]))

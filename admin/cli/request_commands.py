@@ -19,7 +19,7 @@ from purgatorio.admin.cli.command import (
 from purgatorio.admin.cli.operation_commands import send
 from purgatorio.admin.operations.faults import AddFault
 from purgatorio.admin.operations.purgatories import State
-from purgatorio.broker.delays.kinds import why_unknown
+from purgatorio.broker.causes.kinds import FOLLOWER_FETCH, named, why_unknown
 
 if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
@@ -80,9 +80,6 @@ def _parsed(word: str, types: dict[str, str]) -> tuple[str, Any]:
 
 # --- parked operations ---
 
-SHOWN_IF_ASKED: Final = ("Heartbeat", "TransactionTimeout")
-"""Purgatories that are listed only if they are asked for: each idle member and open transaction has an operation."""
-FOLLOWER_FETCH: Final = "follower fetch"
 _PARKED: Final[Columns] = {
     "BROKER": "broker",
     "PURGATORY": "purgatory",
@@ -115,10 +112,10 @@ def _wanted(state: Any, api: str | None, client: str | None) -> Iterator[tuple[A
     for broker in state["brokers"]:
         for purgatory in broker["purgatories"]:
             name = purgatory["name"]
-            if name != api and (api is not None or name in SHOWN_IF_ASKED):
+            if name != api and (api is not None or named(name).is_idle):
                 continue
             for row in purgatory["operations"]:
-                if client in (None, row["client"]) and (api or client or row["kind"] != FOLLOWER_FETCH):
+                if client in (None, row["client"]) and (api or client or row["kind"] != FOLLOWER_FETCH.noun):
                     yield broker, name, row
 
 

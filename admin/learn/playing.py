@@ -13,6 +13,7 @@ from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.reading.group_state import LAGS, Ends, read_group
 from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.admin.operations.topics import CreateTopic, MoveLeader
+from purgatorio.broker.causes.kinds import LESSON
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.log.topic_partition import TopicPartition
 
@@ -106,7 +107,7 @@ class Playing:
         stage = Stage(
             cluster.clock,
             lambda: [each.address for each in cluster.brokers],
-            lambda: cluster.brokers[0].lesson_purgatory(),
+            lambda: cluster.brokers[0].purgatory_of(LESSON),
         )
         told = dict(self.scene.clients[name])
         client = self._clients[name] = KINDS[told.pop("kind")](stage, name, **told)

@@ -11,10 +11,10 @@ from purgatorio.admin.operations.control.group_control import GroupControl
 from purgatorio.admin.operations.control.hanging_transactions import HangingTransactions
 from purgatorio.admin.operations.control.share_group_control import ShareGroupControl
 from purgatorio.admin.operations.control.transaction_control import TransactionControl
+from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import NotThere, OperationRefused
 from purgatorio.broker.cluster.snapshots import KeptSnapshots
-from purgatorio.broker.delays.kinds import KINDS
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
 from purgatorio.purgatory import Purgatory

@@ -10,29 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from purgatorio.broker.causes.kinds import of_noun
 from purgatorio.broker.causes.words import listed
 
 Document = dict[str, Any]
 
 MAX_BUTTON: Final = 20
 """Characters of a member's name on a button."""
-
-_REQUESTS: Final = {
-    "produce": ("produce request", "produce requests"),
-    "consumer fetch": ("consumer fetch", "consumer fetches"),
-    "share fetch": ("share fetch", "share fetches"),
-    "follower fetch": ("follower fetch", "follower fetches"),
-    "delete records": ("DeleteRecords request", "DeleteRecords requests"),
-    "elect leader": ("ElectLeaders request", "ElectLeaders requests"),
-    "topic": ("request for topics", "requests for topics"),
-    "rebalance": ("group request", "group requests"),
-    "transaction": ("transactional request", "transactional requests"),
-    "persister": ("call to a share coordinator", "calls to share coordinators"),
-    "fault": ("request", "requests"),
-    "throttled": ("connection", "connections"),
-    "lesson": ("timer", "timers"),
-}
-"""How operations are counted, by their kind."""
 
 
 def explain(state: Document) -> None:
@@ -102,10 +86,7 @@ def _way(does: str, path: str, **body: Any) -> Document:
 
 def _subject(wait: Mapping[str, Any]) -> str:
     """Return the requests and their clients: "134 produce requests of 12 clients wait"."""
-    counted = [
-        _plural(number, *_REQUESTS.get(kind, (f"{kind} operation", f"{kind} operations")))
-        for kind, number in wait["counts"].items()
-    ]
+    counted = [_plural(number, *of_noun(noun).one_and_many) for noun, number in wait["counts"].items()]
     total = sum(wait["counts"].values())
     about = "about " if wait["estimated"] else ""
     return f"{about}{listed(counted)}{_clients(wait)} wait{'s' if total == 1 else ''}"

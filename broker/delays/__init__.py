@@ -1,6 +1,5 @@
 """Delayed operations that have ended: the last ones for the page, and all of them as records and spans.
 
-`kinds.py` has a row for each kind of purgatory. `finished.py` keeps a bounded ring of operations that have ended.
-`recorder.py` produces them to `__delayed_operations`, whose own operations it leaves out. `spans.py` makes
-OpenTelemetry spans of them, if `traces.endpoint` is set.
+`finished.py` keeps a bounded ring of them. `recorder.py` produces them to `__delayed_operations`, whose own operations
+it leaves out. `spans.py` makes OpenTelemetry spans of them, if `traces.endpoint` is set.
 """

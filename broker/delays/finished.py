@@ -1,31 +1,22 @@
-"""The delayed operations of one broker that finished last, for the page, and a name in words for each kind."""
+"""The delayed operations of one broker that finished last, for the page, and the kind of each."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Hashable, Sequence
-from functools import cache
-from typing import Final
 
+from purgatorio.broker.causes.kinds import KINDS, Kind
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.purgatory import FinishedOperation
 
-_CAPITAL_INSIDE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-
-def kind_of(purgatory: str, keys: Sequence[Hashable]) -> str:
-    """Name an operation's kind: "consumer fetch", "follower fetch", or its purgatory in words ("elect leader")."""
-    if purgatory == "Fetch":
-        # The follower's key comes after those of its partitions, of which there may be thousands.
-        return "follower fetch" if keys and isinstance(keys[-1], FollowerKey) else "consumer fetch"
-    return _in_words(purgatory)
-
-
-@cache
-def _in_words(purgatory: str) -> str:
-    return _CAPITAL_INSIDE.sub(" ", purgatory).lower()
+def kind_of(purgatory: str, keys: Sequence[Hashable]) -> Kind:
+    """Return an operation's kind: of its purgatory, or that of fetches of followers."""
+    kind = KINDS[purgatory]
+    if kind.of_followers is not None and keys and isinstance(keys[-1], FollowerKey):
+        return kind.of_followers  # the follower's key comes after those of its partitions, which may be thousands
+    return kind
 
 
 def detail_of(ended: FinishedOperation) -> str:

@@ -190,7 +190,7 @@ def event_of(operation: FinishedOperation, incarnation: BrokerIncarnation, to_wa
         "broker": incarnation.broker_id,
         "broker_epoch": incarnation.broker_epoch,
         "purgatory": operation.purgatory,
-        "kind": kind_of(operation.purgatory, keys),
+        "kind": kind_of(operation.purgatory, keys).noun,
         "id": operation.id,
         "client": operation.client[:MAX_TEXT],
         "partitions": [{"topic": tp.topic, "partition": tp.partition} for tp in islice(partitions, MAX_KEYS)],

@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.util.types import AttributeValue
 
+from purgatorio.broker.causes.kinds import FOLLOWER_FETCH, PRODUCE
 from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.delays.tracing import Spans, Watch, WatchAcks
 from purgatorio.broker.log.log import LogError
@@ -44,7 +45,7 @@ EXPORT_SECONDS: Final = 2.0
 """The longest time of one request to the receiver."""
 
 _TRACEPARENT: Final = re.compile(rb"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_UNTRACED: Final = "follower fetch"
+_UNTRACED: Final = FOLLOWER_FETCH.noun
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -99,13 +100,13 @@ class OperationSpans(Spans):
 
     def add(self, operation: FinishedOperation) -> None:
         """Make the span of an operation that has just ended."""
-        kind = kind_of(operation.purgatory, operation.keys)
+        kind = kind_of(operation.purgatory, operation.keys).noun
         if kind == _UNTRACED:
             return
         to_wall_ms = self._clock.wall_ms() - self._clock.now_ms()
         began = (operation.parked_ms + to_wall_ms) * _NS_PER_MS
         ended = max(began, (operation.done_ms + to_wall_ms) * _NS_PER_MS)
-        context = self._links.pop(operation.id, None) if operation.purgatory == "Produce" else None
+        context = self._links.pop(operation.id, None) if operation.purgatory == PRODUCE.purgatory else None
         span = self._tracer.start_span(
             f"wait: {kind}",
             kind=SpanKind.INTERNAL,

@@ -17,6 +17,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import own_routes, versions_as
+from purgatorio.broker.causes.kinds import DELETE_RECORDS, FAULT, FETCH, PRODUCE, SHARE_FETCH
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
 from purgatorio.broker.config.descriptions import BrokerDescription
@@ -86,7 +87,7 @@ class Broker:
 
     Attributes:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
-        purgatories: all purgatories, by Kafka's names. `lesson_purgatory` returns that of a scene's timers.
+        purgatories: all purgatories, by Kafka's names. `purgatory_of` returns that of a kind, and makes it.
         peer_network: its connections to other brokers, which a test can hold.
         coordinators: of groups, transactions and share groups' states, and how leaders reach them.
         layers: what stands before the handlers of its APIs.
@@ -129,8 +130,8 @@ class Broker:
         self._parked = parked = BrokerPurgatories(
             config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, watch
         )
-        self.purgatories, self.lesson_purgatory = parked.all, parked.lesson
-        self.produce_purgatory, self.fetch_purgatory = parked.produce, parked.fetch
+        self.purgatories, self.purgatory_of = parked.all, parked.of
+        self.produce_purgatory, self.fetch_purgatory = parked.of(PRODUCE), parked.of(FETCH)
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
         self.replicas = self._build_replicas(lease_clock, roles_per_step)
@@ -170,10 +171,10 @@ class Broker:
             log_defaults=self._topics.log,
             memory=MemoryBudget(config.log_memory_bytes, clock.now_ms, config.log_memory_uncommitted_percent),
             actions=parked.actions,
-            produce_purgatory=parked.produce,
-            fetch_purgatory=parked.fetch,
-            share_fetch_purgatory=parked.share_fetch,
-            delete_records_purgatory=parked.delete_records,
+            produce_purgatory=parked.of(PRODUCE),
+            fetch_purgatory=parked.of(FETCH),
+            share_fetch_purgatory=parked.of(SHARE_FETCH),
+            delete_records_purgatory=parked.of(DELETE_RECORDS),
             observer=self.metrics,
             watch_acks=self._spans.watch_acks,
             propose=self._build_alter_partition().propose,
@@ -293,7 +294,7 @@ class Broker:
             broker_id=config.broker_id,
             layers=self.layers,
             topics=ImageTopics(lambda: self.image, self.led_shares.sessions.partitions_of),
-            purgatory=self._parked.fault,
+            purgatory=partial(self._parked.of, FAULT),
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
         self.coordinators.persister.asks_itself = self.fault_access.is_ruled

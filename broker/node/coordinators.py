@@ -8,8 +8,20 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 
 from purgatorio.broker.api.coordinator_topics import decided, share_state_topic
+from purgatorio.broker.causes.kinds import (
+    ACQUISITION_LOCK,
+    DEAD_LETTER,
+    HEARTBEAT,
+    PERSISTER,
+    REBALANCE,
+    SHARE_FETCH,
+    SHARE_GROUP,
+    TRANSACTION,
+    TRANSACTION_TIMEOUT,
+)
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import (
     dead_letter_rules,
@@ -143,8 +155,8 @@ class Coordinators:
             settings=self.share_settings,
             persister=self.persister,
             clock=clock,
-            purgatory=parked.share_fetch,
-            lock_purgatory=parked.acquisition_lock,
+            purgatory=parked.of(SHARE_FETCH),
+            lock_purgatory=partial(parked.of, ACQUISITION_LOCK),
             dead_letters=self.dead_letters,
             max_sessions=config.group_share_max_share_sessions,
             observer=observer,
@@ -201,10 +213,10 @@ def _group_services(
         timer=parked.timer,
         rng=rng,
         image=lambda: store.image,
-        rebalance_purgatory=parked.rebalance,
-        heartbeat_purgatory=parked.heartbeat,
-        transaction_purgatory=parked.transaction,
-        share_purgatory=parked.share_group,
+        rebalance_purgatory=parked.of(REBALANCE),
+        heartbeat_purgatory=parked.of(HEARTBEAT),
+        transaction_purgatory=parked.of(TRANSACTION),
+        share_purgatory=partial(parked.of, SHARE_GROUP),
         share_settings=share_settings,
         persister=persister,
         end_offsets=EndOffsets(replicas, image=lambda: store.image, ask=ask, timer=parked.timer).find,
@@ -229,8 +241,8 @@ def _transaction_services(
         image=lambda: store.image,
         producer_ids=ProducerIds(store),
         ends=ends,
-        purgatory=parked.transaction,
-        timeout_purgatory=parked.transaction_timeout,
+        purgatory=parked.of(TRANSACTION),
+        timeout_purgatory=parked.of(TRANSACTION_TIMEOUT),
     )
 
 
@@ -264,7 +276,7 @@ def _shares(
         ask=ask,
         create_topic=create_topic,
         partitions=settings.topic_partitions,
-        purgatory=parked.persister,
+        purgatory=partial(parked.of, PERSISTER),
         settings=retry_settings(config),
     )
     return shares, persister
@@ -299,6 +311,6 @@ def _dead_letters(
         rules=dead_letter_rules(config, topics.log, lambda: store.image),
         ask=ask,
         create_topic=create_topic,
-        purgatory=parked.dead_letter,
+        purgatory=partial(parked.of, DEAD_LETTER),
         clock=clock,
     )

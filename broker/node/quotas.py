@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
+from purgatorio.broker.causes.kinds import THROTTLED
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.config.listeners import has_security
@@ -41,7 +43,7 @@ def broker_quotas(
 
     quotas = BrokerQuotas(
         layers,
-        parked.throttled,
+        partial(parked.of, THROTTLED),
         now_ms=clock.now_ms,
         now_seconds=clock.now_seconds,
         windows=quota_windows(dynamic.current),

@@ -10,15 +10,13 @@ the lock stays one operation, and counts the records that it still holds.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from purgatorio.broker.causes.cause import NotAcknowledged
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.purgatory import DelayedOperation, Purgatory
-
-PURGATORY: Final = "AcquisitionLock"
 
 
 class LockKey(NamedTuple):

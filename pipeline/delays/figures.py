@@ -16,20 +16,13 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from purgatorio.pipeline.delays import waits
+from purgatorio.pipeline.delays.kinds import COLOURS
 from purgatorio.pipeline.delays.summary import Group, Held, Holding, Place, Summary
 
 MOST_PLACES: Final = 15
 MOST_HELD: Final = 40
 MOST_CAUSES: Final = 9
 
-_COLOURS: Final = {
-    "produce": "#3f7fd9",
-    "consumer fetch": "#e0862b",
-    "follower fetch": "#2a9d8f",
-    "delete records": "#8d63d2",
-    "topic": "#b0724f",
-    "elect leader": "#d1497a",
-}
 _OTHERS: Final = ("#7f8f2f", "#5c8a99", "#777f8c")
 _CAUSES: Final = (
     *("#3f7fd9", "#e0862b", "#2a9d8f", "#d1497a", "#8d63d2"),
@@ -48,8 +41,8 @@ Plot = Callable[[Summary], go.Figure | None]
 
 def colours(types: Iterable[str]) -> Colours:
     """Return a colour for each operation type, the same in every plot and every report."""
-    unknown = sorted(set(types) - set(_COLOURS))
-    return _COLOURS | {kind: _OTHERS[nth % len(_OTHERS)] for nth, kind in enumerate(unknown)}
+    unknown = sorted(set(types) - set(COLOURS))
+    return COLOURS | {kind: _OTHERS[nth % len(_OTHERS)] for nth, kind in enumerate(unknown)}
 
 
 def distributions(summary: Summary) -> go.Figure | None:

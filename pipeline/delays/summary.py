@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from pyarrow import dataset
 
 from purgatorio.pipeline.delays import waits
+from purgatorio.pipeline.delays.kinds import COLOURS
 from purgatorio.pipeline.delays.tables import Tables
 
 MOST_BINS: Final = 240
 """The limit of points in time in a plot; windows are merged until there are no more."""
 
-_ORDER: Final = ("produce", "consumer fetch", "follower fetch", "delete records", "topic", "elect leader")
+_ORDER: Final = tuple(COLOURS)
 _MEASURES: Final = ("window", "count", "expired", "checks", "wait_max_ms", "waits", "causes")
 _SECOND_MS: Final = 1000
 _HOUR_MS: Final = 3600 * _SECOND_MS

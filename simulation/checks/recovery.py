@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from purgatorio.broker.causes.kinds import FOLLOWER_FETCH
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.protocol.transaction_state import TransactionState
@@ -40,7 +41,7 @@ def _of_brokers(cluster: SimulatedCluster) -> str | None:
     for broker_id, broker in cluster.brokers.items():
         for each in broker.purgatories:
             for op in each.operations(1_000):
-                if kind_of(each.name, op.keys) != "follower fetch" or op.deadline_ms < each.now_ms() - OVERDUE_MS:
+                if kind_of(each.name, op.keys) is not FOLLOWER_FETCH or op.deadline_ms < each.now_ms() - OVERDUE_MS:
                     return f"broker {broker_id} has parked in {each.name}: {in_words(op.causes)}"
     for broker_id, transaction in cluster.transactions():
         state = transaction.value.state

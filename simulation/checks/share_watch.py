@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from unittest import mock
 
+from purgatorio.broker.causes.kinds import ACQUISITION_LOCK
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share.acquisition_lock import PURGATORY, AcquisitionLock
+from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.dead_letters.line import Line
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived
@@ -181,7 +182,7 @@ class ShareLook:
 
     def look(self, process: Process) -> None:
         """Check the share partitions that one process leads, and its parked locks; not while it shuts down."""
-        parked = [each for each in process.broker.purgatories if each.name == PURGATORY]
+        parked = [each for each in process.broker.purgatories if each.name == ACQUISITION_LOCK.purgatory]
         if any(purgatory._closed for purgatory in parked):
             return
         shares = [share for share in process.broker.led_shares.partitions if share.state is SharePartitionState.ACTIVE]

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from purgatorio.broker.causes.kinds import THROTTLED
 from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.room_settings import topic_settings
 from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
 from purgatorio.broker.layers.quotas.naming import CLIENT_ID
-from purgatorio.broker.layers.quotas.throttled_channel import PURGATORY
 from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
@@ -318,7 +318,7 @@ class SimulatedCluster:
         await self._alter_quotas([QuotaEdit(key, None) for key in quotas])
         for broker in self.brokers.values():
             for purgatory in broker.purgatories:
-                if purgatory.name == PURGATORY:
+                if purgatory.name == THROTTLED.purgatory:
                     for parked in purgatory.operations(limit=10_000):
                         if (operation := purgatory.find(parked.id)) is not None:
                             operation.force_complete()

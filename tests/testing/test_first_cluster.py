@@ -51,7 +51,7 @@ STANDARD = {
 """What asyncio does not load, and takes no more than a millisecond each. HTTP, the e-mail that comes with it, templates
 and archives are not among these."""
 PARTS = {
-    "broker.delays": {"finished", "kinds", "recorder", "span_maker", "tracing"},
+    "broker.delays": {"finished", "recorder", "span_maker", "tracing"},
     "broker.metrics": {"counters", "loop_lag"},
     "admin.web": {"attach", "server"},
 }

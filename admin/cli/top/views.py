@@ -14,13 +14,12 @@ from purgatorio.admin.operations.groups import ExpireMember, ListGroups
 from purgatorio.admin.operations.purgatories import Expire, Matrix, State
 from purgatorio.admin.operations.share_groups import ExpireLocks, ListShareGroups
 from purgatorio.admin.operations.transactions import ExpireTransaction, ListTransactions
+from purgatorio.broker.causes.kinds import FOLLOWER_FETCH, named
 
 OPERATIONS: Final = 200
 """Parked operations of each purgatory that are asked for."""
 BAR: Final = 40
 """The longest bar of a bucket."""
-_SESSIONS: Final = ("Heartbeat", "TransactionTimeout", "AcquisitionLock")
-"""Purgatories in which no request waits; their operations are listed last."""
 
 
 class View(NamedTuple):
@@ -62,7 +61,7 @@ def _parked(state: Answer) -> Iterator[Row]:
 
 def _rank(found: tuple[Answer, str, Answer]) -> tuple[int, int, int, int]:
     broker, purgatory, operation = found
-    order = 2 if purgatory in _SESSIONS else int(operation["kind"] == "follower fetch")
+    order = int(operation["kind"] == FOLLOWER_FETCH.noun) if named(purgatory).has_requests else 2
     return order, -operation["waited_ms"], broker["id"], operation["id"]
 
 
@@ -129,7 +128,7 @@ def _brokers(state: Answer) -> Iterator[Row]:
     for row in state["brokers"]:
         follower = row["follower"] or {"held": False, "delay_ms": 0}
         fetches = "held" if follower["held"] else f"+{follower['delay_ms']} ms" if follower["delay_ms"] else ""
-        waiting = sum(each["num_delayed"] for each in row["purgatories"] if each["name"] not in _SESSIONS)
+        waiting = sum(each["num_delayed"] for each in row["purgatories"] if named(each["name"]).has_requests)
         trouble = [name for name in ("paused", "fenced") if row[name]] + [f"cut off: {row['cut_off_from']}"] * bool(
             row["cut_off_from"]
         )

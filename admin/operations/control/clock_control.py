@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from purgatorio.broker.causes.kinds import FOLLOWER_FETCH
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.delays.finished import kind_of
@@ -117,4 +118,4 @@ class _EndedOperations:
 
 
 def _counts(operation: FinishedOperation) -> bool:
-    return operation.outcome == "expired" and kind_of(operation.purgatory, operation.keys) != "follower fetch"
+    return operation.outcome == "expired" and kind_of(operation.purgatory, operation.keys) is not FOLLOWER_FETCH

@@ -11,6 +11,7 @@ from typing import Final
 
 from purgatorio.admin.operations.control.coordinators import answer_of, coordinator_of, led_shards
 from purgatorio.admin.operations.control.offset_resets import Reset, Target, offsets_of
+from purgatorio.broker.causes.kinds import HEARTBEAT
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import newest
 from purgatorio.broker.cluster.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
@@ -34,7 +35,6 @@ OFFSETS_PER_COMMIT: Final = 500
 """Offsets that one batch resets: some milliseconds of the loop."""
 OFFSET_COMMIT_VERSION: Final = 9
 """As which version of OffsetCommit the coordinator treats a reset."""
-HEARTBEAT: Final = "Heartbeat"
 """The purgatory in which each member has an operation that expires with its session."""
 MEMBERS_NAMED: Final = 10
 """Members that a message names at most."""
@@ -192,7 +192,7 @@ def expire_member(cluster: BrokerCluster, group: str, member: str | None) -> str
 def _sessions(cluster: BrokerCluster) -> Iterator[tuple[MemberKey, DelayedOperation]]:
     for broker in cluster.brokers:
         for purgatory in broker.purgatories:
-            if purgatory.name != HEARTBEAT:
+            if purgatory.name != HEARTBEAT.purgatory:
                 continue
             for parked in purgatory.operations(limit=purgatory.num_delayed):
                 key, operation = parked.keys[0], purgatory.find(parked.id)

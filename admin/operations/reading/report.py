@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.faults import ToxicRule
 from purgatorio.broker.routing.request import is_of_broker
@@ -20,8 +21,6 @@ PARKED_READ: Final = 1_000
 """Parked operations of one purgatory that are looked at."""
 FAULTS_SHOWN: Final = 10
 REQUESTS_SHOWN: Final = 8
-HIDDEN: Final = ("Heartbeat", "TransactionTimeout")
-"""Purgatories of which nothing is told unless it is asked for: each member and each transaction waits there."""
 
 Section = Callable[["BrokerCluster"], list[str]]
 
@@ -98,7 +97,7 @@ def _parked(cluster: BrokerCluster) -> list[str]:
     found = []
     for broker in cluster.brokers:
         for purgatory in broker.purgatories:
-            if purgatory.name in HIDDEN:
+            if KINDS[purgatory.name].is_idle:
                 continue
             now_ms = purgatory.now_ms()
             found += [

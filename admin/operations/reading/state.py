@@ -24,6 +24,7 @@ from purgatorio.admin.operations.reading.transaction_state import read_transacti
 from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.broker.causes.answers import explain
 from purgatorio.broker.causes.cause import OpenTransaction
+from purgatorio.broker.causes.kinds import KINDS, Holds, shown
 from purgatorio.broker.causes.words import as_document, in_words
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.delays.finished import detail_of, kind_of
@@ -41,11 +42,9 @@ FAULTS: Final = 20
 FIRED: Final = 8
 """The faults that fired last."""
 FINISHED: Final = 100
-FINISHED_OF_KIND: Final = {"follower fetch": 30, "heartbeat": 30}
-"""The most of these kinds among them: follower fetches end all the time, and the sessions of a thousand members may end
-together; they must not crowd out the rest."""
-_ONLY_EXPIRED: Final = frozenset({"heartbeat", "transaction timeout"})
-"""Kinds that are told only at their deadlines: they end without one when a member leaves, or a transaction ends."""
+FINISHED_OF_IDLE: Final = 30
+"""The most of each idle kind among them: follower fetches end all the time, and the sessions of a thousand members may
+end together; they must not crowd out the rest."""
 FINISHED_LOOKED_AT: Final = 300
 """Finished operations of each broker that are searched for them."""
 KEYS: Final = 8
@@ -179,7 +178,7 @@ def _operation(parked: ParkedOperation, transactions: TransactionControl, now_ms
     parked_ms, deadline_ms = parked.parked_ms + shift_ms, parked.deadline_ms + shift_ms
     return {
         "id": parked.id,
-        "kind": kind_of(parked.purgatory, parked.keys),
+        "kind": kind_of(parked.purgatory, parked.keys).noun,
         "keys": [str(key) for key in parked.keys[:KEYS]],
         "key_count": len(parked.keys),
         "parked_ms": parked_ms,
@@ -353,15 +352,18 @@ def read_finished(brokers: Sequence[Broker], limit: int) -> list[Answer]:
 
 
 def _finished_for_page(brokers: Sequence[Broker], since_ms: int | None) -> list[Answer]:
-    """Return the newest operations, with a limit of their own for some kinds; of others only those that expired."""
+    """Return the newest operations, with a limit of their own for idle kinds.
+
+    Of sessions only those that expired: they end without their deadline when a member leaves, or a transaction ends.
+    """
     rows: list[Answer] = []
-    left = dict(FINISHED_OF_KIND)
+    left = {each.noun: FINISHED_OF_IDLE for each in shown() if each.is_idle}
     newest_first = (_ended_on(broker, FINISHED_LOOKED_AT) for broker in brokers)
     for row in heapq.merge(*newest_first, key=lambda row: -row["done_ms"]):
         if len(rows) == FINISHED or (since_ms is not None and row["done_ms"] < since_ms):
             break
         kind = row["kind"]
-        if kind in _ONLY_EXPIRED and row["outcome"] != "expired":
+        if KINDS[row["purgatory"]].holds is Holds.SESSIONS and row["outcome"] != "expired":
             continue
         if kind in left:
             if left[kind] == 0:
@@ -386,7 +388,7 @@ def _finished(broker_id: int, ended: FinishedOperation) -> Answer:
         "broker": broker_id,
         "purgatory": ended.purgatory,
         "id": ended.id,
-        "kind": kind_of(ended.purgatory, ended.keys),
+        "kind": kind_of(ended.purgatory, ended.keys).noun,
         "keys": [str(key) for key in ended.keys[:KEYS]],
         "key_count": len(ended.keys),
         "parked_ms": ended.parked_ms,

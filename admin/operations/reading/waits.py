@@ -28,6 +28,7 @@ from purgatorio.broker.causes.cause import (
     ShareCoordinatorFailed,
     TooFewInSync,
 )
+from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.causes.words import MAX_SHOWN, as_document, in_words
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -45,9 +46,6 @@ CAUSES_OF_FIRST: Final = 200
 NAMES: Final = 50
 """Clients and partitions of a group that are named; all that were seen are counted."""
 GROUPS: Final = 20
-SESSIONS: Final = frozenset({"Heartbeat", "TransactionTimeout", "AcquisitionLock"})
-"""Purgatories in which no request waits: until a deadline, members may be silent, transactions open, records locked."""
-
 _ORDINARY: Final = frozenset({NoRecordsYet.__name__, NoShareRecordsYet.__name__})
 """Long polls: there is no record yet."""
 _HOLDING: Final = (OpenTransaction, ReplicationThrottled)
@@ -91,7 +89,7 @@ class _Group:
         self.remaining_ms = MAX_DELAY_MS
 
     def add(self, parked: ParkedOperation, stands_for: float, now_ms: int) -> None:
-        kind = kind_of(parked.purgatory, parked.keys)
+        kind = kind_of(parked.purgatory, parked.keys).noun
         self.counts[kind] = self.counts.get(kind, 0) + stands_for
         self.is_estimated |= stands_for > 1
         self.clients[parked.client] = None
@@ -128,7 +126,7 @@ def read_waits(brokers: Iterable[Broker], image: ClusterImage) -> list[Answer]:
     groups: dict[Actor, _Group] = {}
     for broker in brokers:
         for purgatory in broker.purgatories:
-            if purgatory.num_delayed and purgatory.name not in SESSIONS:
+            if purgatory.num_delayed and KINDS[purgatory.name].has_requests:
                 _add(groups, purgatory, image)
     return _first([group.as_answer(actor) for actor, group in groups.items()])
 

@@ -2,23 +2,31 @@
 
 import { make, reconcile, setText } from "./dom.js";
 
-const NAMES = {
-  produce: "Produce, acks=all",
-  "consumer fetch": "Consumer fetch",
-  "follower fetch": "Follower fetch",
-  rebalance: "Rebalance",
-  heartbeat: "Member session",
-  transaction: "Transaction",
-  "transaction timeout": "Open transaction",
+// made by scripts/kinds.py: begin
+export const LOCKS = "AcquisitionLock"; // the purgatory of acquisition locks
+const KINDS = {
+  "produce": { title: "Produce, acks=all", coloured: true, offered: true, rank: 0 },
+  "consumer fetch": { coloured: true, offered: true, poll: true, rank: 2 },
+  "follower fetch": { coloured: true, offered: true, follower: true, poll: true, rank: 91 },
+  "share fetch": { poll: true },
+  "rebalance": { coloured: true, offered: true, rank: 1 },
+  "heartbeat": { title: "Member session", coloured: true, offered: true, session: true, rank: 90 },
+  "transaction": { coloured: true },
+  "transaction timeout": { title: "Open transaction", coloured: true, session: true },
 };
-const HIDDEN_AT_FIRST = new Set(["follower fetch"]);
-const SELDOM = new Set(["transaction", "transaction timeout"]); // have a chip once there was one
+// made by scripts/kinds.py: end
+
+const having = (what) => new Set(Object.keys(KINDS).filter((kind) => KINDS[kind][what]));
+const COLOURED = having("coloured"), OFFERED = having("offered"); // others have a chip once there was one
+
+/** Fetches of followers: each idle follower has one. */
+export const FOLLOWERS = having("follower");
 
 /** Kinds that are in the wheel, and in no list: members of groups and open transactions have cards of their own. */
-export const LISTLESS = new Set(["heartbeat", "transaction timeout"]);
+export const LISTLESS = having("session");
 
 /** Kinds that end by their deadlines all the time, as nothing new has come. */
-export const LONG_POLLS = new Set(["consumer fetch", "follower fetch", "share fetch"]);
+export const LONG_POLLS = having("poll");
 
 /** Marks, so that nothing is told by colour alone. */
 export const OUTCOMES = {
@@ -31,12 +39,17 @@ export const OUTCOMES = {
 
 /** "Follower fetch" for "follower fetch", and so for kinds that this page has not heard of. */
 export function kindName(kind) {
-  return NAMES[kind] ?? kind.charAt(0).toUpperCase() + kind.slice(1);
+  return KINDS[kind]?.title ?? kind.charAt(0).toUpperCase() + kind.slice(1);
 }
+
+/** The place of a kind in the list of what waits. */
+export const rankOf = (kind) => KINDS[kind]?.rank ?? 50;
+
+const colourOf = (kind) => (COLOURED.has(kind) ? kind.replaceAll(" ", "-") : "other");
 
 /** The class that colours a kind: those without a colour of their own share one. */
 export function kindClass(kind) {
-  return kind in NAMES ? `kind-${kind.replace(" ", "-")}` : "kind-other";
+  return `kind-${colourOf(kind)}`;
 }
 
 /** Colours for drawing, from the style sheet; read anew when the theme changes. */
@@ -44,8 +57,7 @@ export const colours = {};
 
 export function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["text", "accent", "muted", "faint", "line", "ring", "panel", "produce", "consumer-fetch", "follower-fetch",
-    "rebalance", "heartbeat", "transaction", "transaction-timeout", "other",
+  for (const name of ["text", "accent", "muted", "faint", "line", "ring", "panel", "other", ...[...COLOURED].map(colourOf),
     "completed", "expired", "cancelled", "shutdown", "error"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
@@ -53,7 +65,7 @@ export function readColours() {
 
 /** The colour of a kind. */
 export function kindColour(kind) {
-  return kind in NAMES ? colours[kind.replace(" ", "-")] : colours.other;
+  return colours[colourOf(kind)];
 }
 
 /** The user's filters: kinds by chips, and one broker or all. */
@@ -65,9 +77,7 @@ export class Filters {
     this.chips = chips;
     this.select = select;
     this.onChange = onChange;
-    for (const kind of Object.keys(NAMES)) {
-      if (!SELDOM.has(kind)) this.#shown.set(kind, !HIDDEN_AT_FIRST.has(kind));
-    }
+    for (const kind of OFFERED) this.#shown.set(kind, !FOLLOWERS.has(kind));
     select.addEventListener("change", () => {
       this.#broker = select.value;
       onChange();

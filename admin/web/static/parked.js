@@ -1,13 +1,11 @@
 // The list of parked operations: the client, the keys, since when, until when, and the condition that each misses.
 
 import { count, Countdown, duration, find, keysText, make, plural, reconcile, setText } from "./dom.js";
-import { kindClass, kindName, LISTLESS } from "./kinds.js";
+import { kindClass, kindName, LISTLESS, rankOf } from "./kinds.js";
 import { Links } from "./links.js";
 import { pick, placeOfOperation } from "./selection.js";
 
 const ROWS = 60;
-const ORDER = ["produce", "rebalance", "consumer fetch"]; // first; then other kinds, then these:
-const LAST = ["heartbeat", "follower fetch"];
 
 const parkedMs = new Map(); // when each was parked, as it was told first: the brokers' clocks jitter, and so would the order
 const MOST_TIMES = 5000;
@@ -27,8 +25,7 @@ export function shownOperations(state, filters) {
     }
   }
   while (parkedMs.size > MOST_TIMES) parkedMs.delete(parkedMs.keys().next().value);
-  const rank = (kind) => (LAST.includes(kind) ? 90 + LAST.indexOf(kind) : ORDER.indexOf(kind) < 0 ? 50 : ORDER.indexOf(kind));
-  return rows.sort((a, b) => rank(a.kind) - rank(b.kind) || parkedMs.get(a.name) - parkedMs.get(b.name) || a.id - b.id);
+  return rows.sort((a, b) => rankOf(a.kind) - rankOf(b.kind) || parkedMs.get(a.name) - parkedMs.get(b.name) || a.id - b.id);
 }
 
 /** Operations that wait but are not in the state, which is bounded. */

@@ -5,6 +5,7 @@
 // partitions, and what it waits for; another thing with all that the operations have to do with which it is one of.
 
 import { find, make, setText } from "./dom.js";
+import { FOLLOWERS } from "./kinds.js";
 import { namedIn, placeOf } from "./links.js";
 
 const UNITS = ".answer, .broker, .operation, .matrix-row, .thing, .member, .share, .lock, .transaction, #finished tr, #client-rows tr";
@@ -104,7 +105,7 @@ class Selection {
       const causes = waits.filter((wait) => isOf(operation, wait)).map(placeOfCause);
       const places = [...placesOf(operation), ...causes];
       const isItself = places[0] === this.place;
-      const counts = isItself || (operation.kind !== "follower fetch" && operation.done_ms === undefined); // those fetch from all partitions
+      const counts = isItself || (!FOLLOWERS.has(operation.kind) && operation.done_ms === undefined); // those fetch from all partitions
       if (counts && places.includes(this.place)) places.forEach((place) => related.add(place));
     }
     if (this.place.startsWith("operation-")) this.#related.forEach((place) => related.add(place));

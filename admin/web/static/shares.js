@@ -2,6 +2,7 @@
 // that has acquired it and for how long.
 
 import { count, duration, make, plural, reconcile, setText } from "./dom.js";
+import { LOCKS } from "./kinds.js";
 import { placeOf } from "./links.js";
 import { pick } from "./selection.js";
 
@@ -49,7 +50,7 @@ class Run {
   constructor({ lock, share }) {
     this.face = lock == null ? make("span") : pick("");
     this.element = make("li", lock == null ? "run" : "run lock", this.face);
-    this.element.places = [placeOf("operation", share.leader, "AcquisitionLock", lock ?? "")];
+    this.element.places = [placeOf("operation", share.leader, LOCKS, lock ?? "")];
   }
 
   update({ first, last, state, becomes, deliveries, member, left_ms: left, share }) {

@@ -2,7 +2,7 @@
 
 import { count, duration, find, fitCanvas, keysText, make, pointing, reconcile, setText, write } from "./dom.js";
 import { pick, placeOfOperation, relativesOf, selection } from "./selection.js";
-import { colours, kindClass, kindName, LONG_POLLS, OUTCOMES } from "./kinds.js";
+import { colours, FOLLOWERS, kindClass, kindName, LONG_POLLS, OUTCOMES } from "./kinds.js";
 
 const WINDOW_MS = 30_000;
 const KEPT = 2000;
@@ -160,7 +160,7 @@ export class Timeline {
     const dim = (row.places ??= relativesOf(row)).some((place) => selection.lights(place)) ? 1 : 0.2;
     context.globalAlpha = dim * (row.kind === "produce" ? 0.55 : 0.25);
     if (long > 1) context.fillRect(from, y + 2, long, 5);
-    context.globalAlpha = dim * (isQuiet(row) || row.kind === "follower fetch" ? 0.55 : 1);
+    context.globalAlpha = dim * (isQuiet(row) || FOLLOWERS.has(row.kind) ? 0.55 : 1);
     context.beginPath();
     if (row.outcome === "completed") context.arc(to, y + 4.5, 3.2, 0, 2 * Math.PI);
     else context.rect(to - 3.2, y + 1.3, 6.4, 6.4); // another shape, too, not only another colour

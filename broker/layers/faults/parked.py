@@ -10,7 +10,6 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.routing.request import Channel, Reply
 from purgatorio.purgatory import DelayedOperation
 
-PURGATORY: Final = "Fault"
 HOLD_MS: Final = 3_600_000
 """The longest that a request is held or kept without an answer; clients give up much earlier."""
 

@@ -11,14 +11,12 @@ is about waits for the end of the client's throttle, and mutes the connection un
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from purgatorio.broker.causes.cause import QuotaExceeded
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.routing.request import NO_CHANNEL, Session
 from purgatorio.purgatory import DelayedOperation, Purgatory
-
-PURGATORY: Final = "Throttled"
 
 
 class ThrottledChannel(DelayedOperation):

@@ -11,8 +11,6 @@ from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.share.dead_letters.line import Line
 from purgatorio.purgatory import DelayedOperation
 
-PURGATORY: Final = "DeadLetter"
-"""Where these operations wait."""
 MAX_TRIES: Final = 5
 """How often dead letters are written, at most; Kafka's constant."""
 BACKOFF_MS: Final = 1_000

@@ -39,9 +39,6 @@ from purgatorio.protocol.messages.write_share_group_state import WriteStateParti
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from purgatorio.purgatory import DelayedOperation, Purgatory
 
-PURGATORY: Final = "Persister"
-"""Where calls that failed wait until they are made again."""
-
 
 class DelayedRetry(DelayedOperation):
     """A call that waits until it is made again.

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from purgatorio.admin.operations.table import OPERATIONS
 from purgatorio.admin.web import bodies, guard
 from purgatorio.admin.web.router import ENDPOINTS
+from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.purgatory.clock import Clock
 
 FOLLOWER = "/api/v1/brokers/2/follower"
@@ -123,7 +124,11 @@ async def test_an_operation_is_expired_at_once_and_only_once(client: httpx.Async
         ("/api/v1/brokers/" + "1" * 5000 + "/follower", "there is no such broker, only 1, 2, 3"),
         (
             "/api/v1/brokers/1/purgatories/Rebalance/operations/1/expire",
-            "broker 1 has no such purgatory, only Produce, Fetch",
+            "no operation of broker 1 has been parked in Rebalance yet",
+        ),
+        (
+            "/api/v1/brokers/1/purgatories/Produse/operations/1/expire",
+            f"broker 1 has no such purgatory, only {', '.join(KINDS)}",
         ),
         (
             "/api/v1/brokers/1/purgatories/Produce/operations/" + "9" * 5000 + "/expire",

@@ -11,7 +11,7 @@ import pytest
 
 from purgatorio.admin.operations.control.group_control import GROUP_TIME_LIMIT_MS
 from purgatorio.admin.operations.reading import group_state
-from purgatorio.admin.operations.reading.state import FINISHED_OF_KIND, read_state
+from purgatorio.admin.operations.reading.state import FINISHED_OF_IDLE, read_state
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.protocol.consumer_protocol import (
     ASSIGNMENT,
@@ -409,5 +409,5 @@ async def test_sessions_of_members_that_ended_are_shown_if_they_expired_and_crow
     finished = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["finished"]
     sessions = [row for row in finished if row["kind"] == "heartbeat"]
     assert {row["outcome"] for row in sessions} == {"expired"}
-    assert len(sessions) == FINISHED_OF_KIND["heartbeat"]
+    assert len(sessions) == FINISHED_OF_IDLE
     assert finished[-1]["kind"] == "produce"

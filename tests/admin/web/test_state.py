@@ -169,7 +169,7 @@ def test_follower_fetches_do_not_crowd_out_what_else_finished(cluster: Any) -> N
     kinds = [
         row["kind"] for row in read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["finished"]
     ]
-    assert kinds.count("follower fetch") == state.FINISHED_OF_KIND["follower fetch"]
+    assert kinds.count("follower fetch") == state.FINISHED_OF_IDLE
     assert kinds[-1] == "produce"
 
 

@@ -16,9 +16,9 @@ ORDERS = TopicPartition("orders", 0)
     [("Produce", "produce"), ("topic", "topic"), ("ElectLeader", "elect leader"), ("DeleteRecords", "delete records")],
 )
 def test_kinds_are_words(purgatory: str, kind: str) -> None:
-    assert kind_of(purgatory, [ORDERS]) == kind
+    assert kind_of(purgatory, [ORDERS]).noun == kind
 
 
 def test_fetches_of_followers_and_of_consumers_are_of_two_kinds() -> None:
-    assert kind_of("Fetch", [ORDERS, FollowerKey(2)]) == "follower fetch"
-    assert kind_of("Fetch", [ORDERS]) == "consumer fetch"
+    assert kind_of("Fetch", [ORDERS, FollowerKey(2)]).noun == "follower fetch"
+    assert kind_of("Fetch", [ORDERS]).noun == "consumer fetch"

@@ -10,8 +10,8 @@ import pytest
 
 from purgatorio.admin.operations.control.transaction_control import TransactionControl
 from purgatorio.admin.operations.reading.state import read_purgatory
+from purgatorio.broker.causes.kinds import ACQUISITION_LOCK, DEAD_LETTER, HEARTBEAT, KINDS, PERSISTER
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.delays.kinds import KINDS
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
@@ -35,7 +35,7 @@ class Process:
         )
         self.expired = 0
         self.session = DelayedHeartbeat(
-            self.parked.heartbeat, MemberKey("billing", "app-1"), SESSION_MS, expired=self._expired
+            self.parked.of(HEARTBEAT), MemberKey("billing", "app-1"), SESSION_MS, expired=self._expired
         ).start()
 
     def _expired(self) -> None:
@@ -92,7 +92,7 @@ async def test_observers_see_all_times_on_the_brokers_clock(process: Process) ->
     await process.stand_still_for(5 * SESSION_MS)
     now_ms = process.clock.now_ms()
     no_transactions = TransactionControl(SimpleNamespace(clock=process.clock, brokers=()), lambda: IMAGE)
-    (shown,) = read_purgatory(process.parked.heartbeat, no_transactions, now_ms, 10)["operations"]
+    (shown,) = read_purgatory(process.parked.of(HEARTBEAT), no_transactions, now_ms, 10)["operations"]
     assert shown["remaining_ms"] == SESSION_MS - RunningClock.MAX_GAP_MS
     await process.run_for(SESSION_MS)
     (ended,) = process.finished
@@ -115,8 +115,8 @@ async def test_acquisition_locks_go_by_the_clock_that_tests_move_and_outlive_a_s
     running = RunningClock(clock)
     parked = BrokerPurgatories(BrokerConfig(), clock, running, lambda: 0, IMAGE, lambda _: None)
     assert "AcquisitionLock" not in {purgatory.name for purgatory in parked.all}
-    locks = parked.acquisition_lock()
-    assert parked.all[-1] is locks is parked.acquisition_lock()
+    locks = parked.of(ACQUISITION_LOCK)
+    assert parked.all[-1] is locks is parked.of(ACQUISITION_LOCK)
     before_ms = locks.now_ms()
     clock.advance_ms(3_600_000)
     running.beat()
@@ -126,22 +126,19 @@ async def test_acquisition_locks_go_by_the_clock_that_tests_move_and_outlive_a_s
 async def test_calls_to_share_coordinators_have_a_purgatory_when_the_first_one_fails() -> None:
     parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
     assert "Persister" not in {purgatory.name for purgatory in parked.all}
-    calls = parked.persister()
-    assert parked.all[-1] is calls is parked.persister()
+    calls = parked.of(PERSISTER)
+    assert parked.all[-1] is calls is parked.of(PERSISTER)
 
 
 async def test_a_broker_begins_with_the_purgatories_that_are_not_made_late() -> None:
     parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
     assert [each.name for each in parked.all] == [each.purgatory for each in KINDS.values() if not each.is_late]
-    late = (
-        parked.fault, parked.throttled, parked.acquisition_lock, parked.share_group, parked.persister,
-        parked.dead_letter, parked.lesson,
-    )  # fmt: skip
-    assert [make().name for make in late] == [each.purgatory for each in KINDS.values() if each.is_late]
+    late = [each for each in KINDS.values() if each.is_late]
+    assert [parked.of(each).name for each in late] == [each.purgatory for each in late]
 
 
 async def test_dead_letters_have_a_purgatory_when_the_first_ones_could_not_be_written() -> None:
     parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
     assert "DeadLetter" not in {purgatory.name for purgatory in parked.all}
-    letters = parked.dead_letter()
-    assert parked.all[-1] is letters is parked.dead_letter()
+    letters = parked.of(DEAD_LETTER)
+    assert parked.all[-1] is letters is parked.of(DEAD_LETTER)
