@@ -79,7 +79,7 @@ def test_the_published_ports_are_those_listened_on(compose: dict[str, Any]) -> N
 
 
 def test_the_image_is_built_from_what_is_there() -> None:
-    """What the Dockerfile copies exists, is let through by .dockerignore, and has all that the build asks for."""
+    """What the Dockerfile copies exists, is let through by its .dockerignore, and has all that the build asks for."""
     copied = re.findall(r"^COPY (.+) \S+$", (ROOT / "deploy" / "Dockerfile").read_text(), re.MULTILINE)
     sources = [source for line in copied for source in line.split()]
     packages = {
@@ -95,7 +95,7 @@ def test_the_image_is_built_from_what_is_there() -> None:
     }
     others = {"pyproject.toml", "README.md", "LICENSE", "scripts/compiling.py", "scripts/image-build"}
     assert {*others, *packages} == set(sources)
-    let_through = (ROOT / ".dockerignore").read_text().splitlines()
+    let_through = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
     for source in sources:
         assert (ROOT / source).exists(), source
         assert f"!{source}" in let_through
