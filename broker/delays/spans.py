@@ -23,7 +23,7 @@ from opentelemetry.util.types import AttributeValue
 
 from purgatorio.broker.causes.kinds import FOLLOWER_FETCH, PRODUCE
 from purgatorio.broker.delays.finished import detail_of, kind_of
-from purgatorio.broker.delays.tracing import Spans, Watch, WatchAcks
+from purgatorio.broker.delays.span_maker import Spans, Watch, WatchAcks
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.producing.delayed_produce import PendingAck
