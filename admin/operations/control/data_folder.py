@@ -152,7 +152,8 @@ class DataFolder:
             logs.append(saved_format.log_entry(number, tp, saved))
             path = folder / saved_format.log_name(number)
             steps.write(path, saved.batches)
-            steps.sync(path)
+            if saved.batches:  # otherwise the name is all, which the folder has
+                steps.sync(path)
         steps.sync(folder)
         content = saved_format.manifest_of(snapshot, folder.name, logs, version("purgatorio"))
         if len(content) > MAX_MANIFEST_BYTES:
