@@ -129,6 +129,19 @@ class Connection(H11Protocol):
         elif self._head_deadline is None:
             self._expect_request()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, and close. If it is the body of a request, the application answers no more.
+
+        uvicorn would let both answer, and the second one fail with a traceback.
+        """
+        cycle = self.cycle
+        with contextlib.suppress(h11.LocalProtocolError):  # the application has begun to answer
+            super().send_400_response(msg)
+        self.transport.close()
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
     def on_response_complete(self) -> None:
         """Wait for the next request, within uvicorn's keep-alive timeout until its first bytes arrive."""
         self._expect_nothing()

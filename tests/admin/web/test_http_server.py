@@ -167,6 +167,22 @@ async def test_a_flood_of_what_is_no_http_makes_few_log_lines(connect: Any, capl
     assert [record.getMessage() for record in caplog.records] == ["Invalid HTTP request received."] * LINES_PER_PERIOD
 
 
+@pytest.mark.parametrize(("path", "is_answered"), [("/healthz", False), ("/healthz", True), ("/api/v1/topics", False)])
+async def test_a_malformed_body_makes_one_line_and_no_traceback(
+    connect: Any, caplog: pytest.LogCaptureFixture, path: str, is_answered: bool
+) -> None:
+    """The application answered once more, or uvicorn did: each such request was a traceback in the log."""
+    reader, writer = await connect()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+    begun = await reader.readuntil(b"\r\n") if is_answered else b""
+    writer.write(b"-1\r\n")
+    answer = begun + await reader.read()
+    assert answer.startswith(b"HTTP/1.1 405 " if begun else b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert [record.getMessage() for record in caplog.records] == ["Invalid HTTP request received."]
+
+
 async def test_a_request_under_way_does_not_hold_the_stop_up(
     connect: Any, cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
