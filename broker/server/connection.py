@@ -166,7 +166,7 @@ class Connection(asyncio.Protocol):
             self._owner.logged_in(self)
         self._received_ms = services.clock.now_ms()
         self._received_seconds = now_seconds = services.clock.now_seconds()
-        if services.turns.are_over(now_seconds) and not services.goes_first:
+        if services.turns.are_over(now_seconds) and not self._goes_first:
             self._steer_reading()
         else:
             self._start_requests(now_seconds)
@@ -215,11 +215,16 @@ class Connection(asyncio.Protocol):
 
     # Starting requests.
 
+    @property
+    def _goes_first(self) -> bool:
+        """Whether this is another broker; what only connects where brokers do waits its turn."""
+        return self._services.goes_first and self.session.principal.is_broker
+
     def wake(self) -> None:
         """In a later turn of the event loop, start the requests that may be started, and steer reading."""
         if not self._replies.turn_scheduled and not self.closed:
             self._replies.turn_scheduled = True
-            self._services.turns.wait(self, goes_first=self._services.goes_first)
+            self._services.turns.wait(self, goes_first=self._goes_first)
 
     def take_turn(self, now_seconds: float) -> None:
         """Do what `wake` was called for; see `Turns`."""

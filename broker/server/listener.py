@@ -55,7 +55,7 @@ class Listener:
         rates: how fast connections may come; None: as fast as they do.
         slots: how many connections there may be; by default the listener counts its own, several may share one.
         turns: when connections work; by default the listener's share no turns with others.
-        goes_first: the clients are other brokers, whose turns come first.
+        goes_first: the clients are other brokers, whose turns come first once they have proved it.
     """
 
     def __init__(

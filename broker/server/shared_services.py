@@ -34,7 +34,7 @@ class SharedServices:
         listener: the listener's name.
         session_clock: tells deadlines: `clock` without the time in which this process stood still.
         turns: the turns of the event loop, which all connections of a broker share.
-        goes_first: whether the connections are other brokers', whose turns come before those of clients.
+        goes_first: whether the clients are other brokers, whose turns come first once they have proved it.
         sasl: how clients authenticate; None: they do not.
         answers: encodes long answers in steps.
         identify: tells clients by their certificates; None: they show none.

@@ -181,9 +181,10 @@ class Bench:
     Args:
         limits: of the connections.
         sasl: how their clients authenticate.
+        goes_first: the clients are other brokers.
     """
 
-    def __init__(self, limits: ConnectionLimits, sasl: SaslSettings | None = None) -> None:
+    def __init__(self, limits: ConnectionLimits, sasl: SaslSettings | None = None, *, goes_first: bool = False) -> None:
         self.clock = ManualClock(now_ms=1_000)
         self.handler = Handler()
         self.probe = Probe()
@@ -205,6 +206,7 @@ class Bench:
             observer=self.probe,
             refusals=RefusalLog("PLAINTEXT", self.clock),
             sasl=sasl,
+            goes_first=goes_first,
         )
 
     def connect(self, **of_transport: Any) -> tuple[Connection, FakeTransport]:
@@ -271,8 +273,8 @@ def request_of() -> Callable[..., bytes]:
 def make_bench() -> Callable[..., Bench]:
     """Makes a bench whose limits are the defaults but for the given ones."""
 
-    def make(**limits: int) -> Bench:
-        return Bench(ConnectionLimits(**limits))
+    def make(*, goes_first: bool = False, **limits: int) -> Bench:
+        return Bench(ConnectionLimits(**limits), goes_first=goes_first)
 
     return make
 

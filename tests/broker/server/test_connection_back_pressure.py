@@ -7,7 +7,9 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from purgatorio.broker.routing.request import Reply
+import pytest
+
+from purgatorio.broker.routing.request import ANONYMOUS, BROKER, Principal, Reply
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.request_queue import MAX_AHEAD
 from tests.broker.server.pipelining import answer, requests_of
@@ -375,6 +377,27 @@ def test_of_connections_that_send_in_one_turn_of_the_loop_some_wait_for_the_next
     assert all(transport.correlation_ids() == [1] for _, transport in crowd)
     bench.run()
     assert all(transport.reading for _, transport in crowd)
+
+
+@pytest.mark.parametrize("principal", [ANONYMOUS, Principal(BROKER, "2")])
+def test_a_crowd_goes_first_where_brokers_connect_only_if_it_is_brokers(
+    make_bench: MakeBench, request_of: RequestOf, principal: Principal
+) -> None:
+    """Half of a login each, of thousands that are none, took as much of a turn as they came."""
+    bench = make_bench(goes_first=True)
+
+    def answer_slowly(reply: Reply) -> None:
+        bench.clock.advance_ms(1)
+        bench.handler.answer(reply)
+
+    bench.handler.decide = answer_slowly
+    for _ in range(30):
+        connection, _ = bench.connect()
+        connection.session.principal = principal
+        connection.data_received(request_of(1))
+    assert len(bench.handler.contexts) == (30 if principal.is_broker else 4)
+    bench.run()
+    assert len(bench.handler.contexts) == 30
 
 
 def test_what_throttles_a_connection_hears_that_it_is_gone(make_bench: MakeBench) -> None:
