@@ -71,8 +71,13 @@ def test_its_command_is_a_cluster_at_the_addresses_that_it_tells() -> None:
     """The command runs here as it would in the container."""
     kafka = PurgatorioContainer("image", "--print-json", "--with-parent", "--log-level", "error", brokers=2)
     command = [sys.executable, "-m", *kafka.command]
-    ran = subprocess.run(command, input="", capture_output=True, text=True, timeout=50, check=True)
-    assert f'"bootstrap": "{kafka.bootstrap}"' in ran.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:
+        assert running.stdout is not None
+        ready = running.stdout.readline()
+        _, errors = running.communicate(timeout=50)  # its standard input ends, and so does it
+    assert f'"bootstrap": "{kafka.bootstrap}"' in ready, errors
+    assert running.returncode == 0, errors
 
 
 @pytest.mark.skipif(not has_testcontainers, reason="testcontainers is not installed")
