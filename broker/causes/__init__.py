@@ -1,6 +1,7 @@
 """Why requests wait, as data: each delayed operation tells its causes, and sentences are made of them in one place.
 
-`kinds.py` is the table of purgatories: all that names one follows from its row. For causes begin with `cause.py` (the
-kinds of causes) and `words.py` (the only place that makes their sentences). `answers.py` groups the causes of many
-requests and names the ways out, for the page and the commands. No sentence is ever read back.
+`kinds.py` is the table of purgatories: all that names one follows from its row. For causes begin with `why.py`, what
+all of them have, and `cause.py`: each is a class with its sentence and the actors for which it waits. `words.py` puts
+their sentences together. `answers.py` groups the causes of many requests and names the ways out, for the page and the
+commands. No sentence is ever read back.
 """

@@ -10,7 +10,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from purgatorio.broker.causes.cause import (
+    FaultActs,
+    FirstMembersToJoin,
+    FollowerBehind,
+    LogStartBehind,
+    MarkersMissing,
+    MembersToJoin,
+    MembersToSync,
+    NoLeader,
+    NoRecordsYet,
+    NoShareRecordsYet,
+    NotDecided,
+    NotLeading,
+    OnlyDeadline,
+    OpenTransaction,
+    RecordsLocked,
+    ReplicationThrottled,
+    TooFewInSync,
+)
 from purgatorio.broker.causes.kinds import of_noun
+from purgatorio.broker.causes.why import Why
 from purgatorio.broker.causes.words import listed
 
 Document = dict[str, Any]
@@ -26,7 +46,7 @@ def explain(state: Document) -> None:
     """
     cluster = _Cluster(state)
     for wait in state["waits"]:
-        told = _SENTENCES.get(wait["kind"], _other)
+        told = _BY_NAME.get(wait["kind"], _other)
         wait["says"], wait["ways"] = told(wait, cluster)
 
 
@@ -264,22 +284,24 @@ def _other(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     return _sentence(f"{_subject(wait)}: {wait['missing']}"), []
 
 
-_SENTENCES: Final[dict[str, Callable[[Document, _Cluster], tuple[str, list[Document]]]]] = {
-    "FollowerBehind": _follower_behind,
-    "LogStartBehind": _log_start_behind,
-    "TooFewInSync": _too_few_in_sync,
-    "NotLeading": _not_leading,
-    "NoLeader": _no_leader,
-    "NotDecided": _not_decided,
-    "ReplicationThrottled": _replication_throttled,
-    "NoRecordsYet": _no_records_yet,
-    "NoShareRecordsYet": _no_records_yet,
-    "RecordsLocked": _records_locked,
-    "OpenTransaction": _open_transaction,
-    "MarkersMissing": _markers_missing,
-    "FaultActs": _fault_acts,
-    "MembersToJoin": _members_to_join,
-    "MembersToSync": _members_to_sync,
-    "FirstMembersToJoin": _first_members_to_join,
-    "OnlyDeadline": _only_deadline,
+_SENTENCES: Final[dict[type[Why], Callable[[Document, _Cluster], tuple[str, list[Document]]]]] = {
+    FollowerBehind: _follower_behind,
+    LogStartBehind: _log_start_behind,
+    TooFewInSync: _too_few_in_sync,
+    NotLeading: _not_leading,
+    NoLeader: _no_leader,
+    NotDecided: _not_decided,
+    ReplicationThrottled: _replication_throttled,
+    NoRecordsYet: _no_records_yet,
+    NoShareRecordsYet: _no_records_yet,
+    RecordsLocked: _records_locked,
+    OpenTransaction: _open_transaction,
+    MarkersMissing: _markers_missing,
+    FaultActs: _fault_acts,
+    MembersToJoin: _members_to_join,
+    MembersToSync: _members_to_sync,
+    FirstMembersToJoin: _first_members_to_join,
+    OnlyDeadline: _only_deadline,
 }
+_BY_NAME: Final = {kind.__name__: told for kind, told in _SENTENCES.items()}
+"""By the name of the cause's class, which is its kind in JSON."""

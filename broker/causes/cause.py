@@ -1,15 +1,21 @@
-"""Causes of waits. A delayed operation tells its own in `causes`; nothing is made before somebody looks."""
+"""Causes of waits: each with its sentence, and the actors for which it waits.
+
+A delayed operation tells its own in `causes`; nothing is made before somebody looks.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
 
+from purgatorio.broker.causes.why import FindAbsent, Part, TellFate, Why
+from purgatorio.broker.causes.words import and_more, bytes_per_second, listed, shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.late import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class FollowerBehind:
+class FollowerBehind(Why):
     """An in-sync follower does not have the records yet.
 
     Attributes:
@@ -23,9 +29,17 @@ class FollowerBehind:
     at_offset: int
     wanted_offset: int
 
+    def __str__(self) -> str:
+        if self.at_offset < 0:
+            return f"broker {self.broker_id} has not fetched yet"
+        return f"broker {self.broker_id} is at {self.at_offset} of {self.wanted_offset}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        yield self.part(self.broker_id, (self.broker_id,), behind=self.wanted_offset - max(0, self.at_offset))
+
 
 @dataclass(frozen=True, slots=True)
-class LogStartBehind:
+class LogStartBehind(Why):
     """An in-sync replica has not deleted the records yet.
 
     Attributes:
@@ -39,18 +53,33 @@ class LogStartBehind:
     at_offset: int
     wanted_offset: int
 
+    def __str__(self) -> str:
+        if self.at_offset < 0:
+            return f"broker {self.broker_id} has not fetched yet"
+        return f"broker {self.broker_id} starts at {self.at_offset} of {self.wanted_offset}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        yield self.part(self.broker_id, (self.broker_id,), behind=self.wanted_offset - max(0, self.at_offset))
+
 
 @dataclass(frozen=True, slots=True)
-class TooFewInSync:
+class TooFewInSync(Why):
     """A partition has fewer in-sync replicas than min.insync.replicas."""
 
     tp: TopicPartition
     in_sync_count: int
     needed_count: int
 
+    def __str__(self) -> str:
+        return f"{self.in_sync_count} in-sync replicas, {self.needed_count} needed"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        missing = absent(self.tp)
+        yield self.part(missing, missing)
+
 
 @dataclass(frozen=True, slots=True)
-class OpenTransaction:
+class OpenTransaction(Why):
     """A transaction that is open on a partition keeps consumers under read_committed from reading on.
 
     Attributes:
@@ -59,24 +88,42 @@ class OpenTransaction:
         open_ms: for how long it has been open; None: it has ended, and waits for its marker to be committed.
     """
 
+    is_holding = True
+
     tp: TopicPartition
     transactional_id: str
     producer_id: int
     first_offset: int
     open_ms: int | None
 
+    def told(self, fate: TellFate) -> str:
+        owner = f"`{shortened(self.transactional_id)}`" if self.transactional_id else f"producer {self.producer_id}"
+        if self.open_ms is None:
+            return f"waits for the end of the transaction of {owner} to be committed"
+        ends = fate(self)
+        return f"waits for the transaction of {owner} (open {self.open_ms / 1000:.1f} s{ends and f', {ends}'})"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        yield self.part(self.transactional_id or self.producer_id)
+
 
 @dataclass(frozen=True, slots=True)
-class ReplicationThrottled:
+class ReplicationThrottled(Why):
     """A quota on replication withholds records from a follower that is not in sync.
 
     Attributes:
         bytes_per_second: the rate, which is above the limit.
     """
 
+    is_holding = True
+
     tp: TopicPartition
     bytes_per_second: float
     limit: int
+
+    def __str__(self) -> str:
+        rate = f"{bytes_per_second(self.bytes_per_second)} of {bytes_per_second(self.limit)}"
+        return f"waits, out of sync: replication of {rate}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +134,14 @@ class FetchPosition:
     offset: int
     held_back_by: OpenTransaction | ReplicationThrottled | None
 
+    def told(self, fate: TellFate) -> str:
+        """Return the place, and what holds the fetch back there."""
+        place = f"{self.tp} from {self.offset}"
+        return place if self.held_back_by is None else f"{place} {self.held_back_by.told(fate)}"
+
 
 @dataclass(frozen=True, slots=True)
-class NoRecordsYet:
+class NoRecordsYet(Why):
     """There are fewer bytes to read than a fetch wants.
 
     Attributes:
@@ -98,23 +150,45 @@ class NoRecordsYet:
         more_count: how many partitions it has beside these.
     """
 
+    is_ordinary = True
+
     follower_id: int | None
     available_bytes: int
     wanted_bytes: int
     positions: tuple[FetchPosition, ...]
     more_count: int
 
+    def told(self, fate: TellFate) -> str:
+        reader = "consumer" if self.follower_id is None else f"follower {self.follower_id}"
+        places = ", ".join(each.told(fate) for each in self.positions)
+        return f"{reader} has {self.available_bytes} of {self.wanted_bytes} bytes: {places}{and_more(self.more_count)}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        """Yield what keeps the fetch from reading on; if nothing does, that there are no records."""
+        follower = () if self.follower_id is None else (self.follower_id,)
+        held = [each.held_back_by for each in self.positions if each.held_back_by is not None]
+        for held_by in held:
+            if isinstance(held_by, OpenTransaction):
+                yield from held_by.parts(absent)
+            else:
+                yield held_by.part(self.follower_id, follower)
+        if not held:
+            yield self.part("follower" if follower else "consumer", tps=[each.tp for each in self.positions])
+
 
 # --- share groups ---
 
 
 @dataclass(frozen=True, slots=True)
-class ShareStateLoading:
+class ShareStateLoading(Why):
     """The leader has not read the state of a share partition yet."""
+
+    def __str__(self) -> str:
+        return "until the leader has read the group's state"
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsLocked:
+class RecordsLocked(Why):
     """Members of the share group have as many records of a partition as they may have at a time.
 
     Attributes:
@@ -122,6 +196,9 @@ class RecordsLocked:
     """
 
     locked_count: int
+
+    def __str__(self) -> str:
+        return f"as members have {self.locked_count} records, the most at a time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +214,19 @@ class SharePosition:
     offset: int
     held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | None
 
+    def told(self, fate: TellFate) -> str:
+        """Return the place, and what holds the group back there."""
+        held_back_by = self.held_back_by
+        if isinstance(held_back_by, ShareStateLoading):
+            return f"{self.tp} {held_back_by}"
+        place = f"{self.tp} from {self.offset}"
+        if isinstance(held_back_by, RecordsLocked):
+            return f"{place}, {held_back_by}"
+        return place if held_back_by is None else f"{place} {held_back_by.told(fate)}"
+
 
 @dataclass(frozen=True, slots=True)
-class NoShareRecordsYet:
+class NoShareRecordsYet(Why):
     """There are fewer bytes to acquire than a member of a share group wants.
 
     Attributes:
@@ -147,41 +234,77 @@ class NoShareRecordsYet:
         more_count: how many partitions it has beside these.
     """
 
+    is_ordinary = True
+
     group_id: str
     available_bytes: int
     wanted_bytes: int
     positions: tuple[SharePosition, ...]
     more_count: int
 
+    def told(self, fate: TellFate) -> str:
+        places = ", ".join(each.told(fate) for each in self.positions)
+        group = f"group `{shortened(self.group_id)}`"
+        return f"{group} has {self.available_bytes} of {self.wanted_bytes} bytes: {places}{and_more(self.more_count)}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        """Yield what keeps the member from records; if nothing does, that there are none."""
+        is_held = False
+        for position in self.positions:
+            held_by = position.held_back_by
+            if isinstance(held_by, OpenTransaction):
+                is_held = True
+                yield from held_by.parts(absent)
+            elif isinstance(held_by, RecordsLocked):
+                is_held = True
+                yield held_by.part(self.group_id, tps=(position.tp,))._replace(cause=self)
+        if not is_held:
+            yield self.part(self.group_id, tps=[each.tp for each in self.positions])
+
 
 @dataclass(frozen=True, slots=True)
-class NoShareSessionLeft:
+class NoShareSessionLeft(Why):
     """The broker's share sessions, or those of the connection, are as many or as large as they may be."""
 
     why: str
+
+    def __str__(self) -> str:
+        return self.why
 
 
 # --- changes of the cluster ---
 
 
 @dataclass(frozen=True, slots=True)
-class NotDecided:
+class NotDecided(Why):
     """The metadata store has not committed a change of the cluster yet."""
+
+    def __str__(self) -> str:
+        return "the metadata store has not decided yet"
 
 
 @dataclass(frozen=True, slots=True)
-class NoLeader:
+class NoLeader(Why):
     """A new partition has no leader yet."""
 
     tp: TopicPartition
 
+    def __str__(self) -> str:
+        return "no leader yet"
+
 
 @dataclass(frozen=True, slots=True)
-class NotLeading:
+class NotLeading(Why):
     """A broker was elected, and this broker's image does not show it as the leader yet."""
 
     tp: TopicPartition
     broker_id: int
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} does not lead yet"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        yield self.part(self.broker_id, (self.broker_id,))
 
 
 # --- groups ---
@@ -195,8 +318,13 @@ class AwaitedMember:
     name: str
 
 
+def _names(members: Sequence[AwaitedMember], more_count: int) -> str:
+    names = [shortened(member.name) for member in members]
+    return f"member{'s' * (len(names) + more_count > 1)} {listed(names, more_count)}"
+
+
 @dataclass(frozen=True, slots=True)
-class MembersToJoin:
+class MembersToJoin(Why):
     """A rebalance waits for members to join.
 
     Attributes:
@@ -210,17 +338,28 @@ class MembersToJoin:
     more_count: int
     new_count: int
 
+    def __str__(self) -> str:
+        awaited = [_names(self.members, self.more_count)] if self.members else []
+        if self.new_count:
+            awaited.append(f"{self.new_count} new member id{'s' * (self.new_count > 1)} to join")
+        return f"rebalance of {shortened(self.group_id)} waits for {' and for '.join(awaited)}"
+
 
 @dataclass(frozen=True, slots=True)
-class FirstMembersToJoin:
+class FirstMembersToJoin(Why):
     """The first rebalance of a group waits a fixed time for more members."""
 
     group_id: str
     joined_count: int
 
+    def __str__(self) -> str:
+        return (
+            f"first rebalance of {shortened(self.group_id)} waits for more members; {self.joined_count} joined so far"
+        )
+
 
 @dataclass(frozen=True, slots=True)
-class MembersToSync:
+class MembersToSync(Why):
     """A generation waits for members to ask for their assignment.
 
     Attributes:
@@ -235,17 +374,29 @@ class MembersToSync:
     members: tuple[AwaitedMember, ...]
     more_count: int
 
+    def __str__(self) -> str:
+        leader = self.leader
+        awaited = (
+            _names(self.members, self.more_count)
+            if leader is None
+            else f"the assignment of leader {shortened(leader.name)}"
+        )
+        return f"generation {self.generation} of {shortened(self.group_id)} waits for {awaited}"
+
 
 @dataclass(frozen=True, slots=True)
-class NoHeartbeat:
+class NoHeartbeat(Why):
     """A member has not shown since the begin of its session time that it lives."""
 
     group_id: str
     member_id: str
 
+    def __str__(self) -> str:
+        return f"no heartbeat of member {shortened(self.member_id)} of {shortened(self.group_id)} yet"
+
 
 @dataclass(frozen=True, slots=True)
-class NotInitialized:
+class NotInitialized(Why):
     """Share partitions of a group have no state yet, without which they are assigned to no member.
 
     Attributes:
@@ -259,9 +410,15 @@ class NotInitialized:
     more_count: int
     error: str
 
+    def __str__(self) -> str:
+        partitions = ", ".join(map(str, self.partitions)) + and_more(self.more_count)
+        state = f"could not initialize its state ({self.error}), and will be asked again" if self.error else ""
+        state = state or "has not initialized its state yet"
+        return f"{shortened(self.group_id)} waits for {partitions}: the share coordinator {state}"
+
 
 @dataclass(frozen=True, slots=True)
-class NotAcknowledged:
+class NotAcknowledged(Why):
     """A member of a share group has acquired records, and has not acknowledged all of them yet.
 
     Attributes:
@@ -278,12 +435,23 @@ class NotAcknowledged:
     held_count: int
     delivery_count: int
 
+    def __str__(self) -> str:
+        count = self.last_offset - self.first_offset + 1
+        offsets = str(self.first_offset) if count == 1 else f"{self.first_offset} to {self.last_offset}"
+        said = [] if self.held_count == count else [f"{self.held_count} of {count} left"]
+        if self.delivery_count > 1:
+            said.append(f"delivery {self.delivery_count}")
+        details = f" ({', '.join(said)})" if said else ""
+        return (
+            f"member {shortened(self.member_id)} of {shortened(self.group_id)} has not acknowledged {offsets}{details}"
+        )
+
 
 # --- transactions ---
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionNotConfirmed:
+class TransactionNotConfirmed(Why):
     """The coordinator of a transaction has not confirmed that it includes some partitions.
 
     Attributes:
@@ -295,21 +463,33 @@ class TransactionNotConfirmed:
     partitions: tuple[TopicPartition, ...]
     more_count: int = 0
 
+    def __str__(self) -> str:
+        partitions = ", ".join(map(str, self.partitions)) + and_more(self.more_count)
+        owner = f"`{shortened(self.transactional_id)}`"
+        return f"the coordinator of {owner} has not confirmed that its transaction includes {partitions}"
+
 
 @dataclass(frozen=True, slots=True)
-class TransactionNotEnded:
+class TransactionNotEnded(Why):
     """A transaction is open until its producer ends it."""
 
     transactional_id: str
     partition_count: int
 
+    def __str__(self) -> str:
+        partitions = "1 partition" if self.partition_count == 1 else f"{self.partition_count} partitions"
+        return f"the transaction of {shortened(self.transactional_id)} is open, with {partitions}"
+
 
 @dataclass(frozen=True, slots=True)
-class StateNotCommitted:
+class StateNotCommitted(Why):
     """The replicas do not have the next state of a transaction yet."""
 
     transactional_id: str
     state: str
+
+    def __str__(self) -> str:
+        return f"the transaction of {shortened(self.transactional_id)} becomes {self.state} when the replicas have it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,9 +505,13 @@ class UnwrittenMarker:
     leader_id: int | None
     error: str
 
+    def __str__(self) -> str:
+        leader = "no leader" if self.leader_id is None else f"broker {self.leader_id}"
+        return f"{self.tp} ({leader}{self.error and f': {self.error}'})"
+
 
 @dataclass(frozen=True, slots=True)
-class MarkersMissing:
+class MarkersMissing(Why):
     """A transaction that is decided waits for its end markers.
 
     Attributes:
@@ -339,12 +523,21 @@ class MarkersMissing:
     markers: tuple[UnwrittenMarker, ...]
     more_count: int
 
+    def __str__(self) -> str:
+        markers = ", ".join(map(str, self.markers)) + and_more(self.more_count)
+        named = f"the markers of {markers}" if markers else "its markers"
+        return f"the transaction of {shortened(self.transactional_id)} waits for {named}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        leaders = dict.fromkeys(each.leader_id for each in self.markers if each.leader_id is not None)
+        yield self.part(self.transactional_id, tuple(leaders), [each.tp for each in self.markers])
+
 
 # --- share groups ---
 
 
 @dataclass(frozen=True, slots=True)
-class ShareCoordinatorFailed:
+class ShareCoordinatorFailed(Why):
     """A call to a share coordinator failed, and will be made again.
 
     Attributes:
@@ -362,9 +555,19 @@ class ShareCoordinatorFailed:
     error: str
     retries_left: int
 
+    def __str__(self) -> str:
+        call = f"the call to {self.verb} the state of share group {shortened(self.group_id)}"
+        if self.broker_id is None:
+            return f"{call} has no broker to go to"
+        return f"{call} failed at broker {self.broker_id} ({self.error}), with {self.retries_left} retries left"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        asked = () if self.broker_id is None else (self.broker_id,)
+        yield self.part("" if self.broker_id is None else self.broker_id, asked)
+
 
 @dataclass(frozen=True, slots=True)
-class DeadLettersNotWritten:
+class DeadLettersNotWritten(Why):
     """The dead letters of a share group could not be written, and will be written once more.
 
     Attributes:
@@ -382,14 +585,33 @@ class DeadLettersNotWritten:
     error: str
     tries_left: int
 
+    def __str__(self) -> str:
+        letters = f"the dead letters of share group {shortened(self.group_id)} from {self.source}"
+        at = "" if self.broker_id is None else f" by broker {self.broker_id}"
+        return f"{letters} could not be written{at} ({self.error}), with {self.tries_left} tries left"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        asked = () if self.broker_id is None else (self.broker_id,)
+        yield self.part("" if self.broker_id is None else self.broker_id, asked)
+
 
 # --- the layers before the handlers ---
 
 FaultAction = Literal["hold", "delay_ms", "answer_delay_ms", "drop"]
+_ACTIONS: Final = {
+    "hold": "holds it until it is released",
+    "delay_ms": "delays it by {} ms",
+    "answer_delay_ms": "delays its answer by {} ms",
+    "drop": "never answers it",
+}
+_QUOTAS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
+    "Request": ("request time of ", lambda percent: f"{percent:.3g} %"),
+    "ControllerMutation": ("overdrawn by ", lambda partitions: f"{partitions:.3g} partitions/s"),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class FaultActs:
+class FaultActs(Why):
     """A fault rule makes a request or its answer wait.
 
     Attributes:
@@ -405,9 +627,15 @@ class FaultActs:
     action: FaultAction
     delay_ms: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.api}: {self.fault} {_ACTIONS[self.action].format(self.delay_ms)}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        yield self.part((self.fault_id, self.api))
+
 
 @dataclass(frozen=True, slots=True)
-class QuotaExceeded:
+class QuotaExceeded(Why):
     """A connection is muted since its client is over a quota.
 
     Attributes:
@@ -426,10 +654,25 @@ class QuotaExceeded:
     used: float
     limit: float
 
+    def __str__(self) -> str:
+        client = [f"user `{self.user}`"] if self.user else []
+        if self.client_id or not client:
+            client.append(f"client `{self.client_id}`")
+        time = f"{self.muted_ms} ms" if self.muted_ms < 100 else f"{self.muted_ms / 1_000:.1f} s"
+        over, shown = _QUOTAS.get(self.quota, ("", bytes_per_second))
+        rate = f"{over}{shown(self.used)} of {shown(self.limit)}"
+        return f"{' with '.join(client)} is muted for {time}: {rate}, rule: {self.rule}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        yield self.part((self.quota, self.rule))
+
 
 @dataclass(frozen=True, slots=True)
-class OnlyDeadline:
+class OnlyDeadline(Why):
     """A timer of a scene waits for its deadline, and for no event."""
+
+    def __str__(self) -> str:
+        return "its deadline, and no event"
 
 
 Cause = (

@@ -9,26 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.broker.causes.cause import (
-    DeadLettersNotWritten,
-    FaultActs,
-    FollowerBehind,
-    LogStartBehind,
-    MarkersMissing,
-    NoRecordsYet,
-    NoShareRecordsYet,
-    NotLeading,
-    OpenTransaction,
-    QuotaExceeded,
-    RecordsLocked,
-    ReplicationThrottled,
-    ShareCoordinatorFailed,
-    TooFewInSync,
-)
 from purgatorio.broker.causes.kinds import KINDS
+from purgatorio.broker.causes.why import Actor, Part, Why
 from purgatorio.broker.causes.words import MAX_SHOWN, as_document, in_words
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -46,33 +31,6 @@ CAUSES_OF_FIRST: Final = 200
 NAMES: Final = 50
 """Clients and partitions of a group that are named; all that were seen are counted."""
 GROUPS: Final = 20
-_ORDINARY: Final = frozenset({NoRecordsYet.__name__, NoShareRecordsYet.__name__})
-"""Long polls: there is no record yet."""
-_HOLDING: Final = (OpenTransaction, ReplicationThrottled)
-"""Causes that are told by the fetches which they hold back."""
-
-
-class Actor(NamedTuple):
-    """That for which operations wait.
-
-    Attributes:
-        kind: of the cause.
-        name: tells it from others of the kind.
-        broker_ids: the brokers that it is about.
-    """
-
-    kind: str
-    name: str
-    broker_ids: tuple[int, ...] = ()
-
-
-class _Part(NamedTuple):
-    """A part of what one operation waits for."""
-
-    actor: Actor
-    cause: Any
-    tps: Sequence[TopicPartition] = ()
-    behind: int = 0
 
 
 class _Group:
@@ -97,13 +55,14 @@ class _Group:
         self.remaining_ms = min(self.remaining_ms, parked.deadline_ms - now_ms)
 
     def as_answer(self, actor: Actor) -> Answer:
+        is_holding = isinstance(self.cause, Why) and self.cause.is_holding
         return {
             "kind": actor.kind,
-            "actor": actor.name,
+            "actor": actor.name[:MAX_SHOWN],
             "broker_ids": list(actor.broker_ids),
-            "ordinary": actor.kind in _ORDINARY,
+            "ordinary": actor.is_ordinary,
             "cause": as_document(self.cause, MAX_SHOWN),
-            "missing": "" if isinstance(self.cause, _HOLDING) else in_words([self.cause])[: 5 * MAX_SHOWN],
+            "missing": "" if is_holding else in_words([self.cause])[: 5 * MAX_SHOWN],
             "counts": {kind: round(number) for kind, number in self.counts.items()},
             "estimated": self.is_estimated,
             "clients": [client[:MAX_SHOWN] for client in islice(self.clients, NAMES)],
@@ -149,77 +108,18 @@ def _add(groups: dict[Actor, _Group], purgatory: Purgatory[Any], image: ClusterI
             group.behind = max(group.behind, part.behind)
 
 
-def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[_Part]:
+def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[Part]:
+    def absent(tp: TopicPartition) -> tuple[int, ...]:
+        state = image.partition(*tp)
+        return () if state is None else tuple(each for each in state.replicas if each not in state.isr_ids)
+
     if not parked.causes:
-        yield _Part(Actor("", parked.purgatory), "an event on its keys")
+        yield Part(Actor("", parked.purgatory), "an event on its keys")
     for cause in parked.causes:
-        if isinstance(cause, (FollowerBehind, LogStartBehind)):
-            lacks = cause.wanted_offset - max(0, cause.at_offset)
-            yield _Part(_actor(cause, cause.broker_id, cause.broker_id), cause, (cause.tp,), lacks)
-        elif isinstance(cause, NoRecordsYet):
-            yield from _parts_of_fetch(cause)
-        elif isinstance(cause, NoShareRecordsYet):
-            yield from _parts_of_share_fetch(cause)
-        elif isinstance(cause, TooFewInSync):
-            state = image.partition(*cause.tp)
-            absent = () if state is None else tuple(each for each in state.replicas if each not in state.isr_ids)
-            yield _Part(_actor(cause, absent, *absent), cause, (cause.tp,))
-        elif isinstance(cause, NotLeading):
-            yield _Part(_actor(cause, cause.broker_id, cause.broker_id), cause, (cause.tp,))
-        elif isinstance(cause, MarkersMissing):
-            leaders = dict.fromkeys(each.leader_id for each in cause.markers if each.leader_id is not None)
-            yield _Part(_actor(cause, cause.transactional_id, *leaders), cause, [each.tp for each in cause.markers])
-        elif isinstance(cause, (DeadLettersNotWritten, ShareCoordinatorFailed)):
-            asked = () if cause.broker_id is None else (cause.broker_id,)
-            yield _Part(_actor(cause, *asked or ("",), *asked), cause, (cause.tp,))
+        if isinstance(cause, Why):
+            yield from cause.parts(absent)
         else:
-            tps = [cause.tp] if isinstance(getattr(cause, "tp", None), TopicPartition) else ()
-            yield _Part(_actor(cause, _name(cause)), cause, tps)
-
-
-def _parts_of_fetch(cause: NoRecordsYet) -> Iterator[_Part]:
-    """Yield what keeps a fetch from reading on; if nothing does, that there are no records."""
-    is_held = False
-    for position in cause.positions:
-        held_by = position.held_back_by
-        if isinstance(held_by, OpenTransaction):
-            is_held = True
-            yield _Part(_actor(held_by, held_by.transactional_id or held_by.producer_id), held_by, (position.tp,))
-        elif isinstance(held_by, ReplicationThrottled):
-            is_held = True
-            follower = () if cause.follower_id is None else (cause.follower_id,)
-            yield _Part(_actor(held_by, cause.follower_id, *follower), held_by, (position.tp,))
-    if not is_held:
-        reader = "consumer" if cause.follower_id is None else "follower"
-        yield _Part(_actor(cause, reader), cause, [each.tp for each in cause.positions])
-
-
-def _parts_of_share_fetch(cause: NoShareRecordsYet) -> Iterator[_Part]:
-    """Yield what keeps a member of a share group from records; if nothing does, that there are none."""
-    is_held = False
-    for position in cause.positions:
-        held_by = position.held_back_by
-        if isinstance(held_by, OpenTransaction):
-            is_held = True
-            yield _Part(_actor(held_by, held_by.transactional_id or held_by.producer_id), held_by, (position.tp,))
-        elif isinstance(held_by, RecordsLocked):
-            is_held = True
-            yield _Part(_actor(held_by, cause.group_id), cause, (position.tp,))
-    if not is_held:
-        yield _Part(_actor(cause, cause.group_id), cause, [each.tp for each in cause.positions])
-
-
-def _actor(cause: object, name: object, *broker_ids: int) -> Actor:
-    return Actor(type(cause).__name__, str(name)[:MAX_SHOWN], broker_ids)
-
-
-def _name(cause: Any) -> object:
-    if isinstance(cause, FaultActs):
-        return cause.fault_id, cause.api
-    if isinstance(cause, QuotaExceeded):
-        return cause.quota, cause.rule
-    named = (getattr(cause, name, None) for name in ("transactional_id", "group_id"))
-    return next((each for each in named if each is not None), "")
+            yield Part(Actor(type(cause).__name__, ""), cause)
 
 
 # --- of several processes ---

@@ -1,0 +1,77 @@
+"""A cause, whatever it is: its sentence, and the actors for which an operation waits because of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+
+TellFate = Callable[[Any], str]
+"""Says in a few words what will become of an `OpenTransaction`; "" if nothing is known."""
+FindAbsent = Callable[[TopicPartition], Sequence[int]]
+"""Returns the replicas of a partition that are not in sync."""
+
+
+class Actor(NamedTuple):
+    """That for which operations wait.
+
+    Attributes:
+        kind: of the cause.
+        name: tells it from others of the kind.
+        broker_ids: the brokers that it is about.
+        is_ordinary: see `Why`.
+    """
+
+    kind: str
+    name: str
+    broker_ids: tuple[int, ...] = ()
+    is_ordinary: bool = False
+
+
+class Part(NamedTuple):
+    """A part of what one operation waits for."""
+
+    actor: Actor
+    cause: Any
+    tps: Sequence[TopicPartition] = ()
+    behind: int = 0
+
+
+class Why:
+    """The base of causes: a class is all that there is to know of a kind of cause, but for the ways out (`answers`).
+
+    Attributes:
+        is_ordinary: it is a long poll, and there is no record yet.
+        is_holding: the fetches that it holds back tell it in their sentences.
+    """
+
+    __slots__ = ()
+    is_ordinary = False
+    is_holding = False
+
+    def told(self, fate: TellFate) -> str:
+        """Return its sentence, which is that of `str` if it names no open transaction."""
+        return str(self)
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        """Yield the actors for which an operation waits; those of the same name are one."""
+        named = (getattr(self, name, None) for name in ("transactional_id", "group_id"))
+        yield self.part(next((each for each in named if each is not None), ""))
+
+    def part(
+        self,
+        name: object,
+        broker_ids: Sequence[int] = (),
+        tps: Sequence[TopicPartition] | None = None,
+        behind: int = 0,
+    ) -> Part:
+        """Return a part about an actor of this kind.
+
+        Args:
+            tps: the partitions that it is about; None: that of the cause, if it has one.
+        """
+        tp = getattr(self, "tp", None)
+        own = (tp,) if isinstance(tp, TopicPartition) else ()
+        actor = Actor(type(self).__name__, str(name), tuple(broker_ids), self.is_ordinary)
+        return Part(actor, self, own if tps is None else tps, behind)
