@@ -18,7 +18,7 @@ from purgatorio.admin.operations.control.clock_control import ClockControl, Ende
 from purgatorio.admin.operations.control.cluster_control import ClusterControl
 from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.operator import Operator
-from purgatorio.admin.operations.reading.records import check_isolation_level, read_records
+from purgatorio.admin.operations.reading.records import check_isolation_level
 from purgatorio.admin.operations.reading.report import connected_clients
 from purgatorio.broker.causes.kinds import KINDS, why_unknown
 from purgatorio.broker.causes.words import in_words
@@ -37,6 +37,7 @@ from purgatorio.protocol.record import Record as WireRecord
 from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory import ParkedOperation
 from purgatorio.testing.group_controls import GroupControls, watches
+from purgatorio.testing.records import read_records
 from purgatorio.testing.timeline import Timeline
 from purgatorio.testing.values import Advanced, Ended, IsolationLevel, Parked, Record
 from purgatorio.testing.waiting import first
@@ -228,11 +229,7 @@ class Controls(Contents):
             return [topic_control.led(self.cluster, topic, index) for index in partitions]
 
         replicas = await self.asked(when_led(led))
-        return [
-            Record(*replica.tp, each.offset, each.key, each.value, tuple(each.headers), each.timestamp_ms)
-            for replica in replicas
-            for each in read_records(replica, isolation_level)
-        ]
+        return [each for replica in replicas for each in read_records(replica, isolation_level)]
 
     # --- what waits ---
 

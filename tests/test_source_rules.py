@@ -23,6 +23,7 @@ MAX_FUNCTION_LINES = 70
 
 TIME_SOURCES = {
     "purgatory/clock.py": "it is the clock",
+    "broker/time/system_clock.py": "it is the machine's clock",
     "broker/time/movable_clock.py": "it is a clock, too",
     "admin/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process. "
     "A time of the brokers is printed as a date",

@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock
-from purgatorio.testing.controls import read_records
+from purgatorio.testing.records import read_records
 from purgatorio.testing.simulate import checks
 from purgatorio.testing.simulate.faults import Faults, Plan
 from purgatorio.testing.simulate.feed import Encode, Feed, Payloads

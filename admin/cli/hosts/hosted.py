@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,8 @@ from purgatorio.admin.web.asking import READ_LIMIT_MS, Asked, Told, Unreachable,
 from purgatorio.admin.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.metadata.etcd.store import EtcdStore
-from purgatorio.purgatory.clock import Clock
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.purgatory.clock import Clock, time_limit
 
 CONNECT_SECONDS: Final = READ_LIMIT_MS / 1000
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -98,7 +98,8 @@ class HostedBrokers:
                 content=asked.body.encode(),
                 timeout=httpx.Timeout(asked.limit_ms / 1000, connect=CONNECT_SECONDS),
             )
-            async with asyncio.timeout(asked.limit_ms / 1000 + CONNECT_SECONDS):  # httpx has one for each piece
+            # httpx has a limit for each piece, by the event loop's time, as this one for all of them.
+            async with time_limit(SystemClock(), asked.limit_ms + CONNECT_SECONDS * 1000):
                 nonces, proofs = await self._prove(request, asked, broker_id, page)
                 response, body = await self._answer(request)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
