@@ -7,6 +7,7 @@ A test that logs an error fails, unless it expects that (`error_log`). A test th
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import subprocess
 import sys
@@ -158,14 +159,16 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Know the test that runs, with its fixtures."""
+    """Know the test that runs, with its fixtures; a command that it runs here sets the level of all loggers."""
     global _running
     _running = item
     item.stash[_STARTED] = time.process_time()
+    level = logging.root.level
     try:
         return (yield)
     finally:
         _running = None
+        logging.root.setLevel(level)
 
 
 @pytest.hookimpl(tryfirst=True)
