@@ -161,7 +161,13 @@ class HttpService(ABC):
     async def _serve_later(self, sockets: list[socket.socket], host: str) -> None:
         """Wait for the first client, import the framework while the brokers go on, and serve."""
         await _first_client(sockets)
-        await asyncio.to_thread(self.load)
+        try:
+            await asyncio.to_thread(self.load)
+        except Exception:
+            _log.exception("the admin HTTP cannot be started, and refuses its clients")
+            for each in sockets:
+                each.close()
+            return
         self._waiting = []
         await self._serve(sockets, host)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.web.server import AdminServer
+from tests.error_log import ErrorLog
 from tests.logs import capture_logs
 
 
@@ -115,3 +116,17 @@ async def test_it_warns_when_other_machines_may_reach_it_without_a_token(
     with capture_logs() as logs:
         await admin.start(host, 0)
     assert [line["addresses"] for line in logs if line["log_level"] == "warning"] == [host] * warnings
+
+
+async def test_a_framework_that_cannot_be_imported_is_told_and_leaves_no_client_waiting(
+    admin: AdminServer, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
+) -> None:
+    monkeypatch.setattr("purgatorio.admin.web.server._FRAMEWORK", ("purgatorio.admin.web.no_such_module",))
+    await admin.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*admin.address)
+    with pytest.raises(ConnectionResetError):
+        await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*admin.address)
+    error_log.expect("the admin HTTP cannot be started")
