@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from purgatorio.protocol.api import ApiKey, decode_response, encode_request
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
 from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -53,8 +54,9 @@ class Member:
         self._generation = -1
 
     async def connect(self, address: tuple[str, int]) -> Self:
-        """Open its connection."""
+        """Open its connection, and ask for the versions: a client that asks nothing has to make room for others."""
         self._reader, self._writer = await asyncio.open_connection(*address)
+        await self._ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
         return self
 
     async def close(self) -> None:
