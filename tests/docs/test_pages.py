@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import json
 import re
 import tomllib
 from inspect import isawaitable
@@ -83,6 +84,16 @@ def test_the_changelog_begins_with_the_last_release(project: dict[str, Any]) -> 
         assert _numbers(named[1]) < _numbers(version)
     else:
         assert named[1] == version
+
+
+def test_the_packages_for_other_languages_have_the_same_version(project: dict[str, Any]) -> None:
+    """In the words of Maven and npm for what is not released yet; Go's modules take theirs from a tag."""
+    version, _, is_ahead = project["version"].partition(".dev")
+    maven = f"<version>{version}{'-SNAPSHOT' if is_ahead else ''}</version>"
+    npm = version + ("-dev.0" if is_ahead else "")
+    assert f"<artifactId>purgatorio-testing</artifactId>\n  {maven}" in (ROOT / "clients/java/pom.xml").read_text()
+    assert f"<artifactId>purgatorio-testing</artifactId>\n      {maven}" in (ROOT / "docs/languages.md").read_text()
+    assert json.loads((ROOT / "clients/javascript/package.json").read_text())["version"] == npm
 
 
 def _numbers(version: str) -> list[int]:
