@@ -533,7 +533,39 @@ class MarkersMissing(Why):
         yield self.part(self.transactional_id, tuple(leaders), [each.tp for each in self.markers])
 
 
-# --- share groups ---
+# --- calls of other brokers ---
+
+_ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed(Why):
+    """A call to the leader of a partition failed, and will be made again.
+
+    Attributes:
+        tp: the partition, whose leader is asked.
+        call: the call, in words.
+        broker_id: the broker that was asked; None: the partition has no leader now.
+        error: why it failed.
+        tries: how often it was made.
+        waited_ms: the time since it failed first.
+    """
+
+    tp: TopicPartition
+    call: str
+    broker_id: int | None
+    error: str
+    tries: int
+    waited_ms: int
+
+    def __str__(self) -> str:
+        leader = "a leader" if self.broker_id is None else f"broker {self.broker_id}, which leads it"
+        nth = f"{_ORDINALS[self.tries - 1]} try" if 0 < self.tries <= len(_ORDINALS) else f"try {self.tries}"
+        return f"{self.call} waits for {leader}: {self.waited_ms} ms, {nth}, {self.error}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+        asked = () if self.broker_id is None else (self.broker_id,)
+        yield self.part("" if self.broker_id is None else self.broker_id, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -695,6 +727,7 @@ Cause = (
     | TransactionNotEnded
     | StateNotCommitted
     | MarkersMissing
+    | CallFailed
     | ShareCoordinatorFailed
     | DeadLettersNotWritten
     | FaultActs

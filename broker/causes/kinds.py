@@ -192,13 +192,28 @@ PERSISTER: Final = Kind(
     is_late=True,
 )
 DEAD_LETTER: Final = Kind("DeadLetter", "dead letter", holds=Holds.RETRIES, is_late=True)
+VERIFICATION: Final = Kind(
+    "Verification",
+    "verification",
+    counted=("verification of a transaction", "verifications of transactions"),
+    holds=Holds.RETRIES,
+    is_late=True,
+)
+END_OFFSET: Final = Kind(
+    "EndOffset",
+    "end offset",
+    counted=("question for the end of a log", "questions for the ends of logs"),
+    holds=Holds.RETRIES,
+    is_late=True,
+)
 LESSON: Final = Kind("Lesson", "lesson", counted=("timer", "timers"), is_late=True)
 
 KINDS: Final[dict[str, Kind]] = {
     each.purgatory: each
     for each in (
         PRODUCE, FETCH, SHARE_FETCH, DELETE_RECORDS, TOPIC, ELECT_LEADER, REBALANCE, HEARTBEAT, TRANSACTION,
-        TRANSACTION_TIMEOUT, FAULT, THROTTLED, ACQUISITION_LOCK, SHARE_GROUP, PERSISTER, DEAD_LETTER, LESSON,
+        TRANSACTION_TIMEOUT, FAULT, THROTTLED, ACQUISITION_LOCK, SHARE_GROUP, PERSISTER, DEAD_LETTER, VERIFICATION,
+        END_OFFSET, LESSON,
     )
 }  # fmt: skip
 """By purgatory, in the order in which brokers make them and the page shows them."""

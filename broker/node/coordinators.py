@@ -32,6 +32,7 @@ from purgatorio.broker.config.room_settings import (
     transaction_config,
 )
 from purgatorio.broker.coordinator.ask_broker import AskBroker
+from purgatorio.broker.coordinator.broker_calls import BrokerCalls
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.end_offsets import EndOffsets
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
@@ -93,6 +94,7 @@ class Coordinators:
         observer: ShareObserver,
     ) -> None:
         self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
+        self._calls = BrokerCalls(replicas.broker_id, image=lambda: store.image, ask=ask, purgatory=parked.of)
         self.shares, self.persister = _shares(
             config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, ask=ask
         )
@@ -103,7 +105,7 @@ class Coordinators:
             store=store,
             parked=parked,
             rng=rng,
-            ask=ask,
+            calls=self._calls,
             share_settings=self.share_settings,
             persister=self.persister,
         )
@@ -119,14 +121,7 @@ class Coordinators:
             settings, replicas, clock=clock, store=store, parked=parked, ends=self._marker_sender
         )
         self.transactions = Transactions(transaction_services, replicas)
-        self._verifier = replicas.guard.verify = PartitionVerifier(
-            replicas.broker_id,
-            image=lambda: store.image,
-            coordinator=self.transactions.partitions,
-            ask=ask,
-            timer=parked.timer,
-        )
-
+        self._verifier = replicas.guard.verify = PartitionVerifier(self._calls, self.transactions.partitions)
         self.dead_letters = _dead_letters(
             config,
             replicas,
@@ -174,12 +169,14 @@ class Coordinators:
     def image_changed(self, image: ClusterImage) -> None:
         """Follow what has become of topics and leaders."""
         self.groups.image_changed(image)
+        self._calls.image_changed(image)
         self._marker_sender.image_changed(image)
         self.persister.image_changed(image)
         self.dead_letters.image_changed(image)
 
     def stop(self) -> None:
         """Wait for no other coordinator from now on: the broker stops."""
+        self._calls.stop()
         self.persister.stop()
         self.dead_letters.stop()
 
@@ -187,6 +184,7 @@ class Coordinators:
         """Load, unload and clean in turns of the loop."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
+            tasks.create_task(self._calls.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.shares.run())
             tasks.create_task(self.persister.run())
@@ -201,7 +199,7 @@ def _group_services(
     store: MetadataStore,
     parked: BrokerPurgatories,
     rng: random.Random,
-    ask: AskBroker,
+    calls: BrokerCalls,
     share_settings: ShareGroupSettings,
     persister: StatePersister,
 ) -> GroupServices:
@@ -219,7 +217,7 @@ def _group_services(
         share_purgatory=partial(parked.of, SHARE_GROUP),
         share_settings=share_settings,
         persister=persister,
-        end_offsets=EndOffsets(replicas, image=lambda: store.image, ask=ask, timer=parked.timer).find,
+        end_offsets=EndOffsets(calls, replicas).find,
     )
 
 

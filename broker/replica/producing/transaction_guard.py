@@ -32,6 +32,7 @@ from purgatorio.broker.replica.producing.verification import (
     Verification,
     VerifyPartitions,
 )
+from purgatorio.broker.routing.passing_errors import ASK_AGAIN
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import ActionQueue
@@ -41,15 +42,6 @@ logger = get_logger(__name__)
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 """The most memory of the appends of one broker that wait for coordinators; further ones are to be retried. One that is
 larger may wait alone."""
-_RETRIABLE_FOR_ALL: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
 
 
 class TransactionGuard:
@@ -231,7 +223,7 @@ def _told(code: ErrorCode, transaction: ProducerTransaction) -> ErrorCode:
     """
     if code == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code in _RETRIABLE_FOR_ALL:
+    if code in ASK_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if code == ErrorCode.CONCURRENT_TRANSACTIONS and not transaction.adds_partitions:
         return ErrorCode.NOT_ENOUGH_REPLICAS

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.coordinator import end_offsets
+from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.coordinator.broker_calls import BrokerCalls
 from purgatorio.broker.coordinator.end_offsets import MAX_TRIES, RETRY_MS, EndOffset, EndOffsets
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.api_key import ApiKey
@@ -18,7 +19,7 @@ from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from purgatorio.purgatory import Timer
+from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 
 OK = ErrorCode.NONE
@@ -36,7 +37,9 @@ class Peers(Harness):
         self.asked: list[tuple[int, list[TopicPartition]]] = []
         self.answers: dict[TopicPartition, EndOffset] = {}
         self.is_down = False
-        self.ends = EndOffsets(self.replicas, image=lambda: self.image, ask=self._ask, timer=timer)
+        self.purgatory: Purgatory[Any] = Purgatory("EndOffset", timer, actions=self.actions)
+        self.calls = BrokerCalls(1, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.ends = EndOffsets(self.calls, self.replicas)
 
     def lead_bills(self, leader: int) -> None:
         self.set_topics(
@@ -91,7 +94,7 @@ def test_nothing_is_asked_for_nothing(peers: Peers) -> None:
 
 
 def test_requests_are_of_limited_size(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(end_offsets, "MAX_PARTITIONS", 2)
+    monkeypatch.setattr(EndOffsets, "max_ids", 2)
     peers.answers = dict.fromkeys(BILLS, EndOffset(OK, 1))
     assert peers.find(*BILLS) == [peers.answers]
     assert [len(tps) for _, tps in peers.asked] == [2, 1]
@@ -135,3 +138,25 @@ def test_a_new_leader_does_not_tell_an_end_that_is_too_low(peers: Peers) -> None
     partition.leader_epoch_start_offset = 0
     peers.advance_ms(RETRY_MS)
     assert found == [{ORDERS: EndOffset(OK, 0)}]
+
+
+def test_a_search_waits_in_the_purgatory_until_a_leader_is_elected(peers: Peers) -> None:
+    peers.lead_bills(-1)
+    found = peers.find(*BILLS, ORDERS)
+    (parked,) = peers.purgatory.operations()
+    assert in_words(parked.causes) == (
+        "bills-0: the question for the end of the log, with 2 others, waits for a leader: 0 ms, first try, no leader"
+    )
+    peers.answers = dict.fromkeys(BILLS, EndOffset(OK, 7))
+    peers.lead_bills(2)
+    peers.calls.image_changed(peers.image)
+    assert found == [{**peers.answers, ORDERS: EndOffset(OK, 0)}]
+    assert peers.asked == [(2, BILLS)]
+
+
+def test_a_broker_that_stops_answers_what_waits(peers: Peers) -> None:
+    peers.lead_bills(-1)
+    found = peers.find(BILLS[0])
+    peers.calls.stop()
+    peers.purgatory.shutdown()
+    assert found == [{BILLS[0]: EndOffset(ErrorCode.NETWORK_EXCEPTION)}]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.coordinator import broker_calls
+from purgatorio.broker.coordinator.broker_calls import MAX_REQUESTS, BrokerCalls
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.replica.producing.verification import VerifyPartitions
-from purgatorio.broker.txn import partition_verifier
 from purgatorio.broker.txn.partition_verifier import (
-    MAX_REQUESTS,
     MAX_RETRIES,
     MAX_TRANSACTIONS_PER_REQUEST,
     RETRY_MS,
@@ -31,7 +32,7 @@ from purgatorio.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
-from purgatorio.purgatory import Timer
+from purgatorio.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
 from tests.error_log import ErrorLog
 
@@ -112,13 +113,9 @@ class World:
         self.called: list[Called] = []
         self.raises: Exception | None = None
         self.refuses: Exception | None = None
-        self.verifier = PartitionVerifier(
-            HERE,
-            image=lambda: self.image,
-            coordinator=self,  # type: ignore[arg-type]  # a fake
-            ask=self._ask,
-            timer=self.timer,
-        )
+        self.purgatory: Purgatory[Any] = Purgatory("Verification", self.timer, actions=ActionQueue())
+        calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.verifier = PartitionVerifier(calls, self)  # type: ignore[arg-type]  # a fake
 
     def elect(self, *brokers: int) -> None:
         self.image = self.image.with_topics([coordinators(*brokers)] if brokers else [])
@@ -243,7 +240,7 @@ def test_a_request_has_a_bounded_number_of_transactions() -> None:
 
 
 def test_questions_beyond_the_limit_are_to_be_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_verifier, "MAX_WAITING", 2)
+    monkeypatch.setattr(broker_calls, "MAX_CALLS", 2)
     world = World(HERE)
     waiting = world.verify(), world.verify()
     assert world.verify() == [{ORDERS_0: ErrorCode.NOT_ENOUGH_REPLICAS}]
@@ -362,6 +359,11 @@ def test_a_question_is_repeated_while_the_transaction_before_ends(there: bool) -
             world.called.pop().answer(code)
         if code:
             world.advance_ms(RETRY_MS - 1)
+            (parked,) = world.purgatory.operations()
+            assert in_words(parked.causes) == (
+                "__transaction_state-0: the verification of the transaction of billing-1 waits for "
+                f"broker {2 if there else HERE}, which leads it: 19 ms, first try, CONCURRENT_TRANSACTIONS"
+            )
             assert (world.asked, world.called) == ([], [])
             world.advance_ms(1)
     assert answers == [{ORDERS_0: ErrorCode.NONE}]
@@ -386,6 +388,6 @@ def test_questions_and_failures_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
         world.verify(ORDERS_0)
     world.called[0].answer()
     world.called[1].answer(ErrorCode.TRANSACTION_ABORTABLE)
-    monkeypatch.setattr(partition_verifier, "MAX_WAITING", 1)
+    monkeypatch.setattr(broker_calls, "MAX_CALLS", 1)
     world.verify(ORDERS_0)
     assert (world.verifier.verification_count, world.verifier.failure_count) == (4, 2)
