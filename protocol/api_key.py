@@ -115,7 +115,7 @@ SHARE_STATE_APIS: Final = frozenset(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     }
 )
-"""What share coordinators are asked (KIP-932)."""
+"""The APIs of share coordinators (KIP-932)."""
 
 SHARE_APIS: Final = SHARE_STATE_APIS | {
     ApiKey.SHARE_GROUP_HEARTBEAT,

@@ -34,7 +34,7 @@ STEP_BYTES: Final = 256 * 1024
 _MAX_PIECES: Final = 5_000
 """The most blocks or members of one payload: each costs up to 4 µs. Java's snappy makes 3,200 of 100 MiB."""
 _PIECE_BYTES: Final = 500
-"""What unpacking a block or frame costs beside its bytes, in bytes that take as long: one may be empty."""
+"""The cost of unpacking a block or frame beside its bytes, in bytes that take as long: one may be empty."""
 _GZIP_MEMBER_COST_BYTES: Final = 3_000
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _FIRST_GUESS_BYTES: Final = 4096

@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`: committed offsets, and the groups themselves.
 
-A key is an int16 that tells the record's type, and plain fields. A value is an int16 version and fields; null deletes
-what the key names. Names are Kafka's, but ids end in `_id` and times in `_ms` throughout.
+A key is an int16 that identifies the record type, and plain fields. A value is an int16 version and fields; null
+deletes the object that the key names. Names are Kafka's, but ids end in `_id` and times in `_ms` throughout.
 
 | type | key | value | versions | written |
 |---|---|---|---|---|
@@ -233,7 +233,7 @@ def decode_key(data: Buffer) -> Key | None:
 
 
 def decode_value(key: Key, data: Buffer | None) -> Value | None:
-    """Decode the value of a record with this key; None if the record deletes what the key names.
+    """Decode the value of a record with this key; None if the record is a tombstone.
 
     Raises:
         DecodeError: the value is malformed, or of an unknown version.

@@ -1,4 +1,4 @@
-"""What consumers put into the opaque bytes of JoinGroup and SyncGroup: their subscriptions and assignments.
+"""Subscriptions and assignments: the bytes that consumers put into JoinGroup and SyncGroup.
 
 In classic groups the consumers assign partitions among themselves, and the broker passes the bytes on. It reads them
 only to know the subscribed topics, and to let consumers of both group protocols into one group (KIP-848).
@@ -62,7 +62,7 @@ class ConsumerProtocolAssignment(Message):
 SUBSCRIPTION: Final = VersionedCodec(
     ConsumerProtocolSubscription, range(4), max_elements=MAX_ELEMENTS, newer_as_last=True
 )
-"""The codec of a member's metadata in JoinGroup; `versioned.version_of` tells the version of the bytes."""
+"""The codec of a member's metadata in JoinGroup; `versioned.version_of` returns the version of the bytes."""
 
 ASSIGNMENT: Final = VersionedCodec(ConsumerProtocolAssignment, range(4), max_elements=MAX_ELEMENTS, newer_as_last=True)
 """The codec of a member's assignment in SyncGroup; a member may read the version of its subscription."""

@@ -1,4 +1,4 @@
-"""Dead letters: the records of a share group's dead-letter topic, whose headers tell of the record behind (KIP-1191).
+"""Dead letters: records of a share group's dead-letter topic, whose headers name the original record (KIP-1191).
 
 All values are text in UTF-8, numbers in decimal digits, as those that Kafka 4.4's brokers write.
 """
@@ -24,13 +24,13 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class DeadLetterHeaders(NamedTuple):
-    """What the headers of a dead letter tell.
+    """The headers of a dead letter, decoded.
 
     Attributes:
-        topic, partition, offset: where the record is that was given up.
-        group_id: the share group that has given it up.
-        delivery_count: how often it was delivered; None: the header is missing.
-        message: why it was given up; None: the header is missing.
+        topic, partition, offset: the position of the original record.
+        group_id: the share group that could not process the record.
+        delivery_count: how often the record was delivered; None: the header is missing.
+        message: the reason for the dead letter; None: the header is missing.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class DeadLetterHeaders(NamedTuple):
 
     def encode(self) -> Headers:
         """Return the headers of a record, in Kafka's order."""
-        told = (
+        fields = (
             (TOPIC, self.topic),
             (PARTITION, self.partition),
             (OFFSET, self.offset),
@@ -50,19 +50,19 @@ class DeadLetterHeaders(NamedTuple):
             (DELIVERY_COUNT, self.delivery_count),
             (MESSAGE, self.message),
         )
-        return tuple((name, str(value).encode()) for name, value in told if value is not None)
+        return tuple((name, str(value).encode()) for name, value in fields if value is not None)
 
     @staticmethod
     def decode(headers: Sequence[tuple[str, bytes | None]]) -> DeadLetterHeaders | None:
         """Read the headers of a record; None if it is no dead letter, or they are malformed."""
-        told = dict(headers)
+        fields = dict(headers)
         try:
-            count, message = told.get(DELIVERY_COUNT), told.get(MESSAGE)
+            count, message = fields.get(DELIVERY_COUNT), fields.get(MESSAGE)
             return DeadLetterHeaders(
-                _text(told.get(TOPIC)),
-                int(_text(told.get(PARTITION))),
-                int(_text(told.get(OFFSET))),
-                _text(told.get(GROUP)),
+                _text(fields.get(TOPIC)),
+                int(_text(fields.get(PARTITION))),
+                int(_text(fields.get(OFFSET))),
+                _text(fields.get(GROUP)),
                 None if count is None else int(count),
                 None if message is None else message.decode(),
             )

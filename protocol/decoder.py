@@ -163,7 +163,7 @@ class _DecoderWriter(SourceWriter):
             self.line(f"{target} = {self._struct(wire_type.cls)}")
 
     def _nullable_struct(self, wire_type: StructType[Any], target: str, is_null: str) -> None:
-        """Read a struct behind a byte `n` that tells whether it is null."""
+        """Read a nullable struct: `is_null` is the condition, on its first byte `n`, for null."""
         self._fixed("b", "n")
         self._end_run()
         with self.block(f"if {is_null}"):

@@ -186,7 +186,7 @@ class _EncoderWriter(SourceWriter):
         self._struct(wire_type.cls, local)
 
     def _nullable_struct(self, wire_type: StructType[Any], source: str, null: str) -> None:
-        """Write a struct behind a byte that tells whether it is null."""
+        """Write a nullable struct: the byte `null`, or 1 and the struct."""
         local = self.fresh("m")
         self._end_run()
         self.line(f"{local} = {source}")

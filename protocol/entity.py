@@ -1,4 +1,4 @@
-"""What a field of a message names: the tags of `purgatorio.protocol.message`'s declarations."""
+"""Entity types: the tags that declarations of `purgatorio.protocol.message` give to fields with names and ids."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import enum
 
 
 class Entity(enum.Enum):
-    """What the value of a field is the name of, or each value of an array.
+    """The type of the entity that a field, or each element of an array, names.
 
-    The first five are the entity types of Kafka's message schemas, whose fields are tagged with them. The others are
-    what answers repeat of their requests besides.
+    The first five are the entity types of Kafka's message schemas, whose fields are tagged with them. The others tag
+    further fields that responses repeat from their requests.
     """
 
     BROKER_ID = enum.auto()

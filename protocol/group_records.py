@@ -1,4 +1,4 @@
-"""What the records of `__consumer_offsets` say of consumer groups (KIP-848) and of share groups (KIP-932).
+"""Records of consumer groups (KIP-848) and share groups (KIP-932) in `__consumer_offsets`.
 
 The coordinator assigns the partitions of both. Their codecs are in `consumer_offsets`.
 """
@@ -57,7 +57,7 @@ class ClassicProtocol:
 
 @wire_struct
 class ClassicMemberMetadata:
-    """What a consumer group knows of a member that speaks the classic protocol."""
+    """The session timeout and protocols of a classic-protocol member in a consumer group."""
 
     session_timeout_ms: int = int32()
     supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
@@ -158,7 +158,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @wire_struct
 class ConsumerGroupRegularExpressionValue(Message):
-    """The topics that a regular expression matches, with the version of the metadata that told and the time."""
+    """The topics that a regular expression matched, the version of the metadata that was searched, and the time."""
 
     topics: list[str] = array(STRING)
     version: int = int64()

@@ -550,5 +550,5 @@ class Api:
     max_elements: int = MAX_REQUEST_ELEMENTS
 
     def is_flexible(self, version: int) -> bool:
-        """Whether a version is flexible."""
+        """Whether a version has compact lengths and tagged fields (KIP-482)."""
         return version >= self.flexible_from

@@ -1,7 +1,7 @@
 """The records of committed offsets, read and written straight, without the objects of `consumer_offsets`.
 
 They are nearly all of `__consumer_offsets`, and a broker that becomes a coordinator reads all of them before it
-answers: this takes a third of the time of the codecs. What is unusual is left to these.
+answers: this takes a third of the time of the codecs. Records of an unusual form are left to these codecs.
 """
 
 from __future__ import annotations

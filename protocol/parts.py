@@ -27,7 +27,7 @@ NOT_ASKED: Final = frozenset(
         "ConsumerGroupHeartbeatRequest.topic_partitions",
     )
 )
-"""Arrays of what a client has or leaves; its request is not about that."""
+"""Arrays in which a client lists what it has or gives up. They get no answer of their own."""
 ANSWERED_ONCE: Final = frozenset(
     (
         ApiKey.CREATE_TOPICS,
@@ -37,14 +37,14 @@ ANSWERED_ONCE: Final = frozenset(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     )
 )
-"""The APIs that have one answer for what a request names several times."""
-TOLD_TWICE: Final = frozenset((ApiKey.ALTER_PARTITION_REASSIGNMENTS,))
-"""The APIs that have the error of a failed request in each part, although all versions have one for the request."""
-TOLD_ONCE: Final = frozenset((ApiKey.FETCH,))
-"""The APIs that have it in no part: to clients of Fetch it says that their session is over."""
+"""The APIs that answer once for an entry that a request repeats."""
+ERROR_IN_EACH_PART: Final = frozenset((ApiKey.ALTER_PARTITION_REASSIGNMENTS,))
+"""The APIs that repeat the error of a failed request in each part, although the response has a field for it."""
+ERROR_AT_TOP_ONLY: Final = frozenset((ApiKey.FETCH,))
+"""The APIs that have it in the response's own field only: there, Fetch clients take it as the end of their session."""
 _ERRORS: Final = ("error_code", "partition_error_code")
 _OF_FAILED: Final[dict[str, Any]] = {"error_message": None, "node_id": -1, "port": -1}
-"""What fields of an answer with an error hold where it is not their default."""
+"""Values of fields in a response with an error, where they differ from the field's default."""
 _OF_FAILED_REQUEST: Final = _OF_FAILED | {"producer_epoch": -1}
 _OF_FAILED_PART: Final = _OF_FAILED | {
     "base_offset": -1,
@@ -54,10 +54,10 @@ _OF_FAILED_PART: Final = _OF_FAILED | {
     "records": b"",
 }
 _KEY_TYPES: Final = {Entity.GROUP_ID: 0, Entity.TRANSACTIONAL_ID: 1}
-"""What a coordinator is asked for, by the key type of FindCoordinator."""
+"""The key types of FindCoordinator."""
 
 
-class Part:
+class AnsweredArray:
     """An array of requests, each entry of which has an entry of its own in the response.
 
     Attributes:
@@ -83,7 +83,7 @@ class Part:
         self._fixed = _fixed(fields, _OF_FAILED_PART) if self._error else {}
         cls = _element(item)
         inner = () if cls is None else tuple(_parts(cls, answer))
-        self.inner: Part | None = inner[0] if inner else None
+        self.inner: AnsweredArray | None = inner[0] if inner else None
         self.name, _ = next((each for kind, each in names.items() if kind is not Entity.TOPIC_ID), ("", ""))
         until = next((each.wire.until for each in fields_of(cls) if each.name == self.name), LATEST) if cls else LATEST
         self.ids_since = 0 if not self.name and Entity.TOPIC_ID in names else until + 1
@@ -144,14 +144,14 @@ class Part:
 
 
 @cache
-def parts_of(api_key: int) -> tuple[Part, ...]:
+def parts_of(api_key: int) -> tuple[AnsweredArray, ...]:
     """Return the parts of an API's requests; none, if they are answered as a whole."""
     api = APIS[api_key]
     return tuple(_parts(api.request, api.response))
 
 
 @cache
-def part_of(api_key: int, items: str, inner: str = "") -> Part:
+def part_of(api_key: int, items: str, inner: str = "") -> AnsweredArray:
     """Return the part of an API's requests that is this array, or this one within its entries."""
     part = next(each for each in parts_of(api_key) if each.items == items)
     if not inner:
@@ -164,10 +164,10 @@ def part_of(api_key: int, items: str, inner: str = "") -> Part:
 def failed(api_key: int, request: Any, error_code: ErrorCode) -> Any:
     """Return the response to a request that failed.
 
-    It has the error once if the response has a place for that in all versions; and else for each part, too.
+    The error stands in the response's own field if all versions have one; otherwise in each part, too.
     """
-    fixed, is_told_once = _of_failed(api_key)
-    answer: Any = APIS[api_key].response() if is_told_once else refused(api_key, request, error_code)
+    fixed, has_error_at_top_only = _of_failed(api_key)
+    answer: Any = APIS[api_key].response() if has_error_at_top_only else refused(api_key, request, error_code)
     for name in fixed:
         setattr(answer, name, error_code if name == "error_code" else fixed[name])
     return answer
@@ -185,21 +185,21 @@ def refused(api_key: int, request: Any, error_code: ErrorCode) -> Any:
     return answer
 
 
-def is_told_once(api_key: int) -> bool:
-    """Return whether the answer to a failed request of an API has its error once, and in no part."""
+def has_error_at_top_only(api_key: int) -> bool:
+    """Return whether the response to a failed request has its error in the response's own field, and in no part."""
     return _of_failed(api_key)[1]
 
 
 @cache
 def _of_failed(api_key: int) -> tuple[dict[str, Any], bool]:
-    """Return what fields of a failed response hold, and whether its error is told once."""
+    """Return the fields of a failed response, and whether its error stands in its own field only."""
     response: Any = APIS[api_key].response
     fields = {each.name: each.wire for each in fields_of(response)}
     error = fields.get("error_code")
     if error is None:
         return {}, False
-    is_told_once = error.since == 0 and error.until == LATEST and api_key not in TOLD_TWICE
-    return _fixed(fields, _OF_FAILED_REQUEST) | {"error_code": 0}, is_told_once or api_key in TOLD_ONCE
+    has_error_at_top_only = error.since == 0 and error.until == LATEST and api_key not in ERROR_IN_EACH_PART
+    return _fixed(fields, _OF_FAILED_REQUEST) | {"error_code": 0}, has_error_at_top_only or api_key in ERROR_AT_TOP_ONLY
 
 
 def _fixed(fields: dict[str, Wire], values: dict[str, Any]) -> dict[str, Any]:
@@ -218,12 +218,12 @@ def changed(message: Any, **fields: object) -> Any:
     return result
 
 
-def items_of(api_key: int, request: Any) -> list[tuple[Part, Any]]:
-    """Return what is answered one by one in the answer to a request: each with the part that has it."""
+def items_of(api_key: int, request: Any) -> list[tuple[AnsweredArray, Any]]:
+    """Return the entries of a request that get an answer each, every one with the part that it belongs to."""
     return [(part, item) for part in parts_of(api_key) for item in getattr(request, part.items) or ()]
 
 
-def only(api_key: int, request: Any, items: Iterable[tuple[Part, Any]]) -> Any:
+def only(api_key: int, request: Any, items: Iterable[tuple[AnsweredArray, Any]]) -> Any:
     """Return a request with these items alone."""
     arrays: dict[str, list[Any]] = {part.items: [] for part in parts_of(api_key)}
     for part, item in items:
@@ -231,7 +231,7 @@ def only(api_key: int, request: Any, items: Iterable[tuple[Part, Any]]) -> Any:
     return changed(request, **arrays)
 
 
-def split(part: Part, request: Any, chosen: Collection[tuple[int, int]]) -> tuple[Any, Any]:
+def split(part: AnsweredArray, request: Any, chosen: Collection[tuple[int, int]]) -> tuple[Any, Any]:
     """Return two requests: one with the chosen inner entries, and one with the others, None if there are none.
 
     Args:
@@ -431,7 +431,7 @@ def _has_error(cls: Any) -> bool:
     )
 
 
-def _parts(request: Any, response: Any) -> Iterator[Part]:
+def _parts(request: Any, response: Any) -> Iterator[AnsweredArray]:
     answers = [(each, cls) for each in fields_of(response) if (cls := _element(each)) is not None and _has_error(cls)]
     for item in _asked(request):
         mine = _names(item)
@@ -439,5 +439,5 @@ def _parts(request: Any, response: Any) -> Iterator[Part]:
             theirs = _names(answer)
             shared = {kind: (name, theirs[kind]) for kind, name in mine.items() if kind in theirs}
             if shared or not (mine or theirs):
-                yield Part(item, answer.name, cls, shared)
+                yield AnsweredArray(item, answer.name, cls, shared)
                 break

@@ -61,7 +61,8 @@ def check_sizes(data: bytes, limit_bytes: int) -> None:
     """Check that no record is larger than `limit_bytes`, without the length in front of it.
 
     Args:
-        data: the records, decompressed. What `check_records` has not reached may be malformed, and ends the check.
+        data: the records, decompressed. Records that `check_records` has not reached may be malformed, which ends the
+            check.
 
     Raises:
         InvalidRecordError: a record is larger.

@@ -1,8 +1,8 @@
 """The records of `__share_group_state`: how far each share group has come in each partition (KIP-932).
 
-A key is an int16 that tells the record's type, and plain fields: group, topic id and partition. A value is an int16
+A key is an int16 that identifies the record type, and plain fields: group, topic id and partition. A value is an int16
 version and fields. Type 0 is a snapshot of the whole state, and a null value in its place deletes the share partition;
-type 1 is an update: what has changed since the last snapshot or update. Names are Kafka's, but ids end in `_id` and
+type 1 is an update: the changes since the last snapshot or update. Names are Kafka's, but ids end in `_id` and
 times in `_ms` throughout.
 
 Readers skip records of other types, and unknown tagged fields of values (KIP-915).
@@ -23,7 +23,7 @@ NO_START_OFFSET: Final = -1
 """The start offset of a share partition that is initialized and was not read from yet; in an update and in a request
 to write: as before."""
 UNKNOWN_COMPLETE_COUNT: Final = -1
-"""The delivery-complete count that an old request did not tell."""
+"""The delivery-complete count of a request whose version has no such field."""
 
 
 class RecordState(enum.IntEnum):
@@ -128,7 +128,7 @@ class ShareUpdateKey(Message):
 
 @wire_struct
 class ShareUpdateValue(Message):
-    """What has changed since the snapshot of this epoch; a start offset of -1: it has not."""
+    """The changes since the snapshot of this epoch; a start offset of -1 means that it has not moved."""
 
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()

@@ -1,7 +1,7 @@
 """The records of `__transaction_state`: the last transaction of each transactional id (KIP-98).
 
-A key is an int16 that tells the record's type, 0, and the id. A value is an int16 version and fields; null deletes the
-id. Names are Kafka's. Version 1 of values is flexible and adds tagged fields (KIP-890, KIP-939); Kafka writes version 0
+A key is an int16, the record type, which is 0, and the id. A value is an int16 version and fields; null deletes the id.
+Names are Kafka's. Version 1 of values is flexible and adds tagged fields (KIP-890, KIP-939); Kafka writes version 0
 only under transaction.version 0.
 
 Readers skip records of other types, and unknown tagged fields of values (KIP-915).

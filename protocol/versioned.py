@@ -1,4 +1,4 @@
-"""Messages behind their version, an int16: what records of internal topics and fields of other messages hold."""
+"""Messages behind their version, an int16: records of internal topics, and fields of other messages."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A watch list under every key would cost such an operation a step for each key whenever it is parked or answered. A group
 of keys is made once and outlives the operations: an event marks its key in the group, and the parked operation looks at
 the marked keys alone. A key that was marked hears of no further event until it was looked at and is watched again; so
-an event costs no more than the groups that wait for it now, also if nobody answers the others any more.
+an event costs no more than the groups that wait for it now, even if clients have abandoned the others.
 """
 
 # compiled: docs/compiled.md

@@ -1,4 +1,4 @@
-"""What observers see of a purgatory's operations."""
+"""Snapshots of a purgatory's operations, for observers."""
 
 # compiled: docs/compiled.md
 
@@ -28,7 +28,7 @@ class ParkedOperation(NamedTuple):
     client: str
     """The client that sent the request; empty if unknown."""
     causes: Sequence[Any]
-    """The condition that it still misses; empty if the operation tells nothing."""
+    """The condition that it still misses; empty if the operation has no causes."""
 
 
 class WatchListSnapshot(NamedTuple):

@@ -1,4 +1,4 @@
-"""What observers read of a purgatory: pages, metrics, a look-up of one operation. Nothing here changes it."""
+"""Read-only views of a purgatory for pages and metrics: lists, counts, a look-up of one operation."""
 
 # compiled: docs/compiled.md
 

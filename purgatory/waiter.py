@@ -14,7 +14,7 @@ from purgatorio.purgatory.timer import whole_ms
 
 
 class Parking(Protocol):
-    """What a wait needs of a `Purgatory`; see its methods."""
+    """The methods of `Purgatory` that a wait uses."""
 
     name: str
 

@@ -1,10 +1,10 @@
-"""The rule for requests that name very much: they are worked on in parts, between which the broker does other work.
+"""Large requests: they are handled in parts, between which the broker does other work.
 
 A request that names some thousand things is cut into requests that name a few hundred. Each of them goes to the
 handler in a turn of the event loop of its own, and their answers are put together. The connection is muted until the
 last part is begun, so that no later request overtakes one. Parts that wait for an event wait side by side.
 
-What is named twice stays in one part where the handler refuses it. A connection that is lost begins no further part.
+Repeated names stay in one part if the handler refuses them. A connection that is lost begins no further part.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from purgatorio.broker.routing.route_layers import Wrap
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.parts import Part, changed, parts_of
+from purgatorio.protocol.parts import AnsweredArray, changed, parts_of
 
 PART_ENTRIES: Final = 500
-"""What one part names: some milliseconds."""
+"""The entries of one part: some milliseconds."""
 
 _log = get_logger(__name__)
 
 
-Key = Callable[[Part, Any, Any], Hashable]
-"""Tells what an item of a request names, or an element within it."""
+Key = Callable[[AnsweredArray, Any, Any], Hashable]
+"""Returns the identity of an item of a request, or of an element within it."""
 
 
 class Cut(NamedTuple):
@@ -38,22 +38,22 @@ class Cut(NamedTuple):
     Attributes:
         parts: the arrays of the request that are cut, all answered in one array of the response.
         inner: the array within an item that is cut as well, such as a topic's partitions, or None.
-        key: what an item names, if the handler refuses what is named twice.
-        weight: as how many things an item counts that is not cut.
+        key: the identity of an item, if the handler refuses repeated ones.
+        weight: the number of entries that an item counts for if it is not cut.
     """
 
-    parts: tuple[Part, ...]
-    inner: Part | None
+    parts: tuple[AnsweredArray, ...]
+    inner: AnsweredArray | None
     key: Key | None
     weight: Callable[[Any], int] | None
 
 
-def _names(part: Part, item: Any, inner: Any) -> Hashable:
+def _names(part: AnsweredArray, item: Any, inner: Any) -> Hashable:
     names = part.identity(item)
     return names if inner is None or part.inner is None else names + part.inner.identity(inner)
 
 
-def _quota_entity(part: Part, item: Any, inner: Any) -> Hashable:
+def _quota_entity(part: AnsweredArray, item: Any, inner: Any) -> Hashable:
     return frozenset((each.entity_type, each.entity_name) for each in item.entity)
 
 
@@ -162,7 +162,7 @@ def parts_in(cut: Cut, request: Any) -> list[Any]:
     return [_joined(cut, request, named) for named in parts]
 
 
-_Item = tuple[Part, Any, Any]
+_Item = tuple[AnsweredArray, Any, Any]
 """A thing that a request names: its array, its item, and the element in that; None without one."""
 
 

@@ -270,7 +270,7 @@ class CompactionJob:
         return batch if header.delete_horizon_ms is not None else _with_horizon(header, batch, horizon_ms)
 
     def _survey(self, records: Iterable[Record], tombstones_expired: bool) -> Generator[None, None, _Kept]:
-        """Tell what stays of a batch."""
+        """Count the records that stay in a batch, in steps of `STEP_RECORDS` records."""
         kept = _Kept()
         for number, record in enumerate(records, 1):
             if self._stays(record, tombstones_expired):
@@ -290,7 +290,7 @@ class CompactionJob:
 
 @dataclass(slots=True)
 class _Kept:
-    """What stays of a batch: how many records, the first one's timestamp, and whether a tombstone is among them."""
+    """The kept records of a batch: their number, the first timestamp, and whether one is a tombstone."""
 
     count: int = 0
     first_ms: int = NO_TIMESTAMP

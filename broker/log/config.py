@@ -277,12 +277,12 @@ class LogConfig:
 
     @property
     def compact(self) -> bool:
-        """Whether the log is compacted."""
+        """Whether cleanup.policy has "compact"."""
         return "compact" in self.cleanup_policy
 
     @property
     def delete(self) -> bool:
-        """Whether the log's oldest segments are deleted by time and size."""
+        """Whether cleanup.policy has "delete", so that the oldest segments are deleted by time and size."""
         return "delete" in self.cleanup_policy
 
     @property

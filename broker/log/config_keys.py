@@ -1,4 +1,4 @@
-"""What a topic config is: its name, its type, its bounds, its documentation, and how its text is read.
+"""Declarations of topic configs: name, type, bounds, documentation, and the parser of its text.
 
 The configs themselves are declared in `purgatorio.broker.log.config`, each by one of the functions below.
 """

@@ -1,7 +1,7 @@
 """The log of one partition, in memory.
 
 Batches lie in segments, oldest first; the last segment is the active one, gets all appends, and may be empty. Offsets
-ascend, with gaps where compaction removed records. A log knows the high watermark that the partition tells it: records
+ascend, with gaps where compaction removed records. The partition sets the log's high watermark, by `commit_to`; records
 below it are committed. Age, size and the memory cap delete committed records only.
 """
 
@@ -64,8 +64,8 @@ class Log:
     Attributes:
         log_start_offset: the lowest offset that can be read.
         log_end_offset: the offset that the next record gets.
-        high_watermark: the last one that the partition told, by `commit_to`; the memory cap may delete records below
-            it. Reads are not bounded by it.
+        high_watermark: the last one that the partition set, by `commit_to`; the memory cap may delete records below it.
+            Reads are not bounded by it.
         uncommitted_bytes: memory of the records from the high watermark on.
         is_evictable: whether the memory cap may delete records; not those of internal topics, which are state.
         epochs: the leader epoch of each part.

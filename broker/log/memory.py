@@ -23,7 +23,7 @@ FILLING_DIVISOR: Final = 4
 _FOLLOWED_PER_LED: Final = 2
 """A replica set has usually three members: a broker follows twice as much as it leads."""
 WARNING_INTERVAL_MS: Final = 60_000
-"""A broker whose logs are full deletes all the time; one warning a minute tells enough."""
+"""A broker whose logs are full deletes all the time; one warning a minute is enough."""
 _NAMED_LOGS: Final = 3
 
 CLOSED: Final = 0
@@ -75,7 +75,8 @@ class UncommittedShare:
     Attributes:
         limit_bytes: the share.
         used_bytes: the uncommitted bytes of its logs.
-        is_filling: an append came near the share. Whoever slows its producers down sets it to False.
+        is_filling: an append came near the share. The Produce handler, which then slows the producer down, sets it to
+            False.
     """
 
     def __init__(self, verb: str) -> None:
@@ -113,15 +114,15 @@ class MemoryBudget:
     go, and an append deletes that of its own log before that of a smaller one. Small active segments go after all
     others: a topic with many records loses its own old ones, not the few of a small topic.
 
-    Only committed records are deleted (below the high watermark that a log was told), even if their topic's retention
+    Only committed records are deleted (those below the log's high watermark), even if their topic's retention
     would keep them: a broker that keeps records in memory would otherwise die and lose all of them. Appends are refused
     if nothing may be deleted. A deletion frees a little more than is needed, so that not every append needs one.
 
     Uncommitted records cannot be deleted, so a log refuses an append beyond its `UncommittedShare`, before anything is
-    deleted for it. What this broker leads and what it follows have a share each: what its clients write does not keep
-    it from following other leaders. The rest of the memory is for committed records. Nor are small active segments, or
-    those of smaller logs, deleted while logs with more than an eighth of the memory wait until their oldest segments
-    are committed: it is these that fill the memory, and they can go soon. Meanwhile appends are refused.
+    deleted for it. Led and followed partitions have a share each, so that its clients' writes do not keep it from
+    following other leaders. The rest of the memory is for committed records. Nor are small active segments, or those of
+    smaller logs, deleted while logs with more than an eighth of the memory wait until their oldest segments are
+    committed: it is these that fill the memory, and they can go soon. Meanwhile appends are refused.
 
     Args:
         limit_bytes: the cap. Producer state is not counted; it has its own bound per log.
@@ -207,7 +208,7 @@ class MemoryBudget:
         return self.used_bytes + size_bytes <= self.limit_bytes
 
     def release(self, size_bytes: int) -> None:
-        """Return bytes to the budget."""
+        """Count bytes no more: a log has freed them."""
         self.used_bytes -= size_bytes
 
     def _evict(self, appending: Evictable, size_bytes: int) -> None:

@@ -61,7 +61,7 @@ class ProducerState:
         marker_offset: the offset of its last transaction marker, or −1.
         transaction_start: the first offset of its open transaction, or −1.
         transaction_start_ms: wall time of the append of that offset, or −1.
-        transactional_id: its transactional id; "" if it has none, or this broker was not told.
+        transactional_id: its transactional id; "" if it has none, or this broker does not know it.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class ProducerSnapshot(NamedTuple):
     is_reduced: bool = False
 
     def reduced(self, before: ProducerSnapshot | None) -> ProducerSnapshot | None:
-        """What is kept longer: the open transactions; None if there were none.
+        """Return the open transactions, which are kept longer; None if there were none.
 
         Args:
             before: an earlier snapshot, whose states are used again where they have not changed. A transaction that
@@ -192,7 +192,7 @@ class ProducerStates:
             state.transactional_id = transactional_id
 
     def owner(self, producer_id: int) -> str:
-        """The transactional id of a producer, in quotes; or its producer id, if this broker was not told the other."""
+        """The transactional id of a producer, in quotes; or its producer id, if this broker does not know the other."""
         state = self.get(producer_id)
         known = "" if state is None else state.transactional_id
         return f"`{known}`" if known else f"producer {producer_id}"

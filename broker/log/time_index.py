@@ -1,6 +1,6 @@
 """Finds records by their timestamps, for ListOffsets.
 
-A header tells the highest timestamp of its batch, but a producer may overstate it, and a batch may unpack to a thousand
+A batch's header has its highest timestamp, but a producer may overstate it, and a batch may unpack to a thousand
 times its size. So the work for one request has a budget. A look-up that has used it up answers with the start of the
 next batch that would have to be unpacked: an offset not after the wanted one, from which a consumer reads a few records
 more than it asked for.
@@ -24,7 +24,7 @@ MAX_LOOKS: Final = 10_000
 
 
 class LookUpBudget:
-    """What the look-ups of one request may still cost.
+    """The budget that is left for the look-ups of one request.
 
     Attributes:
         unpacked_bytes: decompressed records.

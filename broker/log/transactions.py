@@ -1,8 +1,8 @@
 """The transactions of one log: where readers have to stop, and which records were aborted (KIP-98).
 
 A transaction is open from its first batch to its end marker. It holds the last stable offset until its marker is
-committed. An aborted one is remembered for as long as the log has its marker: readers under read_committed are told of
-it, and drop its records.
+committed. An aborted one is remembered for as long as the log has its marker: fetch responses list it for
+read_committed consumers, which drop its records.
 """
 
 # compiled: docs/compiled.md

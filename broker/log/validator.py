@@ -30,9 +30,9 @@ from purgatorio.protocol.records import (
 )
 
 WORK_PER_REQUEST: Final = 25_000
-"""The work for the records of one request, in units of 0.7 µs; the event loop waits for all of it. What follows in the
-request is taken by its header: it is rare, and refusing it would hurt good producers. A unit is one record that is
-checked, as `check_records` counts them, or one of the following."""
+"""The work for the records of one request, in units of 0.7 µs; the event loop waits for all of it. Batches beyond it
+are checked by their headers alone: they are rare, and refusing them would hurt good producers. A unit is one record
+that is checked, as `check_records` counts them, or one of the following."""
 UNPACKED_PER_UNIT: Final = 500
 """Bytes that are decompressed; a whole request's work lasts for 12 MiB."""
 COPIED_PER_UNIT: Final = 4096

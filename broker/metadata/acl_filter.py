@@ -55,7 +55,7 @@ class AclFilter:
         return [acl for acl in acls if self.matches(acl)]
 
     def matches(self, acl: AclBinding) -> bool:
-        """Return whether it matches an ACL."""
+        """Return whether an ACL meets all conditions of the filter."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and (self.principal is None or self.principal == acl.principal)

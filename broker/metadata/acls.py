@@ -1,6 +1,6 @@
 """Access control lists as the cluster's metadata holds them (KIP-11, KIP-290). Codes are those of the protocol.
 
-What they allow is `broker.security`'s.
+`broker.security` decides what they allow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ANY_USER: Final = "User:*"
 
 
 class ResourceType(enum.IntEnum):
-    """What an ACL is about. UNKNOWN and ANY are for filters and errors alone."""
+    """The type of the resource that an ACL protects. UNKNOWN and ANY are for filters and errors alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -29,7 +29,7 @@ class ResourceType(enum.IntEnum):
 
 
 class PatternType(enum.IntEnum):
-    """How the name of an ACL's resource is meant. UNKNOWN, ANY and MATCH are for filters and errors alone."""
+    """How an ACL's resource name matches. UNKNOWN, ANY and MATCH are for filters and errors alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -39,7 +39,7 @@ class PatternType(enum.IntEnum):
 
 
 class AclOperation(enum.IntEnum):
-    """What a principal does with a resource. UNKNOWN and ANY are for filters and errors alone."""
+    """The operation that an ACL allows or denies. UNKNOWN and ANY are for filters and errors alone."""
 
     UNKNOWN = 0
     ANY = 1

@@ -1,6 +1,6 @@
-"""What the cluster's metadata holds about clients: quotas (KIP-13, KIP-546), and SCRAM credentials (KIP-554).
+"""Clients in the cluster's metadata: their quotas (KIP-13, KIP-546) and SCRAM credentials (KIP-554).
 
-What quotas mean for requests is in `broker/layers/quotas/`. Nothing in a credential gives a password away.
+`broker/layers/quotas/` applies quotas to requests. Nothing in a credential gives a password away.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ScramMechanism(enum.IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """What a broker keeps of a user's password for one mechanism.
+    """The stored form of a user's password for one SCRAM mechanism.
 
     Attributes:
         stored_key: the hash of the client key, which a client proves to know.
@@ -57,7 +57,7 @@ class ScramCredential(NamedTuple):
 
 
 class ScramUser(NamedTuple):
-    """Whose credential, and for which mechanism; a user has at most one for each."""
+    """The user and the mechanism of a credential; a user has at most one for each."""
 
     name: str
     mechanism: ScramMechanism

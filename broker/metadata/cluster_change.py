@@ -23,7 +23,7 @@ Decide = Callable[[ClusterImage], tuple[ClusterImage, Sequence[R]]]
 """Derives a new image and results of one slice of a change."""
 
 SLICE_WEIGHT: Final = 150
-"""What one decision does at most, unless one thing is more: some milliseconds to make it, and as many to follow it."""
+"""The limit of one decision, unless a single change is larger: some milliseconds to make it, and again to follow it."""
 WEIGHT_OF_PARTITIONS: Final = 8
 """As many partitions weigh as much as a topic."""
 
@@ -31,7 +31,7 @@ WEIGHT_OF_PARTITIONS: Final = 8
 def slices(
     items: Iterable[T], key: Callable[[T], Hashable], weight: Callable[[T], int] = lambda item: 1
 ) -> list[list[T]]:
-    """Cut what a request names into slices for a decision each; what is named twice stays together, to be refused.
+    """Cut the items of a request into slices for a decision each; repeated ones stay together, to be refused.
 
     Args:
         key: what an item names.

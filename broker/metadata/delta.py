@@ -1,4 +1,4 @@
-"""What differs between two images, at a cost that follows the difference (Kafka: TopicsDelta and TopicDelta).
+"""The differences between two images, at a cost that follows the difference (Kafka: TopicsDelta and TopicDelta).
 
 A broker applies images, and may skip some. An image remembers what its last commits touched (`ClusterImage.commits`):
 the commits that a broker has not seen name the topics and rows that may differ. If they do not reach back far enough,
@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.image import ClusterImage, Rows, Topic
 
 
 class TopicDelta(NamedTuple):
-    """What differs of the topic of one name. A topic that was created anew under its name has another topic id.
+    """The change of one topic, by name. A topic that was created anew under its name has another topic id.
 
     Attributes:
         before: the topic in the earlier image; None if it lacked the topic.
@@ -39,7 +39,7 @@ class TopicDelta(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """What differs from an earlier image, which may be gone by now."""
+    """The last computed difference, with a weak reference to the earlier image."""
 
     before: ReferenceType[ClusterImage]
     deltas: tuple[TopicDelta, ...]

@@ -137,7 +137,7 @@ MAX_TOPICS_KEPT: Final = 1_024
 
 
 class Commit(NamedTuple):
-    """What one committed change touched; it may name more than what differs in the end.
+    """The topics and partitions that one committed change touched; some may be equal before and after.
 
     Attributes:
         base: the version that was changed.

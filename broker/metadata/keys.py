@@ -52,7 +52,7 @@ class UnknownFormat(Exception):
 
 
 class KeyChanges(NamedTuple):
-    """What a commit writes, or what a watch brings.
+    """Changed keys: those that a commit writes, or that a watch reports.
 
     Attributes:
         puts: the values of new and changed keys.
@@ -67,7 +67,7 @@ class KeyChanges(NamedTuple):
 
 
 def all_keys(image: ClusterImage) -> dict[str, bytes]:
-    """Return an image as keys."""
+    """Return all keys of an image, with their values."""
     empty = ClusterImage(version=-1, cluster_id=image.cluster_id)
     return dict(changes(empty, image).puts)
 

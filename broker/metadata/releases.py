@@ -1,4 +1,4 @@
-"""What releases of Apache Kafka answer: APIs with versions, features, and configs, so that a cluster answers as one.
+"""Releases of Apache Kafka: their APIs with versions, features, and configs, so that a cluster answers as one of them.
 
 The table beside this file is written by ``scripts/kafka_releases.py`` of Kafka's own jars.
 """
@@ -19,7 +19,7 @@ TABLE: Final = Path(__file__).with_name("kafka_releases.txt")
 LATEST: Final = "latest"
 """All that is answered here, whatever release has it."""
 CONFIGS: Final = ("topic", "broker", "group")
-"""What has configs."""
+"""The resource types that have configs."""
 NEEDS: Final[Mapping[str, frozenset[int]]] = {
     "group.version": frozenset({68, 69}),
     "share.version": frozenset({76, 77, 78, 79, 90, 91, 92}),
@@ -78,7 +78,7 @@ class Release:
         lowest, highest = max(lowest, answered.lowest), min(highest, answered.highest)
         if lowest > highest:
             return None
-        if key in BROKERS_ONLY:  # all versions are answered, and only those of the release are told
+        if key in BROKERS_ONLY:  # all versions are answered, and only those of the release are listed
             return answered._replace(highest_advertised=highest)
         return answered._replace(lowest=lowest, highest=highest)
 

@@ -42,7 +42,7 @@ Send = Callable[[Message], None]
 
 
 class MessageError(Exception):
-    """What came is no message: its length cannot be, or it is no JSON array."""
+    """Malformed data: an impossible length, or no JSON array."""
 
 
 def encode(message: Message) -> bytes:
@@ -121,7 +121,7 @@ class StoreConnection:
         match message:
             case ["commit", number, version, puts, deletes, lease_id]:
                 committed, error = self._store.commit_keys(version, received(puts, deletes), lease_id)
-                self._tell()  # before the answer, whether or not the process reads
+                self._send_changes()  # before the answer, whether or not the process reads
                 self._send(["answer", number, "lease lost" if error else "committed" if committed else "conflict"])
             case ["grant", number, ttl_ms]:
                 self._leases.append(self._store.grant(ttl_ms))
@@ -138,7 +138,7 @@ class StoreConnection:
     def resume(self) -> None:
         """Go on: send what changed meanwhile."""
         self._is_paused = False
-        self._tell()
+        self._send_changes()
 
     def close(self) -> None:
         """Send nothing more."""
@@ -151,9 +151,9 @@ class StoreConnection:
     def _committed(self, image: ClusterImage, lost: tuple[int, ...]) -> None:
         self._lost = lost
         if not self._is_paused:
-            self._tell()
+            self._send_changes()
 
-    def _tell(self) -> None:
+    def _send_changes(self) -> None:
         """Send what changed since the last image, and which leases were lost."""
         before, self._image = self._image, self._store.image
         lost, self._lost = self._lost, ()
@@ -184,7 +184,7 @@ class ServedView(StoreView):
             super().close()
 
     def _propose(self, base: ClusterImage, proposed: ClusterImage, lease_id: int, answered: Answered) -> None:
-        def told(answer: str) -> None:
+        def committed(answer: str) -> None:
             error: StoreError | None = None
             if answer == "lease lost":
                 error = LeaseLost(f"lease {lease_id} has expired")
@@ -193,7 +193,7 @@ class ServedView(StoreView):
             answered(answer == "committed", error, self._store.image)
 
         changed = changes(base, proposed) if proposed is not base else KeyChanges({})
-        self._ask("commit", base.version, *sent(changed), lease_id, answered=told)
+        self._ask("commit", base.version, *sent(changed), lease_id, answered=committed)
 
     def _ask(self, kind: str, *arguments: Any, answered: Callable[[Any], None]) -> None:
         """Send the store a message over the link, and have its answer brought over it, unless the view is closed."""
@@ -207,8 +207,8 @@ class ServedView(StoreView):
 
         self._link.to_store(at_store)
 
-    def tell(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
-        """Bring what the store has sent over the link."""
+    def notify(self, image: ClusterImage, lost_leases: tuple[int, ...]) -> None:
+        """Pass the store's image and lost leases to the broker, over the link."""
         self._link.to_broker(lambda: self._receive(image, lost_leases))
 
 
@@ -248,7 +248,7 @@ class ServedStore:
         view = ServedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)
         if self._lost:  # a broker fences others from its start on
-            view.tell(self.image, self._lost)
+            view.notify(self.image, self._lost)
         return view
 
     def receive(self, message: Message) -> None:
@@ -267,7 +267,7 @@ class ServedStore:
                 elif changed.puts:
                     self._image = applied(self._image, changed)
                 for view in list(self._views):
-                    view.tell(self.image, self._lost)
+                    view.notify(self.image, self._lost)
             case ["answer", number, answer]:
                 self._asked.pop(number)(answer)
             case _:
@@ -280,11 +280,11 @@ class ServedStore:
         self._send([kind, number, *arguments])
 
     def forget_question(self, number: int) -> None:
-        """Answer a question never: who asked has a time limit, and asks again."""
+        """Never answer a request: its sender has a time limit, and asks again."""
         self._asked.pop(number, None)
 
     def forget(self, view: ServedView) -> None:
-        """Tell a view nothing more."""
+        """Send a view no further images."""
         self._views.remove(view)
 
 

@@ -117,7 +117,7 @@ async def decide(store: MetadataStore, decision: Decision[T], *, lease_id: int =
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def done(result: T) -> None:
-        if not answer.done():  # else whoever waited has given up
+        if not answer.done():  # else the waiting task was cancelled
             answer.set_result(result)
 
     def failed(error: Exception) -> None:

@@ -39,7 +39,7 @@ class _Pending:
 
 
 class StoreView(ABC):
-    """What all stores' views have in common: decisions in their order, attempts after conflicts, and watchers.
+    """The common part of all stores' views: decisions in their order, attempts after conflicts, and watchers.
 
     A store's own view adds how it is reached: `_propose`, and the leases.
 

@@ -26,7 +26,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @wire_struct
 class AddOffsetsToTxnResponse(Message):
-    """Tells whether the partition is in the transaction."""
+    """Reports whether the partition is in the transaction."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

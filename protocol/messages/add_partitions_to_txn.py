@@ -75,7 +75,7 @@ class AddPartitionsToTxnResult:
 
 @wire_struct
 class AddPartitionsToTxnResponse(Message):
-    """Tells for each partition whether it is in the transaction.
+    """Reports for each partition whether it is in the transaction.
 
     If one partition cannot be added, none of its transaction is: the others have OPERATION_NOT_ATTEMPTED.
     """

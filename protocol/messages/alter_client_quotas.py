@@ -61,7 +61,7 @@ class AlterClientQuotasResult:
 
 @wire_struct
 class AlterClientQuotasResponse(Message):
-    """Tells the outcome for each entity, in the order of the request."""
+    """Reports the outcome for each entity, in the order of the request."""
 
     throttle_time_ms: int = int32()
     entries: list[AlterClientQuotasResult] = array(AlterClientQuotasResult)

@@ -58,7 +58,7 @@ class AlterConfigsResourceResponse:
 
 @wire_struct
 class AlterConfigsResponse(Message):
-    """Tells for each resource whether its configs were changed."""
+    """Reports for each resource whether its configs were changed."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -66,7 +66,7 @@ class ReassignableTopicResponse:
 
 @wire_struct
 class AlterPartitionReassignmentsResponse(Message):
-    """Tells for each partition whether its reassignment has started or was cancelled."""
+    """Reports for each partition whether its reassignment has started or was cancelled."""
 
     throttle_time_ms: int = int32()
     allow_replication_factor_change: bool = boolean(True, since=1)

@@ -32,7 +32,7 @@ class AlterReplicaLogDirsRequest(Message):
 
 @wire_struct
 class AlterReplicaLogDirPartitionResult:
-    """Tells the result for one replica."""
+    """Reports the result for one replica."""
 
     partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
@@ -48,7 +48,7 @@ class AlterReplicaLogDirTopicResult:
 
 @wire_struct
 class AlterReplicaLogDirsResponse(Message):
-    """Tells the result for each replica."""
+    """Reports the result for each replica."""
 
     throttle_time_ms: int = int32()
     results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

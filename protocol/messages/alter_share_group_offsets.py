@@ -62,7 +62,7 @@ class AlterShareGroupOffsetsResponseTopic:
 
 @wire_struct
 class AlterShareGroupOffsetsResponse(Message):
-    """Tells the result, of the group or of each partition."""
+    """Reports the result, of the group or of each partition."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -51,7 +51,7 @@ class AlterUserScramCredentialsRequest(Message):
 
 @wire_struct
 class AlterUserScramCredentialsResult:
-    """What became of one user."""
+    """The result of the changes to one user."""
 
     user: str = string(entity=Entity.SCRAM_USER)
     error_code: int = int16()
@@ -60,7 +60,7 @@ class AlterUserScramCredentialsResult:
 
 @wire_struct
 class AlterUserScramCredentialsResponse(Message):
-    """Tells the result for each user."""
+    """Reports the result for each user."""
 
     throttle_time_ms: int = int32()
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult)

@@ -34,7 +34,7 @@ class TopicPartitions:
 
 @wire_struct
 class ConsumerGroupHeartbeatRequest(Message):
-    """Tells that the member lives, and what has changed: -1 for the rebalance timeout and null mean "as before".
+    """Keeps a member's session alive, and reports its changes: -1 for the rebalance timeout and null mean "as before".
 
     The member epoch is 0 to join, -1 to leave, and -2 if a static member leaves for a while.
     `topic_partitions` are those that the member owns.

@@ -52,7 +52,7 @@ class AclCreationResult:
 
 @wire_struct
 class CreateAclsResponse(Message):
-    """Tells the results in the order of the request."""
+    """Reports the results in the order of the request."""
 
     throttle_time_ms: int = int32()
     results: list[AclCreationResult] = array(AclCreationResult)

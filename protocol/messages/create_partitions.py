@@ -58,7 +58,7 @@ class CreatePartitionsTopicResult:
 
 @wire_struct
 class CreatePartitionsResponse(Message):
-    """Tells for each topic whether its partitions were created."""
+    """Reports for each topic whether its partitions were created."""
 
     throttle_time_ms: int = int32()
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

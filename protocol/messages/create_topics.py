@@ -89,7 +89,7 @@ class CreatableTopicResult:
 
 @wire_struct
 class CreateTopicsResponse(Message):
-    """Tells for each topic whether it was created."""
+    """Reports for each topic whether it was created."""
 
     throttle_time_ms: int = int32(since=2)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

@@ -68,7 +68,7 @@ class DeleteAclsFilterResult:
 
 @wire_struct
 class DeleteAclsResponse(Message):
-    """Tells the removed ACLs, in the order of the request's filters."""
+    """Lists the removed ACLs, in the order of the request's filters."""
 
     throttle_time_ms: int = int32()
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

@@ -28,7 +28,7 @@ class DeletableGroupResult:
 
 @wire_struct
 class DeleteGroupsResponse(Message):
-    """Tells for each group whether it was deleted."""
+    """Reports for each group whether it was deleted."""
 
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -50,7 +50,7 @@ class DeleteRecordsTopicResult:
 
 @wire_struct
 class DeleteRecordsResponse(Message):
-    """Tells for each partition its low watermark, or an error."""
+    """Reports for each partition its low watermark, or an error."""
 
     throttle_time_ms: int = int32()
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

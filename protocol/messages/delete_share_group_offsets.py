@@ -44,7 +44,7 @@ class DeleteShareGroupOffsetsResponseTopic:
 
 @wire_struct
 class DeleteShareGroupOffsetsResponse(Message):
-    """Tells the result, of the group or of each topic."""
+    """Reports the result, of the group or of each topic."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -52,7 +52,7 @@ class DeleteStateTopicResult:
 
 @wire_struct
 class DeleteShareGroupStateResponse(Message):
-    """Tells for each partition whether the deletion is committed; there is no throttle time."""
+    """Reports for each partition whether the deletion is committed; there is no throttle time."""
 
     results: list[DeleteStateTopicResult] = array(DeleteStateTopicResult)
 

@@ -39,7 +39,7 @@ class DeletableTopicResult:
 
 @wire_struct
 class DeleteTopicsResponse(Message):
-    """Tells for each topic whether it was deleted."""
+    """Reports for each topic whether it was deleted."""
 
     throttle_time_ms: int = int32(since=1)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

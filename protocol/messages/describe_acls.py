@@ -37,7 +37,7 @@ class DescribeAclsRequest(Message):
 
 @wire_struct
 class AclDescription:
-    """What one ACL allows or denies to whom."""
+    """One ACL of a resource: principal, host, operation, and whether it allows or denies."""
 
     principal: str = string()
     host: str = string()

@@ -21,7 +21,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class ClientQuotasComponent:
-    """What one part of an entity must be: this name (match type 0), the default (1), or any that is given (2)."""
+    """A filter for one part of an entity: this name (match type 0), the default (1), or any specified name (2)."""
 
     entity_type: str = string()
     match_type: int = int8()

@@ -1,7 +1,7 @@
 """DescribeLogDirs, key 35, versions 1 to 5 (KIP-113): list the replicas of a broker, with their sizes.
 
 * 2 is the first flexible version; 3 adds a top-level error code; 4 adds the size of the volume (KIP-827);
-  5 tells whether new replicas may go there (KIP-1066).
+  5 adds whether the volume is cordoned, so that it gets no new replicas (KIP-1066).
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DescribeUserScramCredentialsRequest(Message):
 
 @wire_struct
 class CredentialInfo:
-    """What may be told of a credential: its mechanism (1 is SCRAM-SHA-256, 2 SCRAM-SHA-512) and its iterations."""
+    """The public part of a credential: its mechanism (1 is SCRAM-SHA-256, 2 SCRAM-SHA-512) and its iterations."""
 
     mechanism: int = int8()
     iterations: int = int32()
@@ -52,7 +52,7 @@ class DescribeUserScramCredentialsResult:
 
 @wire_struct
 class DescribeUserScramCredentialsResponse(Message):
-    """Lists users with their credentials, or tells why that failed as a whole."""
+    """Lists users with their credentials, or reports the error of the whole request."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

@@ -58,7 +58,7 @@ class ReplicaElectionResult:
 
 @wire_struct
 class ElectLeadersResponse(Message):
-    """Tells for each partition whether a leader was elected."""
+    """Reports for each partition whether a leader was elected."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16(since=1)

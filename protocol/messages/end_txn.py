@@ -24,7 +24,7 @@ class EndTxnRequest(Message):
 
 @wire_struct
 class EndTxnResponse(Message):
-    """Tells whether the result is decided; records become readable later, with their partitions' markers.
+    """Reports whether the result is decided; records become readable later, with their partitions' markers.
 
     Producer id and epoch are those of the next transaction; -1 on error.
     """

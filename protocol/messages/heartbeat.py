@@ -1,4 +1,4 @@
-"""Heartbeat, key 12, versions 0 to 4: a member of a classic group tells that it lives.
+"""Heartbeat, key 12, versions 0 to 4: a member of a classic group keeps its session alive.
 
 Version 1 adds throttle_time_ms; 3 adds group_instance_id (KIP-345); 4 is the first flexible one.
 """
@@ -12,7 +12,7 @@ from purgatorio.protocol.message import Api, Message, int16, int32, nullable_str
 
 @wire_struct
 class HeartbeatRequest(Message):
-    """Tells that the member lives, and in which generation."""
+    """Keeps a member's session alive, in the generation that it names."""
 
     group_id: str = string(entity=Entity.GROUP_ID)
     generation_id: int = int32()
@@ -22,7 +22,7 @@ class HeartbeatRequest(Message):
 
 @wire_struct
 class HeartbeatResponse(Message):
-    """Tells by its error code whether the member has to join again."""
+    """Reports, by its error code, whether the member has to join again."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

@@ -59,7 +59,7 @@ class AlterConfigsResourceResponse:
 
 @wire_struct
 class IncrementalAlterConfigsResponse(Message):
-    """Tells for each resource whether its configs were changed."""
+    """Reports for each resource whether its configs were changed."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

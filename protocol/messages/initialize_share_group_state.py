@@ -65,7 +65,7 @@ class InitializeStateTopicResult:
 
 @wire_struct
 class InitializeShareGroupStateResponse(Message):
-    """Tells for each partition whether its new state is committed; there is no throttle time."""
+    """Reports for each partition whether its new state is committed; there is no throttle time."""
 
     results: list[InitializeStateTopicResult] = array(InitializeStateTopicResult)
 

@@ -40,7 +40,7 @@ class MemberResponse:
 
 @wire_struct
 class LeaveGroupResponse(Message):
-    """Tells for each member whether it was removed."""
+    """Reports for each member whether it was removed."""
 
     throttle_time_ms: int = int32(since=1)
     error_code: int = int16()

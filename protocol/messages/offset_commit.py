@@ -78,7 +78,7 @@ class OffsetCommitResponseTopic:
 
 @wire_struct
 class OffsetCommitResponse(Message):
-    """Tells for each partition whether its offset is stored."""
+    """Reports for each partition whether its offset is stored."""
 
     throttle_time_ms: int = int32(since=3)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

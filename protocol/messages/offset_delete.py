@@ -51,7 +51,7 @@ class OffsetDeleteResponseTopic:
 
 @wire_struct
 class OffsetDeleteResponse(Message):
-    """Tells for each partition whether its offset was deleted; there are no topics if the whole request failed."""
+    """Reports for each partition whether its offset was deleted; there are no topics if the whole request failed."""
 
     error_code: int = int16()
     throttle_time_ms: int = int32()

@@ -68,7 +68,7 @@ class ReadStateTopicResult:
 
 @wire_struct
 class ReadShareGroupStateResponse(Message):
-    """Tells the states; there is no throttle time."""
+    """Returns the states; there is no throttle time."""
 
     results: list[ReadStateTopicResult] = array(ReadStateTopicResult)
 

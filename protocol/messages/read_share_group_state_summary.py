@@ -71,7 +71,7 @@ class ReadStateSummaryTopicResult:
 
 @wire_struct
 class ReadShareGroupStateSummaryResponse(Message):
-    """Tells how far share partitions have come; there is no throttle time."""
+    """Reports how far share partitions have come; there is no throttle time."""
 
     results: list[ReadStateSummaryTopicResult] = array(ReadStateSummaryTopicResult)
 

@@ -19,7 +19,7 @@ class SaslHandshakeRequest(Message):
 
 @wire_struct
 class SaslHandshakeResponse(Message):
-    """Tells whether the broker does so, and all mechanisms of the listener."""
+    """Reports whether the listener has this mechanism enabled, and lists those that it has."""
 
     error_code: int = int16()
     mechanisms: list[str] = array(STRING)

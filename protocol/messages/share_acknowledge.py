@@ -1,4 +1,4 @@
-"""ShareAcknowledge, key 79, versions 1 and 2, both flexible (KIP-932): tell what became of acquired records.
+"""ShareAcknowledge, key 79, versions 1 and 2, both flexible (KIP-932): acknowledge acquired records.
 
 Version 0 was of an early access, and is gone. Version 2 adds renewals (KIP-1222).
 """
@@ -75,7 +75,7 @@ class LeaderIdAndEpoch:
 
 @wire_struct
 class AcknowledgePartitionData:
-    """What became of the acknowledgements of one partition: all of them count, or none."""
+    """The result of the acknowledgements of one partition: all of them count, or none."""
 
     partition_index: int = int32(entity=Entity.PARTITION)
     error_code: int = int16()
@@ -103,7 +103,7 @@ class NodeEndpoint:
 
 @wire_struct
 class ShareAcknowledgeResponse(Message):
-    """Tells the result for each partition, and for how long acquired records stay locked."""
+    """Reports the result for each partition, and for how long acquired records stay locked."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

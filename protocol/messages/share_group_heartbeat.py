@@ -26,7 +26,7 @@ from purgatorio.protocol.message import (
 
 @wire_struct
 class ShareGroupHeartbeatRequest(Message):
-    """Tells that the member lives, and what has changed; null means "as before".
+    """Keeps a member's session alive, and reports its changes; null means "as before".
 
     The member makes its id. Its epoch is 0 to join and -1 to leave.
     """

@@ -81,7 +81,7 @@ class TxnOffsetCommitResponseTopic:
 
 @wire_struct
 class TxnOffsetCommitResponse(Message):
-    """Tells for each partition whether its offset is stored, pending the transaction's end."""
+    """Reports for each partition whether its offset is stored, pending the transaction's end."""
 
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

@@ -1,6 +1,6 @@
 """UpdateFeatures, key 57, versions 0–2, all flexible: change the levels of the cluster's features (KIP-584).
 
-Version 1 tells an upgrade from a safe and an unsafe downgrade, and can only validate; version 2 answers for all
+Version 1 distinguishes an upgrade, a safe and an unsafe downgrade, and adds `validate_only`; version 2 answers for all
 features at once, since the change is made as a whole or not at all (KIP-1022).
 """
 
@@ -42,7 +42,7 @@ class UpdateFeaturesRequest(Message):
 
 @wire_struct
 class UpdatableFeatureResult:
-    """Tells the result for one feature."""
+    """Reports the result for one feature."""
 
     feature: str = string()
     error_code: int = int16()
@@ -51,7 +51,7 @@ class UpdatableFeatureResult:
 
 @wire_struct
 class UpdateFeaturesResponse(Message):
-    """Tells the result of the request, and for each feature if it did not fail as a whole."""
+    """Reports the result of the request, and for each feature if it did not fail as a whole."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

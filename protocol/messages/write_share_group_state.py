@@ -31,7 +31,7 @@ MAX_ELEMENTS: Final = 11_000
 
 @wire_struct
 class WriteStatePartition:
-    """What has changed of one partition; a start offset of -1: it has not."""
+    """The changes of one share partition; a start offset of -1 means that it has not moved."""
 
     partition: int = int32(entity=Entity.PARTITION)
     state_epoch: int = int32()
@@ -76,7 +76,7 @@ class WriteStateTopicResult:
 
 @wire_struct
 class WriteShareGroupStateResponse(Message):
-    """Tells for each partition whether the change is committed; there is no throttle time."""
+    """Reports for each partition whether the change is committed; there is no throttle time."""
 
     results: list[WriteStateTopicResult] = array(WriteStateTopicResult)
 

@@ -81,7 +81,7 @@ class WritableTxnMarkerResult:
 
 @wire_struct
 class WriteTxnMarkersResponse(Message):
-    """Tells for each marker and partition whether all in-sync replicas have it; there is no throttle time."""
+    """Reports for each marker and partition whether all in-sync replicas have it; there is no throttle time."""
 
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
 

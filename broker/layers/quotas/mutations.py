@@ -2,7 +2,8 @@
 
 From the versions of `STRICT_VERSIONS` on a topic is refused with THROTTLING_QUOTA_EXCEEDED while the client's bucket is
 overdrawn, and only a refusal is throttled. In earlier versions, and where topics are created automatically, all is
-done, and the client is throttled afterwards. What a handler refuses costs nothing: it is given back.
+done, and the client is throttled afterwards. Partitions that a handler refuses cost nothing: their charge is given
+back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from purgatorio.broker.layers.quotas.throttle import Throttle, larger
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.parts import Part, items_of, only, parts_of
+from purgatorio.protocol.parts import AnsweredArray, items_of, only, parts_of
 
 STRICT_VERSIONS: Final = {ApiKey.CREATE_TOPICS: 6, ApiKey.CREATE_PARTITIONS: 3, ApiKey.DELETE_TOPICS: 5}
 
@@ -39,10 +40,10 @@ class KnownPartitions(Protocol):
 
 
 class _Known(NamedTuple):
-    """What was found out before the handler worked.
+    """The charges and refusals that were decided before the handler ran.
 
     Attributes:
-        taken: the partitions that were charged, by what names the topic.
+        taken: the partitions that were charged, by the name or id of the topic.
         refused: the answers for the topics that the handler does not see.
         is_strict: whether only a refusal is throttled.
     """
@@ -73,7 +74,7 @@ class ChargedMutations(ChargedApi):
         self._topics = topics
 
     def accounts(self, ctx: RequestContext, request: Any) -> tuple[ClientAccounts[Any], ...]:
-        """Name the accounts; strict versions are told that the quota is exceeded instead."""
+        """Return the accounts to charge; strict versions get THROTTLING_QUOTA_EXCEEDED instead."""
         charges = self.charges
         return (charges.request,) if ctx.api_version >= self._strict_from else (charges.mutations, charges.request)
 
@@ -96,7 +97,7 @@ class ChargedMutations(ChargedApi):
 
     def _take(
         self, limit: Limit, request: Any, is_strict: bool, taken: dict[str | bytes, int]
-    ) -> tuple[list[tuple[Part, Any]], list[tuple[Part, Any]]]:
+    ) -> tuple[list[tuple[AnsweredArray, Any]], list[tuple[AnsweredArray, Any]]]:
         """Charge topic by topic; return the topics that are allowed, and those that are not."""
         allowed, over = [], []
         mutations = self.charges.mutations

@@ -252,7 +252,7 @@ class PreferredElections:
         self._wanted: dict[PartitionName, None] = {}
 
     def wanted(self, image: ClusterImage) -> list[PartitionName]:
-        """Return the partitions by name, as of this image."""
+        """Return the partitions that their preferred replicas should lead, by name, as of this image."""
         before, self._image = self._image, image
         for delta in changed_topics(before, image):
             states = () if delta.after is None else delta.after.partitions

@@ -25,7 +25,7 @@ class TopicSettings:
     Attributes:
         log: the values of the configs that a topic does not set itself.
         max_partitions_per_request: the limit of partitions that one request creates.
-        hidden: the topic configs that are neither told nor accepted, as the release of Kafka has not got them.
+        hidden: the topic configs that are neither listed nor accepted, because the release of Kafka lacks them.
         lowest: the smallest number that a topic config may have in the release, if that is not the config's own.
     """
 

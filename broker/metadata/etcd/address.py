@@ -16,7 +16,7 @@ class EtcdAddress(NamedTuple):
     Attributes:
         endpoints: the URLs of the members, in the order in which they are tried.
         prefix: what all keys of this cluster begin with, without the slash behind it.
-        user: whom etcd knows; None: it asks for nobody.
+        user: the user name for etcd; None: etcd requires none.
         ca_file: a file with the certificates that may have signed etcd's; None: those that this machine trusts.
     """
 

@@ -12,11 +12,11 @@ _WITH_TLS: Final = (BY_CERTIFICATES, "SASL_SSL")
 
 
 class Membership(NamedTuple):
-    """What all brokers of a cluster have in common.
+    """The settings that all brokers of a cluster share.
 
     Attributes:
         protocol: how they speak with each other (security.inter.broker.protocol).
-        proof: what only a broker with the cluster's secret can say; empty if they have no secret.
+        proof: a value that only a broker with the cluster's secret can compute; empty if they have no secret.
     """
 
     protocol: str
@@ -24,7 +24,7 @@ class Membership(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return what a text stands for."""
+        """Parse the text of a membership."""
         protocol, _, proof = text.partition(" ")
         return cls(protocol, proof) if protocol in _WITH_TLS else cls(BY_SECRET, text)
 

@@ -1,4 +1,4 @@
-"""Etcd's requests, as its JSON gateway has them, and who answers them."""
+"""Etcd's requests, as its JSON gateway has them, and the interface of their sender."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPACTED: Final = 11
 
 
 class EtcdUnreachable(Exception):
-    """No member has answered; whether it did what was asked is not known."""
+    """No member has answered; the request may have taken effect, or not."""
 
 
 class EtcdRefused(Exception):
@@ -63,18 +63,18 @@ class Found(NamedTuple):
     revision: int
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Found:
-        """Return what the gateway tells of a key."""
-        return cls(decoded(told["key"]), decoded(told.get("value", "")), int(told["mod_revision"]))
+    def of(cls, answer: Mapping[str, Any]) -> Found:
+        """Decode a key with its value and revision, as the gateway returns it."""
+        return cls(decoded(answer["key"]), decoded(answer.get("value", "")), int(answer["mod_revision"]))
 
 
 def encoded(text: str) -> str:
-    """Return a key or value as the gateway has it."""
+    """Encode a key or value for the gateway, in base64."""
     return b64encode(text.encode()).decode()
 
 
 def decoded(text: str) -> str:
-    """Return the key or value that the gateway tells."""
+    """Decode a key or value of the gateway, from base64."""
     return b64decode(text).decode()
 
 
@@ -111,7 +111,7 @@ def exists(key: str) -> Request:
 def transaction(compare: Iterable[Request], then: Iterable[Request], otherwise: Iterable[Request] = ()) -> Request:
     """Return the transaction that does `then` if all comparisons hold, else `otherwise`.
 
-    What is more than etcd takes at once becomes transactions within the transaction.
+    Operations beyond etcd's limit for one transaction become nested transactions.
     """
     operations = list(then)
     if len(operations) > OPERATIONS_PER_TRANSACTION:

@@ -12,11 +12,11 @@ Each broker's process has an `EtcdStore`, which keeps these keys:
 
 A commit is one transaction: it compares the revision of ``image/cluster`` with the one that the decision was made on,
 and that the lease's key exists. If no answer comes, the same transaction is sent again: either it is committed now, or
-the comparison fails, and the number under ``commits`` tells whether it had been committed before.
+the comparison fails, and the number under ``commits`` shows whether it had been committed before.
 
-The watch is a hint: etcd 3.4 has bugs of watches, and a connection that was cut tells nothing. What it brings is
-compared by revision with what is known, and once a second etcd is asked for the revision of the image. If the watch is
-behind, has ended, or was overtaken by a compaction, all keys are read anew.
+The watch is a hint: etcd 3.4 has bugs of watches, and a connection that was cut reports nothing. The store compares
+each event's revision with the one that it has, and asks etcd once a second for the revision of the image. If the watch
+is behind, has ended, or was overtaken by a compaction, all keys are read anew.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PAGE_KEYS: Final = 500
 FIRST_ANSWER_LIMIT_MS: Final = 10_000
 """How long etcd may take at the start of a broker: it may be starting, too."""
 RETRY_MS: Final = 200
-"""From a request that nobody answered to the next try."""
+"""From a request without an answer to the next try."""
 CHECK_INTERVAL_MS: Final = 1_000
 """From one check of the watch and the leases to the next."""
 BEHIND_LIMIT_MS: Final = 1_000
@@ -178,7 +178,7 @@ class EtcdStore(ServedStore):
         self.pages = {broker: each.value for each in found if (broker := self._page_of(each.key)) is not None}
         image = {each.key: each for each in found if each.key.startswith(self._image_root)}
         if self._cluster_key not in image:
-            raise StoreUnusable(f"the cluster under {self._root} is gone: somebody has deleted its keys")
+            raise StoreUnusable(f"the cluster under {self._root} is gone: its keys were deleted")
         values: dict[str, str | None] = {
             key: each.value for key, each in image.items() if each.revision > self._image_revision
         }
@@ -280,7 +280,7 @@ class EtcdStore(ServedStore):
                 else:
                     self.pages.pop(broker_id, None)
         if self._cluster_key in values and values[self._cluster_key] is None:
-            raise StoreUnusable(f"the cluster under {self._root} is gone: somebody has deleted its keys")
+            raise StoreUnusable(f"the cluster under {self._root} is gone: its keys were deleted")
         self._adopt(values, revision)
 
     async def _check(self) -> None:
@@ -290,20 +290,20 @@ class EtcdStore(ServedStore):
                 async with time_limit(self._clock, CHECK_INTERVAL_MS):
                     await self._check_now.wait()
             self._check_now.clear()
-            with contextlib.suppress(EtcdUnreachable, EtcdRefused):  # `_follow` tells of it
+            with contextlib.suppress(EtcdUnreachable, EtcdRefused):  # `_follow` reports it
                 answer = await self._gateway.call("kv/range", {"key": encoded(self._cluster_key), "keys_only": True})
                 kvs = answer.get("kvs")
                 if kvs:
                     await self._see(int(kvs[0]["mod_revision"]))
-                await self._tell_lost_leases()
-                await self._tell_page()
+                await self._report_lost_leases()
+                await self._publish_page()
 
     def announce(self, page: str) -> None:
-        """Tell the other brokers where the admin HTTP of this one is, as long as it holds a lease."""
+        """Publish the address of this broker's admin HTTP to the other brokers, as long as it holds a lease."""
         self._page = page
         self._check_now.set()
 
-    async def _tell_page(self) -> None:
+    async def _publish_page(self) -> None:
         registration = self.image.brokers.get(self._broker_id)
         if registration is None or registration.lease_id not in self._leases:
             return
@@ -311,8 +311,8 @@ class EtcdStore(ServedStore):
             key = f"{self._page_root}{self._broker_id}"
             await self._gateway.call("kv/put", put(key, self._page, registration.lease_id)["request_put"])
 
-    async def _tell_lost_leases(self) -> None:
-        """Tell the view which leases of live brokers are gone, as etcd itself says."""
+    async def _report_lost_leases(self) -> None:
+        """Report to the view the leases of live brokers that etcd no longer has."""
         live = [each.lease_id for each in self.image.live_brokers.values() if each.lease_id != NO_LEASE]
         lost = []
         for lease_id in live:
@@ -422,7 +422,7 @@ class EtcdStore(ServedStore):
 
 
 async def _until(event: asyncio.Event, work: Any) -> None:
-    """Do something until it ends, or until an event is set; raise what it raises."""
+    """Run a coroutine until it ends, or until an event is set; raises as the coroutine."""
     if event.is_set():
         work.close()
         return

@@ -12,7 +12,7 @@ from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.replies import LostReply
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.parts import Part, changed, is_told_once, parts_of, refused
+from purgatorio.protocol.parts import AnsweredArray, changed, has_error_at_top_only, parts_of, refused
 
 Change = Callable[[Access, RequestContext, Any, Any], object]
 """Alters the answer to a request: gets both."""
@@ -38,7 +38,7 @@ class EachOne:
         operation: AclOperation,
         kind: ResourceType,
         *,
-        part: Part | None = None,
+        part: AnsweredArray | None = None,
         failed: Callable[[Any], Any] | None = None,
         change: Change | None = None,
     ) -> None:
@@ -79,10 +79,10 @@ class EachOne:
         route.handler(ctx, rest, reply)
 
     def _answer(self, route: Route, part: Any) -> Any:
-        """Return the answer to refused resources; with an error of the request, nobody would look at the others."""
+        """Return the answer to refused resources, which clients would ignore beside an error of the whole request."""
         if self._failed is not None:
             return self._failed(part)
-        if is_told_once(self._key):
+        if has_error_at_top_only(self._key):
             return refused(self._key, part, CODES[self._kind])
         return route.error_response(part, CODES[self._kind])
 

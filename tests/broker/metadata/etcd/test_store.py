@@ -493,5 +493,5 @@ async def test_a_cluster_whose_keys_were_deleted_ends(faulty: tuple[World, FakeE
     await world.open()
     etcd.commit([{"request_delete_range": {"key": encoded(f"{PREFIX}/image/cluster")}}])
     await world.pass_ms(10)
-    with pytest.raises(StoreUnusable, match="is gone: somebody has deleted its keys"):
+    with pytest.raises(StoreUnusable, match="is gone: its keys were deleted"):
         await world.running[0]
