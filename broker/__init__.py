@@ -1,4 +1,4 @@
-"""What answers Kafka's clients: brokers, what they keep, and how they agree.
+"""Brokers: they answer Kafka's clients, keep logs, groups and metadata, and agree on a leader for each partition.
 
 Begin with `node/broker.py`, which puts one broker together, and `api/produce.py`, the handler that most requests
 meet. A request passes `server` (bytes), `routing` (its route), `layers` (access, quotas, faults), `api` (its

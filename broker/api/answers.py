@@ -1,4 +1,4 @@
-"""The rule for answers that may be long: what is repeated is told once, in steps, and as much as there is room for.
+"""Long answers: each name once, in steps, up to 24 MiB.
 
 A request of a few bytes can ask for much: it may name a large group, and name it often. So each name is answered once,
 as in Kafka's own clients, which look entries up by name. The answer is made in steps, between which the broker does its
@@ -17,13 +17,13 @@ from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
 MAX_ANSWER_BYTES: Final = 24 * 1024 * 1024
-"""The memory that the entries of one answer take; the one that passes this bound is told whole, those behind it not."""
+"""The memory for the entries of one answer: the one that passes this bound is complete, those behind it are refused."""
 STEP_BYTES: Final = 128 * 1024
-"""What one step adds to an answer: some milliseconds."""
+"""The bytes that one step adds to an answer: some milliseconds."""
 PIECE_BYTES: Final = 400
-"""About what one message inside an answer takes, without its texts."""
+"""About the memory of one message inside an answer, without its texts."""
 NUMBER_BYTES: Final = 40
-"""What an integer in an array takes."""
+"""The memory of an integer in an array."""
 NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The error of entries without room: of those that are for one entry, clients take this one for "ask for it again"."""
 
@@ -44,10 +44,10 @@ def answer_each(
     refuse: Callable[[A, ErrorCode], E],
     reply: Callable[[list[E]], None],
 ) -> None:
-    """Answer with one entry for each thing that is asked for, in the order of the request.
+    """Answer with one entry for each name in a request, in the order of the request.
 
     Args:
-        asked: what the request names; a repeated name counts once.
+        asked: the names in the request; a repeated name counts once.
         tell: makes an entry.
         refuse: makes an entry with an error: NO_ROOM, or UNKNOWN_SERVER_ERROR for all if an entry cannot be made.
         reply: sends the answer with these entries.

@@ -3,7 +3,7 @@
 Versions 0–5. The server answers a request of a higher version in version 0, with UNSUPPORTED_VERSION and the same list,
 so that a newer client can fall back. The list is that of the routes: it has exactly the answered APIs.
 
-From version 3 on the answer tells the features of the cluster (KIP-584). From version 5 on a client may say which
+From version 3 on the answer has the features of the cluster (KIP-584). From version 5 on a client may say which
 broker of which cluster it means to ask; another one answers REBOOTSTRAP_REQUIRED (KIP-1242). One without the other is
 INVALID_REQUEST.
 """
@@ -32,7 +32,7 @@ from purgatorio.protocol.messages.api_versions import (
 
 CLIENT_SOFTWARE_VERSION = 3
 ZERO_MINIMUM_VERSION = 4
-"""The first version in which a feature may have the minimum 0; others are not told of such features (KAFKA-17011)."""
+"""The first version in which a feature may have the minimum 0; earlier ones leave such features out (KAFKA-17011)."""
 IDENTITY_VERSION = 5
 NO_BROKER = -1
 # KIP-511: the allowed names and versions of client software.

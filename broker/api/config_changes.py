@@ -23,7 +23,7 @@ from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 EDIT_WEIGHT: Final = 2
-"""What the configs of a resource weigh in a slice: a name that is no config is compared with all that are."""
+"""The weight of a resource's configs in a slice: a name that is no config is compared with all that are."""
 
 
 @dataclass(frozen=True, slots=True)

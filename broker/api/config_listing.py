@@ -74,7 +74,7 @@ class ConfigEntry:
 
 
 def topic_entries(admin: AdminContext, configs: Mapping[str, str]) -> list[ConfigEntry]:
-    """Return all configs of a topic; `configs` are those that the topic sets."""
+    """Return all configs of a topic, with defaults for those that `configs`, its own, lacks."""
     defaults = admin.topics.log.to_strings()
     entries = []
     for key in TOPIC_CONFIGS.values():

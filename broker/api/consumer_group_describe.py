@@ -40,7 +40,7 @@ CONSUMER_MEMBER: Final = 1
 
 
 def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupDescribeRequest, reply: Reply) -> None:
-    """Describe each group."""
+    """Answer with the state and members of each group, or its error."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
     answer_each(
         groups.listings,

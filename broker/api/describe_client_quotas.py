@@ -76,7 +76,7 @@ API: Final = ApiHandler(
 
 
 class MatchType(enum.IntEnum):
-    """What a component asks of a name."""
+    """How a component matches the name of an entity."""
 
     EXACT = 0
     DEFAULT = 1
@@ -85,7 +85,7 @@ class MatchType(enum.IntEnum):
 
 
 class Component(NamedTuple):
-    """What one part of an entity must be."""
+    """A filter for one part of an entity."""
 
     entity_type: str
     match_type: int

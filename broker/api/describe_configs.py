@@ -66,7 +66,7 @@ class _Listed:
         self._told: dict[ConfigEntry, DescribeConfigsResourceResult] = {}
 
     def tell(self, resource: DescribeConfigsResource) -> Telling[DescribeConfigsResult]:
-        """Tell the configs of one resource."""
+        """Make the entry of one resource, with its configs or its error."""
         result = DescribeConfigsResult(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
         )

@@ -18,7 +18,7 @@ from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import GroupState
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.layers.access.guards.each import EachOne
-from purgatorio.broker.layers.access.guards.groups import tell_operations
+from purgatorio.broker.layers.access.guards.groups import mask_operations
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -35,7 +35,7 @@ NOT_FOUND_VERSION: Final = 6
 
 
 def handle(groups: Groups, ctx: RequestContext, request: DescribeGroupsRequest, reply: Reply) -> None:
-    """Describe each group."""
+    """Answer with the state and members of each group, or its error."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
     answer_each(
         groups.listings,
@@ -103,6 +103,6 @@ API: Final = ApiHandler(
     key=ApiKey.DESCRIBE_GROUPS,
     min_version=0,
     max_version=6,
-    needs=EachOne(ApiKey.DESCRIBE_GROUPS, AclOperation.DESCRIBE, ResourceType.GROUP, change=tell_operations),
+    needs=EachOne(ApiKey.DESCRIBE_GROUPS, AclOperation.DESCRIBE, ResourceType.GROUP, change=mask_operations),
     bind=lambda services: partial(handle, services.groups),
 )

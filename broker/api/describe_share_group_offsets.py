@@ -1,8 +1,8 @@
 """DescribeShareGroupOffsets (key 90): how far share groups have come, and how much is left (KIP-932).
 
 Versions 0–1; v1 adds the lag: the records from the start offset to the high watermark that are neither acknowledged nor
-given up (KIP-1226). The share coordinators tell the start offsets, the leaders their high watermarks. What is not known
-is no error, as in OffsetFetch: the offset is −1, also of a group that does not exist.
+given up (KIP-1226). Start offsets come from the share coordinators, high watermarks from the partitions' leaders. An
+unknown offset is no error, as in OffsetFetch: it is −1, also of a group that does not exist.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHUNK: Final = 200
 
 
 def handle(groups: Groups, ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, reply: Reply) -> None:
-    """Describe each group; one of which all is asked for twice is described once."""
+    """Describe each group once."""
     _Description(groups, ctx, without_repeats(request.groups), reply).go_on()
 
 
@@ -63,12 +63,12 @@ class _Description:
             return
         answer, topics = chunk
         try:
-            self._groups.share.offsets.describe(answer.group_id, topics, partial(self._told, answer))
+            self._groups.share.offsets.describe(answer.group_id, topics, partial(self._described, answer))
         except CoordinatorError as error:
             answer.error_code, answer.error_message, answer.topics = error.error_code, str(error), []
-            self._told(answer, [])
+            self._described(answer, [])
 
-    def _told(self, answer: AnsweredGroup, topics: list[TopicStarts]) -> None:
+    def _described(self, answer: AnsweredGroup, topics: list[TopicStarts]) -> None:
         for starts in topics:
             if not answer.topics or answer.topics[-1].topic_name != starts.name:
                 answer.topics.append(
@@ -84,7 +84,7 @@ class _Description:
         self.go_on()
 
     def _chunks_of(self, asked: Sequence[AskedGroup]) -> Iterator[tuple[AnsweredGroup, list[tuple[str, list[int]]]]]:
-        """Yield what is asked for, some partitions at a time, with the answers that they belong to."""
+        """Yield the requested partitions, some at a time, with the answers that they belong to."""
         room = MAX_ANSWER_BYTES // PIECE_BYTES
         for group in asked:
             answer = AnsweredGroup(group_id=group.group_id, topics=[])

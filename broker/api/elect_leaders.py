@@ -40,7 +40,7 @@ logger = get_logger(__name__)
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: ElectLeadersRequest, reply: Reply) -> None:
-    """Elect leaders."""
+    """Submit the elections as a change of the metadata, whose result is the answer."""
     if request.election_type not in tuple(ElectionType):
         reply(error_response(request, ErrorCode.INVALID_REQUEST))
     else:

@@ -29,7 +29,7 @@ BUMP_VERSION: Final = 5
 
 
 def handle(transactions: Transactions, ctx: RequestContext, request: EndTxnRequest, reply: Reply) -> None:
-    """End the transaction."""
+    """Commit or abort the transaction; the answer has the producer id and epoch of the next one."""
 
     def done(error_code: ErrorCode, producer: Producer) -> None:
         reply(

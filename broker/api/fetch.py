@@ -1,10 +1,10 @@
 """Fetch (key 1): read records, for consumers and for followers.
 
 Versions 4–18; from v13 on topics are named by id. From v7 on a client may have a fetch session (KIP-227): its requests
-name what is new or altered, and its responses list what has something to tell. A request without one, and the first of
-a session, is answered with every requested partition, empty ones too, since a Java client drops a full response that
-lacks one. Batches of zstd are sent in all versions, as by Apache Kafka 4.4; KIP-110 refused them below v10. What v17
-and v18 add is of followers (the directory of a log, the high watermark that they know), and is not looked at: followers
+name new or altered partitions, and its responses list those with news. A request without one, and the first of a
+session, is answered with every requested partition, empty ones too, since a Java client drops a full response that
+lacks one. Batches of zstd are sent in all versions, as by Apache Kafka 4.4; KIP-110 refused them below v10. Fields of
+v17 and v18 are for followers (the directory of a log, the high watermark that they know), and are ignored: followers
 here send v16.
 """
 

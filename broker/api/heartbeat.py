@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member of a classic group tells that it lives. Versions 0–4.
+"""Heartbeat (key 12): a member of a classic group keeps its session alive. Versions 0–4.
 
 While the group's partition is being loaded, the answer is NONE: the members' sessions begin anew after that.
 """

@@ -1,10 +1,10 @@
 """Metadata (key 3): describe brokers, and topics with their partitions, leaders and replicas.
 
 Versions 0–13. Topics requested by name are created if the broker and, from v4 on, the client allow it; a request for
-all topics creates none. The request that creates a topic is told UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and clients
-ask again: so a client that looks whether a deleted topic is gone learns that it was. The response is sent after the
-creation, and the next request finds the topic with its leaders. v12 and later can name topics by id (KIP-516); v10 and
-v11 refuse ids, since Kafka never answered them there.
+all topics creates none. The request that creates a topic is answered UNKNOWN_TOPIC_OR_PARTITION, as in Kafka, and
+clients ask again: so a client that looks whether a deleted topic is gone learns that it was. The response is sent after
+the creation, and the next request finds the topic with its leaders. v12 and later can name topics by id (KIP-516); v10
+and v11 refuse ids, since Kafka never answered them there.
 
 Not done: in v0 Kafka leaves out offline replicas, with REPLICA_NOT_AVAILABLE; no client that still sends v0 looks at
 replicas.
@@ -47,7 +47,7 @@ from purgatorio.protocol.primitives import ZERO_UUID
 TOPIC_IDS_DECLARED_VERSION = 10
 TOPIC_IDS_ANSWERED_VERSION = 12
 _CREATED: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-"""What the request that creates a topic is told of it."""
+"""The error of a topic in the answer to the request that creates it."""
 MAX_CREATED_TOPICS = 1_000
 """The most topics that one request creates. The others are answered with UNKNOWN_TOPIC_OR_PARTITION, upon which clients
 ask again: so thousands of new topics come in slices, between which the brokers do their other work."""

@@ -1,8 +1,8 @@
 """OffsetFetch (key 9): the offsets that groups have committed. Versions 1–10.
 
-Only replicated offsets are told. An unknown group or partition is no error: its offset is -1. Versions 1 to 7 ask for
-one group, and have the group's error in each partition too: aiokafka 0.14 looks for it there alone, version 1 has no
-other place.
+Only replicated offsets are returned. An unknown group or partition is no error: its offset is -1. Versions 1 to 7 ask
+for one group, and have the group's error in each partition too: aiokafka 0.14 looks for it there alone, version 1 has
+no other place.
 
 With `require_stable` (from version 7 on) a partition whose offset an open transaction may change has the error
 UNSTABLE_OFFSET_COMMIT, and the consumer asks again (KIP-447). The transaction may change it from the moment at which
@@ -84,7 +84,7 @@ class _Fetch:
         asked: OffsetFetchRequestGroup,
         failed: Callable[[OffsetFetchRequestGroup, ErrorCode], OffsetFetchResponseGroup],
     ) -> Telling[OffsetFetchResponseGroup]:
-        """Tell the offsets of one group.
+        """Make the answer for one group, with its committed offsets.
 
         Args:
             failed: makes the answer if they cannot be read now, or not by this member.

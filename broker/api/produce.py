@@ -111,10 +111,10 @@ def handle(
 def _slow_down(
     replicas: ReplicaManager, ctx: RequestContext, batches: Sequence[tuple[TopicPartition, Buffer | None]]
 ) -> None:
-    """Let a client wait whose uncommitted records come near their share of the memory, until followers have them.
+    """Mute a client whose uncommitted records come near their share of the memory, until followers have them.
 
-    Its next requests would be refused else, and a producer that is not idempotent would write out of order. What waits
-    is shown like a produce request.
+    Its next requests would be refused otherwise, and a producer that is not idempotent would write out of order. The
+    page shows the wait like a produce request.
     """
     share = replicas.memory.led
     share.is_filling = False

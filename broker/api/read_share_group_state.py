@@ -32,7 +32,7 @@ from purgatorio.protocol.share_state import SharePartitionKey
 def handle(
     coordinator: ShareCoordinator, ctx: RequestContext, request: ReadShareGroupStateRequest, reply: Reply
 ) -> None:
-    """Read each state, and fence older leaders; answer when what is told is committed."""
+    """Read each state, and fence older leaders; answer when the returned states are committed."""
 
     def ask(key: SharePartitionKey, entry: ReadStatePartition, done: Answer) -> None:
         if entry.leader_epoch < 0:

@@ -30,7 +30,7 @@ from purgatorio.protocol.share_state import SharePartitionKey
 def handle(
     coordinator: ShareCoordinator, ctx: RequestContext, request: ReadShareGroupStateSummaryRequest, reply: Reply
 ) -> None:
-    """Tell how far each share partition has come; answer when that is committed."""
+    """Summarize each share partition; answer when its state is committed."""
 
     def ask(key: SharePartitionKey, entry: ReadStateSummaryPartition, done: Answer) -> None:
         coordinator.summary(key, done=done)

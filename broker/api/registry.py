@@ -39,12 +39,12 @@ class Services:
         markers: writes end markers of transactions to this broker's partitions.
         transactions: the transactional ids that this broker coordinates.
         shares: the states of share partitions that this broker coordinates.
-        led_shares: what members of share groups fetch from this broker.
+        led_shares: the share partitions that this broker leads.
         share_version: the level of share.version; 0: share groups are switched off.
         fetch_max_bytes: the most bytes that a fetch response holds, even if the request allows more
             (fetch.max.bytes).
         release: the release of Kafka as which this broker answers; None: it answers all that it knows.
-        versions: the APIs that this broker answers, by key, as `versions_as` tells them; ApiVersions answers with them.
+        versions: the APIs that this broker answers, by key, from `versions_as`; ApiVersions answers with them.
     """
 
     admin: AdminContext
@@ -74,10 +74,10 @@ class ApiHandler:
         key: the API key; `protocol.api.APIS` has the messages.
         min_version: the lowest version that ApiVersions advertises.
         max_version: the highest version that is advertised and answered.
-        needs: what stands before the handler if there is an authorizer: the check of what a client may do.
+        needs: the ACL check before the handler, if there is an authorizer.
         bind: returns the handler for the services of one broker; called once per broker, for the first request.
-        error_response: returns the response for a request that failed as a whole; None closes the connection. Not
-            given: what the declarations of its messages say; see `purgatorio.protocol.parts.failed`.
+        error_response: returns the response for a request that failed as a whole; None closes the connection. By
+            default the response follows from the declarations of its messages; see `purgatorio.protocol.parts.failed`.
         min_answered_version: the lowest version that is answered, if it is above `min_version`.
     """
 
@@ -115,5 +115,5 @@ class ApiHandler:
 
     @property
     def answered_versions(self) -> range:
-        """The versions that are answered."""
+        """The versions that are answered, which begin at `min_answered_version` if that is higher."""
         return range(max(self.min_version, self.min_answered_version), self.max_version + 1)

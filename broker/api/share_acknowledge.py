@@ -1,4 +1,4 @@
-"""ShareAcknowledge (key 79): tell what became of acquired records, without a fetch (KIP-932).
+"""ShareAcknowledge (key 79): acknowledge acquired records, without a fetch (KIP-932).
 
 Versions 1–2; 2 adds renewals (KIP-1222). The answer leaves when the results are replicated.
 """

@@ -35,7 +35,7 @@ from purgatorio.protocol.messages.share_group_describe import (
 
 
 def handle(groups: Groups, ctx: RequestContext, request: ShareGroupDescribeRequest, reply: Reply) -> None:
-    """Describe each group."""
+    """Answer with the state and members of each group, or its error."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else NO_OPERATIONS
     answer_each(
         groups.listings,

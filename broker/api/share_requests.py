@@ -1,4 +1,4 @@
-"""What ShareFetch and ShareAcknowledge have in common: the member, its acknowledgements, and parts of answers."""
+"""The common part of ShareFetch and ShareAcknowledge: the member, its acknowledgements, and parts of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the five APIs about the states of share partitions have in common: each entry is a request of its own.
+"""The common part of the five APIs about states of share partitions: each entry is a request of its own.
 
 Share partitions of one request may have different coordinators, and errors of their own. A request without a group, or
 with a topic without partitions, gets an empty answer, as in Kafka.

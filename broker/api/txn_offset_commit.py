@@ -46,9 +46,9 @@ def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest,
     accepted, offsets = _accepted(groups, ctx.api_version, request, response)
 
     def done(error_code: ErrorCode) -> None:
-        told = _told(error_code, ctx.api_version)
+        code = _code_for(error_code, ctx.api_version)
         for answer in accepted:
-            answer.error_code = told
+            answer.error_code = code
         reply(response)
 
     if not offsets:
@@ -88,8 +88,8 @@ def _refusal(request: TxnOffsetCommitRequest) -> ErrorCode:
     return ErrorCode.INVALID_PRODUCER_EPOCH if request.producer_epoch < 0 else ErrorCode.NONE
 
 
-def _told(error_code: ErrorCode, version: int) -> ErrorCode:
-    """Return the error code that clients of a version understand."""
+def _code_for(error_code: ErrorCode, version: int) -> ErrorCode:
+    """Return the error code that clients of this version understand."""
     if error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_VERSION:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error_code == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:

@@ -28,7 +28,7 @@ from purgatorio.protocol.parts import failed
 
 
 class UpgradeType(enum.IntEnum):
-    """What a change of a level may be; version 0 of the API knows the first two."""
+    """How a feature's level may change; version 0 of the API knows the first two."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -1,8 +1,8 @@
 """WriteTxnMarkers (key 27): append the markers that end transactions (KIP-98).
 
-Versions 1–2; 2 tells how epochs are bumped (KIP-1228). A partition's leader answers when all in-sync replicas have the
-marker. Transaction coordinators send the request. As in Kafka without an authorizer, an admin client may send it too:
-so Kafka's tools end a transaction that hangs (KIP-664).
+Versions 1–2; 2 adds the transaction version, which decides how epochs are bumped (KIP-1228). A partition's leader
+answers when all in-sync replicas have the marker. Transaction coordinators send the request. As in Kafka without an
+authorizer, an admin client may send it too: so Kafka's tools end a transaction that hangs (KIP-664).
 """
 
 from __future__ import annotations

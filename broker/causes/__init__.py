@@ -1,4 +1,4 @@
-"""Why requests wait, as data: each delayed operation tells its causes, and sentences are made of them in one place.
+"""Why requests wait, as data: each delayed operation returns its causes, and one place makes sentences of them.
 
 `kinds.py` is the table of purgatories: all that names one follows from its row. For causes begin with `why.py`, what
 all of them have, and `cause.py`: each is a class with its sentence and the actors for which it waits. `words.py` puts

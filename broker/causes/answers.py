@@ -40,7 +40,7 @@ MAX_BUTTON: Final = 20
 
 
 def explain(state: Document) -> None:
-    """Say each group of `state["waits"]`: `says` is a sentence, `ways` are requests that end the waits.
+    """Add a sentence, `says`, and requests that end the waits, `ways`, to each group of `state["waits"]`.
 
     A way has the words of its button (`does`), and `path` and `body` of a POST below ``/api/v1``.
     """
@@ -51,14 +51,14 @@ def explain(state: Document) -> None:
 
 
 class _Cluster:
-    """What the sentences need to know of the actors."""
+    """The state of brokers and transactions, which sentences about actors need."""
 
     def __init__(self, state: Document) -> None:
         self.brokers: dict[int, Document] = {row["id"]: row for row in state["brokers"]}
         self.transactions: dict[str, Document] = {row["id"]: row for row in state["transactions"]}
 
     def about(self, broker_id: int) -> tuple[str, list[Document]]:
-        """Return what is the matter with a broker, as a relative clause ("" if nothing is known), and the ways out."""
+        """Return the trouble of a broker, as a relative clause ("" if none is known), and the ways out."""
         row = self.brokers.get(broker_id)
         if row is None:
             return "", []
@@ -87,7 +87,7 @@ class _Cluster:
         return "", []
 
     def named(self, broker_ids: Sequence[int], otherwise: str = "") -> tuple[str, list[Document]]:
-        """Return brokers with what is the matter with them: "broker 3, whose fetches are held"."""
+        """Return brokers with their troubles: "broker 3, whose fetches are held"."""
         names, ways = [], []
         for broker_id in broker_ids:
             trouble, ways_out = self.about(broker_id)
@@ -280,7 +280,7 @@ def _only_deadline(wait: Document, cluster: _Cluster) -> tuple[str, list[Documen
 
 
 def _other(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
-    """Say what one of them misses: groups, quotas and transactions tell themselves whom they wait for."""
+    """Return the missing condition: groups, quotas and transactions name themselves the parties that they wait for."""
     return _sentence(f"{_subject(wait)}: {wait['missing']}"), []
 
 

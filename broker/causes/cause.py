@@ -1,6 +1,6 @@
 """Causes of waits: each with its sentence, and the actors for which it waits.
 
-A delayed operation tells its own in `causes`; nothing is made before somebody looks.
+A delayed operation returns its own from `causes`; none is made before an observer asks.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Literal
 
-from purgatorio.broker.causes.why import FindAbsent, Part, TellFate, Why
+from purgatorio.broker.causes.why import DescribeFate, FindAbsent, WaitPart, Why
 from purgatorio.broker.causes.words import and_more, bytes_per_second, listed, shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.late import dataclass
@@ -34,7 +34,7 @@ class FollowerBehind(Why):
             return f"broker {self.broker_id} has not fetched yet"
         return f"broker {self.broker_id} is at {self.at_offset} of {self.wanted_offset}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part(self.broker_id, (self.broker_id,), behind=self.wanted_offset - max(0, self.at_offset))
 
 
@@ -58,7 +58,7 @@ class LogStartBehind(Why):
             return f"broker {self.broker_id} has not fetched yet"
         return f"broker {self.broker_id} starts at {self.at_offset} of {self.wanted_offset}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part(self.broker_id, (self.broker_id,), behind=self.wanted_offset - max(0, self.at_offset))
 
 
@@ -73,7 +73,7 @@ class TooFewInSync(Why):
     def __str__(self) -> str:
         return f"{self.in_sync_count} in-sync replicas, {self.needed_count} needed"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         missing = absent(self.tp)
         yield self.part(missing, missing)
 
@@ -83,7 +83,7 @@ class OpenTransaction(Why):
     """A transaction that is open on a partition keeps consumers under read_committed from reading on.
 
     Attributes:
-        transactional_id: "" if this broker was not told it.
+        transactional_id: "" if this broker does not know it.
         first_offset: where the transaction begins, which is the last stable offset.
         open_ms: for how long it has been open; None: it has ended, and waits for its marker to be committed.
     """
@@ -96,14 +96,14 @@ class OpenTransaction(Why):
     first_offset: int
     open_ms: int | None
 
-    def told(self, fate: TellFate) -> str:
+    def sentence(self, fate: DescribeFate) -> str:
         owner = f"`{shortened(self.transactional_id)}`" if self.transactional_id else f"producer {self.producer_id}"
         if self.open_ms is None:
             return f"waits for the end of the transaction of {owner} to be committed"
         ends = fate(self)
         return f"waits for the transaction of {owner} (open {self.open_ms / 1000:.1f} s{ends and f', {ends}'})"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part(self.transactional_id or self.producer_id)
 
 
@@ -134,10 +134,10 @@ class FetchPosition:
     offset: int
     held_back_by: OpenTransaction | ReplicationThrottled | None
 
-    def told(self, fate: TellFate) -> str:
+    def sentence(self, fate: DescribeFate) -> str:
         """Return the place, and what holds the fetch back there."""
         place = f"{self.tp} from {self.offset}"
-        return place if self.held_back_by is None else f"{place} {self.held_back_by.told(fate)}"
+        return place if self.held_back_by is None else f"{place} {self.held_back_by.sentence(fate)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +158,12 @@ class NoRecordsYet(Why):
     positions: tuple[FetchPosition, ...]
     more_count: int
 
-    def told(self, fate: TellFate) -> str:
+    def sentence(self, fate: DescribeFate) -> str:
         reader = "consumer" if self.follower_id is None else f"follower {self.follower_id}"
-        places = ", ".join(each.told(fate) for each in self.positions)
+        places = ", ".join(each.sentence(fate) for each in self.positions)
         return f"{reader} has {self.available_bytes} of {self.wanted_bytes} bytes: {places}{and_more(self.more_count)}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         """Yield what keeps the fetch from reading on; if nothing does, that there are no records."""
         follower = () if self.follower_id is None else (self.follower_id,)
         held = [each.held_back_by for each in self.positions if each.held_back_by is not None]
@@ -214,7 +214,7 @@ class SharePosition:
     offset: int
     held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | None
 
-    def told(self, fate: TellFate) -> str:
+    def sentence(self, fate: DescribeFate) -> str:
         """Return the place, and what holds the group back there."""
         held_back_by = self.held_back_by
         if isinstance(held_back_by, ShareStateLoading):
@@ -222,7 +222,7 @@ class SharePosition:
         place = f"{self.tp} from {self.offset}"
         if isinstance(held_back_by, RecordsLocked):
             return f"{place}, {held_back_by}"
-        return place if held_back_by is None else f"{place} {held_back_by.told(fate)}"
+        return place if held_back_by is None else f"{place} {held_back_by.sentence(fate)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +242,12 @@ class NoShareRecordsYet(Why):
     positions: tuple[SharePosition, ...]
     more_count: int
 
-    def told(self, fate: TellFate) -> str:
-        places = ", ".join(each.told(fate) for each in self.positions)
+    def sentence(self, fate: DescribeFate) -> str:
+        places = ", ".join(each.sentence(fate) for each in self.positions)
         group = f"group `{shortened(self.group_id)}`"
         return f"{group} has {self.available_bytes} of {self.wanted_bytes} bytes: {places}{and_more(self.more_count)}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         """Yield what keeps the member from records; if nothing does, that there are none."""
         is_held = False
         for position in self.positions:
@@ -303,7 +303,7 @@ class NotLeading(Why):
     def __str__(self) -> str:
         return f"broker {self.broker_id} does not lead yet"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part(self.broker_id, (self.broker_id,))
 
 
@@ -528,7 +528,7 @@ class MarkersMissing(Why):
         named = f"the markers of {markers}" if markers else "its markers"
         return f"the transaction of {shortened(self.transactional_id)} waits for {named}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         leaders = dict.fromkeys(each.leader_id for each in self.markers if each.leader_id is not None)
         yield self.part(self.transactional_id, tuple(leaders), [each.tp for each in self.markers])
 
@@ -563,7 +563,7 @@ class CallFailed(Why):
         nth = f"{_ORDINALS[self.tries - 1]} try" if 0 < self.tries <= len(_ORDINALS) else f"try {self.tries}"
         return f"{self.call} waits for {leader}: {self.waited_ms} ms, {nth}, {self.error}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         asked = () if self.broker_id is None else (self.broker_id,)
         yield self.part("" if self.broker_id is None else self.broker_id, asked)
 
@@ -593,7 +593,7 @@ class ShareCoordinatorFailed(Why):
             return f"{call} has no broker to go to"
         return f"{call} failed at broker {self.broker_id} ({self.error}), with {self.retries_left} retries left"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         asked = () if self.broker_id is None else (self.broker_id,)
         yield self.part("" if self.broker_id is None else self.broker_id, asked)
 
@@ -622,7 +622,7 @@ class DeadLettersNotWritten(Why):
         at = "" if self.broker_id is None else f" by broker {self.broker_id}"
         return f"{letters} could not be written{at} ({self.error}), with {self.tries_left} tries left"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         asked = () if self.broker_id is None else (self.broker_id,)
         yield self.part("" if self.broker_id is None else self.broker_id, asked)
 
@@ -662,7 +662,7 @@ class FaultActs(Why):
     def __str__(self) -> str:
         return f"{self.api}: {self.fault} {_ACTIONS[self.action].format(self.delay_ms)}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part((self.fault_id, self.api))
 
 
@@ -695,7 +695,7 @@ class QuotaExceeded(Why):
         rate = f"{over}{shown(self.used)} of {shown(self.limit)}"
         return f"{' with '.join(client)} is muted for {time}: {rate}, rule: {self.rule}"
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part((self.quota, self.rule))
 
 
@@ -734,4 +734,4 @@ Cause = (
     | QuotaExceeded
     | OnlyDeadline
 )
-"""What a delayed operation tells. The causes that others of them hold are not among these."""
+"""The causes that delayed operations return. Causes within other causes are not among these."""

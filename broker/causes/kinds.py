@@ -18,7 +18,7 @@ MAX_NAME_CHARS: Final = 100
 
 
 class Holds(Enum):
-    """What waits in a purgatory."""
+    """The kinds of things that wait in a purgatory."""
 
     REQUESTS = "requests of clients and brokers, which are answered when they have waited"
     SESSIONS = "members that may be silent, and transactions that may be open, until a deadline: nothing is late"
@@ -42,13 +42,13 @@ class Colours(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A kind of purgatory, or of two in one purgatory that observers tell apart.
+    """A kind of purgatory, or one of two kinds of operations that share a purgatory.
 
     Attributes:
         purgatory: its name, which is Kafka's if Kafka has it.
         noun: one of its operations, in words.
         counted: one and many of them in a sentence; None: the noun and "operation".
-        holds: what waits there.
+        holds: the kind of things that wait there.
         time: the clock of its deadlines.
         is_late: a broker makes it for the first operation, not when the broker is made.
         purges_by: the setting of its purge interval; None: it has `Purgatory`'s own.
@@ -220,7 +220,7 @@ KINDS: Final[dict[str, Kind]] = {
 
 
 def shown() -> Iterator[Kind]:
-    """Yield all kinds, with those that are told apart within one purgatory."""
+    """Yield all kinds, also those that share a purgatory."""
     for each in KINDS.values():
         yield each
         if each.of_followers is not None:
@@ -228,12 +228,12 @@ def shown() -> Iterator[Kind]:
 
 
 def named(purgatory: str) -> Kind:
-    """Return the kind of a purgatory's name as a broker told it; one that only a newer broker has holds requests."""
+    """Return the kind with this purgatory's name, as a broker reports it; an unknown one holds requests."""
     return KINDS.get(purgatory) or Kind(purgatory, purgatory)
 
 
 def of_noun(noun: str) -> Kind:
-    """Return the kind of a noun as a broker told it, see `named`."""
+    """Return the kind with this noun, as a broker reports it; see `named`."""
     return next((each for each in shown() if each.noun == noun), Kind(noun, noun))
 
 

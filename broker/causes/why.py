@@ -1,4 +1,4 @@
-"""A cause, whatever it is: its sentence, and the actors for which an operation waits because of it."""
+"""The base of causes: each has a sentence, and the actors for which operations wait."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 
-TellFate = Callable[[Any], str]
-"""Says in a few words what will become of an `OpenTransaction`; "" if nothing is known."""
+DescribeFate = Callable[[Any], str]
+"""Returns the expected end of an `OpenTransaction`, in a few words; "" if nothing is known."""
 FindAbsent = Callable[[TopicPartition], Sequence[int]]
 """Returns the replicas of a partition that are not in sync."""
 
 
 class Actor(NamedTuple):
-    """That for which operations wait.
+    """A broker, transaction, group or the like for which operations wait.
 
     Attributes:
         kind: of the cause.
-        name: tells it from others of the kind.
+        name: its name or id, unique within the kind.
         broker_ids: the brokers that it is about.
         is_ordinary: see `Why`.
     """
@@ -29,8 +29,8 @@ class Actor(NamedTuple):
     is_ordinary: bool = False
 
 
-class Part(NamedTuple):
-    """A part of what one operation waits for."""
+class WaitPart(NamedTuple):
+    """One of the actors that an operation waits for, with the cause."""
 
     actor: Actor
     cause: Any
@@ -43,18 +43,18 @@ class Why:
 
     Attributes:
         is_ordinary: it is a long poll, and there is no record yet.
-        is_holding: the fetches that it holds back tell it in their sentences.
+        is_holding: the sentences of the fetches that it holds back name it.
     """
 
     __slots__ = ()
     is_ordinary = False
     is_holding = False
 
-    def told(self, fate: TellFate) -> str:
+    def sentence(self, fate: DescribeFate) -> str:
         """Return its sentence, which is that of `str` if it names no open transaction."""
         return str(self)
 
-    def parts(self, absent: FindAbsent) -> Iterator[Part]:
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         """Yield the actors for which an operation waits; those of the same name are one."""
         named = (getattr(self, name, None) for name in ("transactional_id", "group_id"))
         yield self.part(next((each for each in named if each is not None), ""))
@@ -65,7 +65,7 @@ class Why:
         broker_ids: Sequence[int] = (),
         tps: Sequence[TopicPartition] | None = None,
         behind: int = 0,
-    ) -> Part:
+    ) -> WaitPart:
         """Return a part about an actor of this kind.
 
         Args:
@@ -74,4 +74,4 @@ class Why:
         tp = getattr(self, "tp", None)
         own = (tp,) if isinstance(tp, TopicPartition) else ()
         actor = Actor(type(self).__name__, str(name), tuple(broker_ids), self.is_ordinary)
-        return Part(actor, self, own if tps is None else tps, behind)
+        return WaitPart(actor, self, own if tps is None else tps, behind)

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any, Final
 
-from purgatorio.broker.causes.why import TellFate, Why
+from purgatorio.broker.causes.why import DescribeFate, Why
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 MAX_NAMED: Final = 5
@@ -16,7 +16,7 @@ MAX_SHOWN: Final = 100
 """The most characters of an id that pages and events show."""
 
 
-def in_words(causes: Iterable[Any], fate: TellFate = lambda transaction: "") -> str:
+def in_words(causes: Iterable[Any], fate: DescribeFate = lambda transaction: "") -> str:
     """Return a sentence: "orders-0 and orders-1: broker 3 is at 40 of 42; bills-0: broker 2 has not fetched yet".
 
     It names each partition once, and partitions that wait for the same together.
@@ -27,14 +27,14 @@ def in_words(causes: Iterable[Any], fate: TellFate = lambda transaction: "") -> 
     """
     said: dict[Any, list[str]] = {}
     for number, cause in enumerate(causes):
-        told = cause.told(fate) if isinstance(cause, Why) else str(cause)
-        said.setdefault(getattr(cause, "tp", number), []).append(told)
+        words = cause.sentence(fate) if isinstance(cause, Why) else str(cause)
+        said.setdefault(getattr(cause, "tp", number), []).append(words)
     alike: dict[str, list[TopicPartition]] = {}
-    for place, told_of_it in said.items():
-        partitions = alike.setdefault(", ".join(told_of_it), [])
+    for place, sentences in said.items():
+        partitions = alike.setdefault(", ".join(sentences), [])
         if isinstance(place, TopicPartition):
             partitions.append(place)
-    return "; ".join(f"{listed(tps)}: {told}" if tps else told for told, tps in alike.items())
+    return "; ".join(f"{listed(tps)}: {words}" if tps else words for words, tps in alike.items())
 
 
 def listed(names: Sequence[object], more_count: int = 0) -> str:

@@ -63,7 +63,7 @@ class Contents:
         return self.snapshot is None
 
     async def create(self, cluster: BrokerCluster) -> None:
-        """Create what has no records; clients wait meanwhile, and the brokers for each other."""
+        """Create contents without records; clients wait meanwhile, and the brokers for each other."""
 
     async def fill(self, cluster: BrokerCluster) -> None:
         """Append the records that are not of the snapshot; the cluster runs, and is not ready."""

@@ -1,4 +1,4 @@
-"""Brokers that stand still and networks that are partitioned.
+"""Paused brokers and network partitions.
 
 The admin HTTP belongs to no broker, and is beyond both: what is cut here can be healed there.
 """
@@ -15,7 +15,7 @@ from purgatorio.broker.server.listener import Listener
 
 
 class NetworkedCluster(Protocol):
-    """The brokers of one process, and what connects them."""
+    """The brokers of one process, and their links."""
 
     @property
     def broker_ids(self) -> Sequence[int]:
@@ -77,8 +77,8 @@ class Network:
         """Have a broker stand still until `resume`, as SIGSTOP does to a process.
 
         Its connections stay open, new ones are accepted, and nothing is read or answered; it sends no heartbeat, so the
-        others fence it when its lease runs out. What only the broker itself could notice is not as with SIGSTOP: its
-        own timeouts run on, and answers that they lead to are sent when it goes on.
+        others fence it when its lease runs out. One thing differs from SIGSTOP: the broker's own timeouts run on, and
+        their answers are sent when it goes on.
 
         Raises:
             NotThere: there is none of that id.
@@ -136,7 +136,7 @@ class Network:
         self._paused.discard(broker_id)
 
     def keep_waiting(self, clients_wait: bool) -> None:
-        """Let all that connects to the brokers wait, or go on: the cluster is given what it begins with."""
+        """Hold all connections to the brokers, or let them go on: the cluster gets its first contents meanwhile."""
         self._clients_wait = clients_wait
         self.apply()
 

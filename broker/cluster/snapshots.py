@@ -147,7 +147,7 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
 
 
 def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[Snapshot, list[TopicPartition]]:
-    """Return what brokers had that have ended, and the partitions that none of them could have led.
+    """Return a snapshot of brokers that have ended, and the partitions that none of them could have led.
 
     A partition is saved from its leader, otherwise from the in-sync or eligible replica that has the most: each of them
     has all that was acknowledged with acks=all, and could be elected when the lease of the dead leader is over. Records
@@ -171,7 +171,7 @@ def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[S
 
 
 def _has(replica: Partition, state: PartitionState) -> tuple[bool, int, int]:
-    """Return what of two replicas with all acknowledged records the better one has more of."""
+    """Return the key by which replicas with all acknowledged records are compared: the best one has the largest."""
     leads = state.leader == replica.broker_id and replica.incarnation in state.isr
     return leads, replica.log.epochs.latest_epoch, replica.log.log_end_offset
 
@@ -253,7 +253,7 @@ async def lead(snapshot: Snapshot, store: AnyStore, brokers: Sequence[Broker]) -
 
 
 async def until_loaded(brokers: Sequence[Broker]) -> None:
-    """Wait until the coordinators have read what they keep.
+    """Wait until the coordinators have loaded their partitions.
 
     Raises:
         ClusterUnavailable: they do not get there in time.
@@ -275,7 +275,7 @@ def _are_loaded(brokers: Sequence[Broker]) -> bool:
 def first_image(image: ClusterImage, snapshot: Snapshot | None, before: ClusterImage | None = None) -> ClusterImage:
     """Return the metadata with which new brokers start: a snapshot's topics, without leaders and in-sync replicas.
 
-    Nothing can be elected by it. Version and epochs are not lower than those before, which clients of the running
+    No leader can be elected from it. Version and epochs are not lower than those before, which clients of the running
     cluster may know: they take metadata with a lower leader epoch for outdated.
 
     Args:

@@ -1,4 +1,4 @@
-"""What makes spans of a broker's delayed operations, and what it is told."""
+"""The interface that makes spans of a broker's delayed operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from purgatorio.purgatory import FinishedOperation
 
 Watch = Callable[[FinishedOperation], None]
 WatchAcks = Callable[[int, Sequence[PendingAck]], None]
-"""Called with the id of a produce request that waits for the in-sync replicas, and with what it waits for."""
+"""Called with the id of a produce request that waits for the in-sync replicas, and the pending partitions."""
 
 
 class Spans(Protocol):
@@ -18,10 +18,10 @@ class Spans(Protocol):
 
     @property
     def watch_acks(self) -> WatchAcks | None:
-        """Return what is told of produce requests that wait; None: nothing needs to know."""
+        """Return the observer of produce requests that wait; None: there is none."""
 
     def also(self, watch: Watch) -> Watch:
-        """Return what is to be called with each operation that has ended, which calls `watch` as well."""
+        """Return a function to call with each operation that has ended; it calls `watch` as well."""
 
     async def close(self) -> None:
         """Send what has not been sent yet, within a limit of time, and stop."""

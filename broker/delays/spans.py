@@ -50,7 +50,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 def exported(endpoint: str, broker_id: int, clock: Clock) -> OperationSpans:
-    """Return what sends a broker's spans to a receiver of OTLP over HTTP."""
+    """Return a maker of spans that sends them to a receiver of OTLP over HTTP."""
     exporter = OTLPSpanExporter(f"{endpoint.rstrip('/')}/v1/traces", timeout=EXPORT_SECONDS)
     return OperationSpans(BatchSpanProcessor(exporter), broker_id, clock)
 
@@ -160,7 +160,7 @@ def trace_of(ack: PendingAck) -> SpanContext | None:
 
 
 def context_of(traceparent: bytes) -> SpanContext | None:
-    """Return what a ``traceparent`` names; None if it is none."""
+    """Return the span context of a ``traceparent``; None if it is malformed."""
     match = _TRACEPARENT.fullmatch(traceparent)
     if match is None:
         return None

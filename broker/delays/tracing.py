@@ -11,7 +11,7 @@ class SpansMissing(Exception):
 
 
 class NoSpans:
-    """Makes none, at no cost: what watches operations stays as it is."""
+    """Makes no spans, at no cost: `also` returns the observer itself."""
 
     watch_acks: WatchAcks | None = None
 
@@ -23,7 +23,7 @@ class NoSpans:
 
 
 def spans_of(endpoint: str | None, broker_id: int, clock: Clock) -> Spans:
-    """Return what makes a broker's spans.
+    """Return the maker of a broker's spans.
 
     Args:
         endpoint: where they are sent by OTLP over HTTP, such as http://localhost:4318; None: there are none.

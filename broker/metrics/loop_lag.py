@@ -1,6 +1,6 @@
-"""How late the event loop serves what is due, which is what a request waits for that arrives at a bad moment.
+"""The lag of the event loop: how late it serves due work, and so how long an arriving request may wait.
 
-Event loops have no hook for the length of a turn, so a timer tells: it measures how late it fires. Its interval is
+Event loops have no hook for the length of a turn, so a timer measures how late it fires. Its interval is
 5 ms while the loop is busy, so that it sees every hold that is much longer; 20 ms while it is idle, as each firing then
 wakes the process: that takes 0.2 % of a core. A firing of a busy loop takes 2 µs, so 0.04 %.
 """

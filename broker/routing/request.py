@@ -90,7 +90,7 @@ NO_CHANNEL: Final[Channel] = _NoChannel()
 
 
 class Throttled(Protocol):
-    """What throttles a connection."""
+    """The throttle of a connection, which ends with the connection."""
 
     def channel_lost(self) -> None:
         """End: the connection is gone."""
@@ -98,7 +98,7 @@ class Throttled(Protocol):
 
 
 class Stopwatch(Protocol):
-    """What times a request whose answer is made in steps."""
+    """Times a request whose answer is made in steps."""
 
     def resumed(self) -> None:
         """Begin to count: a step of the request is taken."""

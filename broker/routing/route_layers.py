@@ -1,6 +1,6 @@
-"""What stands between a broker's connections and its handlers, in a fixed order, and only while it is needed.
+"""Layers between a broker's connections and its handlers, in a fixed order, each only while it is needed.
 
-A layer that has nothing to do is not there, and costs a request nothing.
+A layer without work is absent, and costs a request nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ Wrap = Callable[[int, Route], Handler]
 
 
 class Layer(enum.IntEnum):
-    """What may stand before handlers, innermost first: a request meets the last one first."""
+    """The layers, innermost first: a request passes the last one first."""
 
     ACCESS = 0
     """Whether the principal may (ACLs)."""
     PARTS = 1
     """Whether the request is worked on in parts, since it is long."""
     QUOTAS = 2
-    """What the request costs, and whether its connection is muted for it; refused requests cost, too."""
+    """The cost of the request, and whether its connection is muted for it; refused requests cost, too."""
     FAULTS = 3
-    """What a test does to it, and the log of requests."""
+    """Fault rules, and the log of requests."""
 
 
 class RouteLayers:
-    """What stands before the handlers of one broker now.
+    """The routes of one broker with their present layers.
 
     Args:
         own: the broker's own routes.

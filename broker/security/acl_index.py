@@ -78,7 +78,7 @@ class AclIndex:
         bits[permission == PermissionType.ALLOW] |= 1 << operation
 
     def remove(self, acl: AclBinding) -> None:
-        """Remove an ACL that it has."""
+        """Remove an ACL, which the index must have."""
         kind, name, pattern, principal, host, operation, permission = acl
         names = self._by_pattern[pattern][kind]
         clients = names[name]

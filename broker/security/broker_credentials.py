@@ -30,7 +30,7 @@ _SALT: Final = b"brokers of one cluster"
 
 
 class _Keys(NamedTuple):
-    """What a process makes of the secret.
+    """The keys that a process derives from the secret.
 
     Attributes:
         salted: shows that this broker has the secret.
@@ -59,7 +59,7 @@ class BrokerCredentials:
         return _Keys(password, credential_of(_HASH, _SALT, password, MIN_ITERATIONS))
 
     def derived(self, purpose: bytes) -> bytes:
-        """Return another secret, which is the same for all brokers and tells nothing of this one."""
+        """Return another secret, which is the same for all brokers and reveals nothing about this one."""
         return hmac.digest(self._secret, b"\0" + purpose, "sha256")
 
     def login(self, broker_id: int, other_id: int, endpoint: Endpoint) -> ScramLogin:
@@ -76,7 +76,7 @@ class BrokerMechanism:
     """The mechanism, as one broker offers it to the others.
 
     Args:
-        endpoint: returns the address that it has told them.
+        endpoint: returns the address that the broker has registered for them.
     """
 
     def __init__(self, credentials: BrokerCredentials, broker_id: int, endpoint: Callable[[], Endpoint]) -> None:

@@ -19,7 +19,7 @@ _REFUSALS: Final = {
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it is not accepted there",
     "SSLV3_ALERT_HANDSHAKE_FAILURE": "it got none, or there is no cipher in common",
 }
-"""What the alerts of the other broker say of this one's certificate, by OpenSSL's names."""
+"""Reasons for the other broker's alert about this one's certificate, by OpenSSL's names."""
 
 
 class TlsRefused(ConnectionError):
@@ -34,7 +34,7 @@ def known_broker(certificate: bytes | None) -> Principal | str:
 def why_no_tls(error: Exception | None) -> str:
     """Return why another broker and this one do not speak TLS, to be read after the other one's address.
 
-    Not every event loop sends the alert that says why; then there is a connection that ends before the first answer.
+    Some event loops do not send the alert with the reason; then the connection ends before the first answer.
     """
     if isinstance(error, ssl.SSLCertVerificationError):
         return (

@@ -14,7 +14,7 @@ may have a name of 60 KB, which its owner chose: even a rule as simple as `^CN=(
 
 
 class ClientCertificates:
-    """Tells clients of a TLS listener apart by their certificates, which OpenSSL has verified.
+    """Maps clients' certificates, which OpenSSL has verified, to principals.
 
     Args:
         rules: see `PrincipalMapping`.

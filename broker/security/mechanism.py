@@ -9,7 +9,7 @@ from purgatorio.broker.routing.request import USER
 
 
 class AuthenticationFailed(Exception):
-    """A client failed to prove its identity. The text is for the broker's log only: it may tell which users exist."""
+    """A client failed to prove its identity. The text is for the broker's log only: it may reveal which users exist."""
 
 
 class Identity(NamedTuple):
@@ -59,4 +59,4 @@ class SaslMechanism(Protocol):
 
 
 SaslMechanisms = Mapping[str, SaslMechanism]
-"""The enabled mechanisms of a listener by their registered names, in the order in which clients are told of them."""
+"""The enabled mechanisms of a listener by their registered names, in the order in which clients see them."""

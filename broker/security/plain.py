@@ -40,7 +40,7 @@ class Plain:
         if not name or not password:
             raise AuthenticationFailed("the name or the password is empty")
         expected = self._passwords.get(name)
-        # Hashes, since comparing strings of different lengths takes a time that tells them.
+        # Hashes, since the time of comparing strings reveals their lengths.
         right = hmac.compare_digest(_hash(password), _hash("" if expected is None else expected))
         if expected is None or not right:
             raise AuthenticationFailed(f"{'unknown' if expected is None else 'wrong password of'} user {name!r}")

@@ -54,7 +54,7 @@ class Phase(enum.Enum):
 
 
 class Outcome(NamedTuple):
-    """What a SASL request leads to.
+    """The result of a SASL request.
 
     Attributes:
         response: the answer; None closes the connection without one.
@@ -69,8 +69,8 @@ class SaslSession:
     """The authentication of one connection.
 
     Args:
-        now_ms: tells monotonic milliseconds: lifetimes.
-        wall_ms: tells wall milliseconds: how long credentials are valid.
+        now_ms: returns monotonic milliseconds, for lifetimes.
+        wall_ms: returns wall milliseconds, for the validity of credentials.
 
     Attributes:
         phase: how far it has come.

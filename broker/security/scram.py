@@ -67,7 +67,7 @@ class Scram:
         credentials: returns those of all users now.
         random_bytes: returns this many unpredictable bytes, for nonces.
         secret: the same for all brokers of a cluster, and unknown to clients: unknown users get their salts from it, so
-            that an answer does not tell who exists.
+            that an answer does not reveal which users exist.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Scram:
         return (made_up, False) if found is None else (found, True)
 
     def _made_up(self, name: str) -> ScramCredential:
-        kind = _HASHES[self.mechanism].encode()  # equal salts of both mechanisms would tell that the user is made up
+        kind = _HASHES[self.mechanism].encode()  # equal salts of both would reveal an unknown user
         salt = hmac.digest(self._secret, kind + b"\0" + name.encode(), "sha256")[:SALT_BYTES]
         key = hmac.digest(self._secret, b"no key" + salt, _HASHES[self.mechanism])
         return ScramCredential(salt, key, key, MIN_ITERATIONS)

@@ -1,4 +1,4 @@
-"""What a token must say (RFC 7519), and tokens without a signature (KIP-255), which are for tests only."""
+"""Rules for tokens (RFC 7519), and tokens without a signature (KIP-255), which are for tests only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Claims = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What a token must say, besides that it has not expired.
+    """The required claims of a token, besides that it has not expired.
 
     Attributes:
         audiences: one of them must be an audience of the token; empty: any may.

@@ -13,9 +13,9 @@ _CLIENT_HELLO: Final = 1
 
 
 def bytes_of_hello(data: bytes) -> int:
-    """Return how many bytes have to be there before the server can answer; at most `len(data)` if it can now.
+    """Return how many bytes the server needs before it can answer; at most `len(data)` if it can answer now.
 
-    What is no TLS, or not well formed, can be answered at once, by an alert.
+    The server answers data that is not TLS, or malformed, at once with an alert.
 
     Args:
         data: what has come so far, from the beginning of the connection.

@@ -1,7 +1,7 @@
 """One client's connection: bytes in, requests to the dispatcher, answers out in the order of the requests.
 
 This is the shell that speaks to asyncio. It decides nothing that can be decided without it: `request_queue` cuts bytes
-into requests, `reply_queue` keeps the order of the answers, `deadlines` tells when the client is too late.
+into requests, `reply_queue` keeps the order of the answers, `deadlines` decides when the client is too late.
 
 Requests are worked on as they come, also while earlier ones are parked (Kafka mutes the connection instead). Reading
 pauses while
@@ -26,7 +26,7 @@ from typing import cast
 
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.routing.request import Principal, Session
-from purgatorio.broker.server.connection_slots import Place
+from purgatorio.broker.server.connection_slots import Slot
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot, host_and_peer
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import api_name
@@ -36,7 +36,7 @@ from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.server.request_queue import RequestQueue
 from purgatorio.broker.server.sasl_gate import SaslGate
-from purgatorio.broker.server.shared_services import Owner, SharedServices
+from purgatorio.broker.server.shared_services import ConnectionOwner, SharedServices
 from purgatorio.broker.server.toxic_link import under_toxics
 from purgatorio.protocol.errors import DecodeError, FrameTooLarge, NegativeFrameSize, TlsOnPlainListener
 from purgatorio.protocol.framing import SIZE_BYTES
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
     Attributes:
         session: the connection as handlers see it; made in `connection_made`.
         closed: whether the connection is gone, so that nothing can be answered any more.
-        place: its place among the connections of its broker; None until it has one.
+        slot: its slot among the connections of its broker; None until it has one.
     """
 
     __slots__ = (
@@ -80,17 +80,17 @@ class Connection(asyncio.Protocol):
         "_services",
         "_transport",
         "closed",
-        "place",
         "session",
+        "slot",
     )
 
     _transport: asyncio.Transport
     session: Session
 
     def __init__(
-        self, services: SharedServices, owner: Owner[Connection], connection_id: str, place: Place | None = None
+        self, services: SharedServices, owner: ConnectionOwner[Connection], connection_id: str, slot: Slot | None = None
     ) -> None:
-        self.place = place
+        self.slot = slot
         self._services = services
         self._owner = owner
         self._connection_id = connection_id
@@ -217,7 +217,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _goes_first(self) -> bool:
-        """Whether this is another broker; what only connects where brokers do waits its turn."""
+        """Whether the peer has proved to be a broker; other clients of the brokers' listener wait for their turns."""
         return self._services.goes_first and self.session.principal.is_broker
 
     def wake(self) -> None:
@@ -350,7 +350,7 @@ class Connection(asyncio.Protocol):
             self._set_write_limits()
 
     def _set_write_limits(self) -> None:
-        """Tell the transport when to call `pause_writing` and `resume_writing`."""
+        """Set the sizes of the transport's buffer at which it calls `pause_writing` and `resume_writing`."""
         limits = self._services.limits
         self._transport.set_write_buffer_limits(limits.write_high_water_bytes, limits.write_low_water_bytes)
 
@@ -459,16 +459,16 @@ class Connection(asyncio.Protocol):
             taken_bytes=self._bytes_out - buffered_bytes,
         )
         if overdue is None:
-            overdue = self._deadlines.in_the_way(
+            overdue = self._deadlines.overdue_under_pressure(
                 now_ms,
-                partial_bytes=self._held_in_the_way() if self._services.memory.waiting else None,
+                partial_bytes=self._bytes_held_back() if self._services.memory.waiting else None,
                 taken_bytes=self._bytes_out - buffered_bytes if buffered_bytes and answers_short else None,
             )
         if overdue is not None:
             self._log_refusal(*overdue)
             self.abort()
 
-    def _held_in_the_way(self) -> int | None:
+    def _bytes_held_back(self) -> int | None:
         """Return the bytes of requests that wait here for this client or for its quota; None without any."""
         requests = self._requests
         if self._replies.throttled:
@@ -476,7 +476,7 @@ class Connection(asyncio.Protocol):
         return None if self._reading_paused else requests.partial_bytes or None
 
     def make_room(self, why: str) -> None:
-        """Close: another client gets the place; see `connection_slots`."""
+        """Close: another client gets the slot; see `connection_slots`."""
         self._log_refusal(Refusal.NOT_LOGGED_IN, why)
         self.abort()
 

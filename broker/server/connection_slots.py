@@ -13,7 +13,7 @@ from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.late import dataclass
 
 BEFORE_LOGIN_SHARE: Final = 0.25
-"""The share of a broker's connections that clients may have which have not logged in."""
+"""The share of a broker's connections that clients without a login may have."""
 MIN_BEFORE_LOGIN: Final = 64
 """As many may be logging in at once even where few connections are allowed."""
 
@@ -22,18 +22,18 @@ class Guest(Protocol):
     """A connection, or a TLS handshake that is to become one."""
 
     def make_room(self, why: str) -> None:
-        """Close: the place is another's."""
+        """Close: another client gets the slot."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class Place:
-    """A guest's place.
+class Slot:
+    """One of the connections that a broker allows.
 
     Attributes:
         host: its address.
-        guest: a handshake hands its place on to its connection.
-        is_held: whether the place is the guest's, which has to leave it.
+        guest: the connection, or the TLS handshake before it, which passes the slot on to it.
+        is_held: whether the guest still has it, and has to free it.
     """
 
     host: str
@@ -45,7 +45,7 @@ Refused = tuple[Refusal, str]
 
 
 class ConnectionSlots:
-    """The places for connections of one broker's listeners.
+    """The slots for connections of one broker's listeners.
 
     Args:
         limits: how many there are.
@@ -54,14 +54,14 @@ class ConnectionSlots:
     def __init__(self, limits: ConnectionLimits) -> None:
         self._most_of = limits.max_connections_of
         self._of_host: Counter[str] = Counter()
-        self._before_login: dict[Place, None] = {}
-        self._before_login_of: dict[str, dict[Place, None]] = {}
+        self._before_login: dict[Slot, None] = {}
+        self._before_login_of: dict[str, dict[Slot, None]] = {}
         self._taken = 0
         self.allow(limits.max_connections, limits.max_connections_per_ip)
 
     @property
     def taken(self) -> int:
-        """How many places are taken."""
+        """How many slots are taken."""
         return self._taken
 
     @property
@@ -70,13 +70,13 @@ class ConnectionSlots:
         return len(self._before_login)
 
     def allow(self, max_connections: int, max_connections_per_ip: int) -> None:
-        """Have this many places from now on, in all and for one address; those that are taken stay so."""
+        """Change the number of slots, in all and for one address; connections beyond it stay open."""
         self._most = max_connections
         self._most_per_ip = max_connections_per_ip
         self._most_before_login = max(MIN_BEFORE_LOGIN, int(max_connections * BEFORE_LOGIN_SHARE))
 
-    def take(self, host: str, guest: Guest) -> Place | Refused:
-        """Return a place for a guest that has not logged in, or why there is none."""
+    def take(self, host: str, guest: Guest) -> Slot | Refused:
+        """Return a slot for a guest that has not logged in, or why there is none."""
         most_of_host = self._most_of.get(host, self._most_per_ip)
         if self._of_host[host] >= most_of_host:
             detail = f"{most_of_host} connections of {host} are open, as many as max.connections.per.ip allows"
@@ -88,37 +88,37 @@ class ConnectionSlots:
                 return Refusal.TOO_MANY_CONNECTIONS, detail
         if len(self._before_login) >= self._most_before_login:
             self._make_room(self._before_login, f"{self._most_before_login} clients have not logged in")
-        place = Place(host, guest)
+        slot = Slot(host, guest)
         self._taken += 1
         self._of_host[host] += 1
-        self._before_login[place] = None
-        self._before_login_of.setdefault(host, {})[place] = None
-        return place
+        self._before_login[slot] = None
+        self._before_login_of.setdefault(host, {})[slot] = None
+        return slot
 
-    def logged_in(self, place: Place) -> None:
-        """The guest of a place has logged in: the place is its own until it leaves."""
-        if self._before_login.pop(place, 0) is None:
-            of_host = self._before_login_of[place.host]
-            del of_host[place]
+    def logged_in(self, slot: Slot) -> None:
+        """The guest of a slot has logged in: the slot is its own until it leaves."""
+        if self._before_login.pop(slot, 0) is None:
+            of_host = self._before_login_of[slot.host]
+            del of_host[slot]
             if not of_host:
-                del self._before_login_of[place.host]
+                del self._before_login_of[slot.host]
 
-    def leave(self, place: Place) -> None:
-        """Free a place, if its guest did not have to before."""
-        if not place.is_held:
+    def leave(self, slot: Slot) -> None:
+        """Free a slot, if its guest did not have to before."""
+        if not slot.is_held:
             return
-        place.is_held = False
-        self.logged_in(place)
+        slot.is_held = False
+        self.logged_in(slot)
         self._taken -= 1
-        self._of_host[place.host] -= 1
-        if not self._of_host[place.host]:
-            del self._of_host[place.host]
+        self._of_host[slot.host] -= 1
+        if not self._of_host[slot.host]:
+            del self._of_host[slot.host]
 
-    def _make_room(self, among: dict[Place, None] | None, why: str) -> bool:
+    def _make_room(self, among: dict[Slot, None] | None, why: str) -> bool:
         """Close the guest that has waited longest among those; return whether there was one."""
         if not among:
             return False
-        place = next(iter(among))
-        self.leave(place)
-        place.guest.make_room(f"{why}: of those that have not logged in, this one waited longest")
+        slot = next(iter(among))
+        self.leave(slot)
+        slot.guest.make_room(f"{why}: of those that have not logged in, this one waited longest")
         return True

@@ -1,7 +1,7 @@
 """The deadlines of one connection: by when a client must have sent or taken bytes. Knows no event loop.
 
-The connection tells what happens and when; the listener's sweep asks, every `sweep_interval_ms`, whether the client is
-too late.
+The connection reports events with their times; the listener's sweep asks, every `sweep_interval_ms`, whether the client
+is too late.
 """
 
 # compiled: docs/compiled.md
@@ -182,8 +182,10 @@ class Deadlines:
             return Refusal.PARTIAL_FRAME_TIMEOUT, detail
         return None
 
-    def in_the_way(self, now_ms: int, *, partial_bytes: int | None, taken_bytes: int | None) -> Overdue | None:
-        """Why the connection is to be aborted, or None: it holds memory for which others wait, and hardly moves a byte.
+    def overdue_under_pressure(
+        self, now_ms: int, *, partial_bytes: int | None, taken_bytes: int | None
+    ) -> Overdue | None:
+        """Return why to abort a connection that holds memory for which others wait, and hardly moves a byte; else None.
 
         Args:
             partial_bytes: bytes held of a request that is not complete; None if none are, if no other waits for the
@@ -206,7 +208,7 @@ class Deadlines:
         return None
 
     def _stalled(self, now_ms: int, taken_bytes: int) -> Overdue | None:
-        """A slow client may be slow; it is too late when it has taken no byte at all."""
+        """Return why to abort a connection whose client has taken no byte for `write_stall_ms`, or None."""
         if taken_bytes != self._taken_bytes:
             self._taken_bytes = taken_bytes
             self._stall_since_ms = now_ms

@@ -79,7 +79,7 @@ class Dispatcher:
         """Refuse a request of an unknown API or version: a response can be encoded for ApiVersions only.
 
         Clients begin with the newest ApiVersions request that they know. The response is of version 0, which all can
-        read, and its table tells them which versions to use instead (KIP-511).
+        read, and lists the versions to use instead (KIP-511).
         """
         if route is None:
             exchange.refuse(Refusal.UNSUPPORTED_API, f"API {api_name(header.api_key)} is not answered")

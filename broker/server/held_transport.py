@@ -16,8 +16,7 @@ Bytes = bytes | bytearray | memoryview
 class HeldTransport(asyncio.Transport):
     """Keeps what is written, until `release`.
 
-    What it keeps is bounded by its owner: a connection has a bounded number of requests in flight, and reads no further
-    ones.
+    Its owner bounds the kept bytes: a connection has a bounded number of requests in flight, and reads no further ones.
 
     Args:
         transport: the transport that is held.

@@ -18,7 +18,7 @@ from purgatorio.broker.security.brokers_tls import REMEDY
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection
-from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
+from purgatorio.broker.server.connection_slots import ConnectionSlots, Slot
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.hang_ups import HangUps
@@ -43,15 +43,15 @@ class Listener:
     Args:
         routes: the APIs that are answered, with their handlers.
         limits: bounds connections and requests.
-        clock: tells when requests were received, and the durations told to `observer`.
-        session_clock: tells the deadlines of connections: `clock` without the time in which this process stood still
+        clock: the time at which requests were received, and of the durations that `observer` gets.
+        session_clock: the time of connections' deadlines: `clock` without the time in which this process stood still
             and read nothing (`RunningClock`); by default `clock`.
         name: which of a broker's listeners this is: in sessions, logs and snapshots, and part of connection ids.
         observer: counts connections, requests and bytes.
         memory: bounds request bytes; by default the listener has one of its own, several listeners may share one.
         sasl: how clients authenticate; None: they do not.
         tls: returns the TLS context for a new connection; None: the listener speaks plain text.
-        identify: tells clients by their certificates; None: they show none.
+        identify: returns a client's principal from its certificate; None: clients show none.
         rates: how fast connections may come; None: as fast as they do.
         slots: how many connections there may be; by default the listener counts its own, several may share one.
         turns: when connections work; by default the listener's share no turns with others.
@@ -125,7 +125,7 @@ class Listener:
         """Accept connections.
 
         Args:
-            port: 0 takes any free port; `address` tells which.
+            port: 0 takes any free port; `address` has it afterwards.
             listening: accept from these sockets, which `keep_port` or `hold_port` of an earlier listener returned,
                 instead of opening some; the listener closes them.
 
@@ -153,8 +153,8 @@ class Listener:
         )
         self._accepting = True
 
-        def connect(place: Place | None = None) -> Connection:
-            return Connection(services, self, f"{self.name}-{next(self._numbers)}", place)
+        def connect(slot: Slot | None = None) -> Connection:
+            return Connection(services, self, f"{self.name}-{next(self._numbers)}", slot)
 
         if self._tls is None and not can_watch_sockets(loop):
             # Such a loop serves one socket that is open already, that of the first address.
@@ -172,7 +172,7 @@ class Listener:
     def _plain(self, connect: Callable[[], Connection]) -> PlainAcceptor:
         return PlainAcceptor(connect, self._clock)
 
-    def _over_tls(self, context: Callable[[], ssl.SSLContext], connect: Callable[[Place], Connection]) -> TlsAcceptor:
+    def _over_tls(self, context: Callable[[], ssl.SSLContext], connect: Callable[[Slot], Connection]) -> TlsAcceptor:
         def refused(reason: Refusal, detail: str, peer: str) -> None:
             if self._goes_first and reason is Refusal.TLS_HANDSHAKE_FAILED:
                 detail += f"; {REMEDY}"
@@ -228,7 +228,7 @@ class Listener:
         now_ms = self._session_clock.now_ms()
         unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
         answers_short = unsent_bytes > self._limits.unsent_memory_bytes
-        # After a shortage every connection is told that it is over.
+        # After a shortage every connection is swept once more, and notices its end.
         skips_quiet = not answers_short and not self._answers_short
         self._answers_short = answers_short
         for connection in list(self._connections):
@@ -264,15 +264,15 @@ class Listener:
         """Add a new connection to the list, or return why it is refused."""
         if not self._accepting:
             return Refusal.STOPPING, "the listener stops"
-        if connection.place is None:
-            place = self._slots.take(connection.session.host, connection)
-            if not isinstance(place, Place):
-                return place
-            connection.place = place
-        elif connection.place.is_held:
-            connection.place.guest = connection
+        if connection.slot is None:
+            slot = self._slots.take(connection.session.host, connection)
+            if not isinstance(slot, Slot):
+                return slot
+            connection.slot = slot
+        elif connection.slot.is_held:
+            connection.slot.guest = connection
         else:
-            return Refusal.NOT_LOGGED_IN, "another client has got its place meanwhile"
+            return Refusal.NOT_LOGGED_IN, "another client has got its slot meanwhile"
         self._connections[connection] = None
         self._empty.clear()
         if self._toxics is not None:
@@ -289,8 +289,8 @@ class Listener:
 
     def logged_in(self, connection: Connection) -> None:
         """A connection has authenticated, or has requested something if it need not."""
-        assert connection.place is not None, "it has entered"
-        self._slots.logged_in(connection.place)
+        assert connection.slot is not None, "it has entered"
+        self._slots.logged_in(connection.slot)
 
     def throttled(self, connection: Connection) -> None:
         """A connection is not read from now on."""
@@ -306,9 +306,9 @@ class Listener:
         if self._late is not None:
             self._late.left(connection)
         self._hang_ups.forget(connection)
-        assert connection.place is not None, "it has entered"
-        self._slots.leave(connection.place)
-        connection.place = None  # it refers to the connection
+        assert connection.slot is not None, "it has entered"
+        self._slots.leave(connection.slot)
+        connection.slot = None  # it refers to the connection
         if not self._connections:
             self._empty.set()
 

@@ -30,9 +30,9 @@ Accepted = Callable[[socket.socket, str, str], None]
 
 
 def can_watch_sockets(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether an event loop tells when a socket is readable: a simulated one and Windows' default do not.
+    """Return whether an event loop can watch sockets (`add_reader`): a simulated one and Windows' default cannot.
 
-    uvloop's loop does, and shares no base with asyncio's own.
+    uvloop's loop can, and shares no base with asyncio's own.
     """
     return isinstance(loop, BaseSelectorEventLoop) or not isinstance(loop, asyncio.BaseEventLoop)
 
@@ -218,7 +218,7 @@ class PlainAcceptor:
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """Those that are listened on; empty when they are closed."""
+        """The listening sockets; empty when they are closed."""
         return self._listening.sockets
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class PeerConnection(asyncio.Protocol):
     """This broker's end of a connection to another broker. It is used once: connect, request, close.
 
     Args:
-        clock: tells how long connecting and requests may take.
+        clock: times connecting and requests.
         client_id: the client id of the requests.
         max_response_bytes: a larger answer ends the connection when its size arrives, before memory is allocated.
         max_outstanding_requests: requests that may wait for their answers; bounds the memory held for a peer that
@@ -214,7 +214,7 @@ class PeerConnection(asyncio.Protocol):
                 if correlation_id != asked.correlation_id:
                     raise DecodeError(f"an answer to request {correlation_id} instead of {asked.correlation_id}")
                 self._outstanding.popleft()
-                self._tell(asked, response, None)
+                self._pass(asked, response, None)
         except DecodeError as error:
             if self._ended is None:
                 self._end(ConnectionError(f"{self._name} sent an invalid answer: {error}"))
@@ -239,7 +239,7 @@ class PeerConnection(asyncio.Protocol):
         for asked in outstanding:
             late = asked.deadline_ms <= now_ms
             error = TimeoutError(f"no answer of {self._name} in time") if late else self._ended
-            self._tell(asked, None, error)
+            self._pass(asked, None, error)
 
     def _set_alarm(self, delay_ms: int, due_ms: int) -> None:
         if self._alarm is not None:
@@ -268,9 +268,9 @@ class PeerConnection(asyncio.Protocol):
             self._transport.abort()
         outstanding, self._outstanding = self._outstanding, deque()
         for asked in outstanding:
-            self._tell(asked, None, error)
+            self._pass(asked, None, error)
 
-    def _tell(self, asked: _Outstanding, response: Any, error: Exception | None) -> None:
+    def _pass(self, asked: _Outstanding, response: Any, error: Exception | None) -> None:
         try:
             asked.done(response, error)
         except Exception:  # a bug of one caller must not keep the answers from the others

@@ -1,7 +1,7 @@
 """Log lines about refused connections and requests: few of a kind, and short, whatever clients send.
 
 A client decides how often it is refused and how long its client id is. So each reason has a budget of lines; the first
-line after a silence tells how many lines were left out.
+line after a silence has the number of lines that were left out.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class ReplyQueue:
 
     Args:
         limits: bounds the requests in flight and the unsent answers.
-        observer: told of each request when its answer leaves.
-        now_seconds: the clock's, to tell the observer how long a request took.
+        observer: notified of each request when its answer leaves.
+        now_seconds: the clock's; the observer gets the duration of each request.
 
     Attributes:
         in_flight: started requests whose answers have not left, oldest first; the connection appends as it starts them.

@@ -22,10 +22,10 @@ from purgatorio.protocol.primitives import Buffer
 from purgatorio.purgatory.clock import Alarm, Clock
 
 MAX_API_VERSIONS: Final = 4
-"""ApiVersions requests before SaslHandshake: a client that is told another version asks again (KIP-511)."""
+"""ApiVersions requests before SaslHandshake: a client that learns of another version asks again (KIP-511)."""
 MAX_ANSWERED_BYTES: Final = 1_024
 """The longest request that is answered with its own error where a token must come. To read a long one and to make its
-answer takes up to 50 ms, and clients of which nobody knows anything may ask for it."""
+answer takes up to 50 ms, and clients that are not authenticated may ask for it."""
 
 _log = get_logger(__name__)
 

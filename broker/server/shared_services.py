@@ -1,4 +1,4 @@
-"""The parts of a listener that all its connections use, and what it is to them."""
+"""Services that the connections of a listener share."""
 
 # compiled: docs/compiled.md
 
@@ -23,7 +23,7 @@ C = TypeVar("C", contravariant=True)
 """A connection."""
 
 Identify = Callable[[bytes | None], Principal | str]
-"""Returns whose certificate in DER it is; or why the client is refused. None: the client shows no certificate."""
+"""Returns the principal of a certificate in DER (None: the client shows none), or why the client is refused."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class SharedServices:
 
     Attributes:
         listener: the listener's name.
-        session_clock: tells deadlines: `clock` without the time in which this process stood still.
+        session_clock: the time of deadlines: `clock` without the time in which this process stood still.
         turns: the turns of the event loop, which all connections of a broker share.
         goes_first: whether the clients are other brokers, whose turns come first once they have proved it.
         sasl: how clients authenticate; None: they do not.
         answers: encodes long answers in steps.
-        identify: tells clients by their certificates; None: they show none.
+        identify: returns a client's principal from its certificate; None: clients show none.
     """
 
     listener: str
@@ -55,7 +55,7 @@ class SharedServices:
     identify: Identify | None = None
 
 
-class Owner(Protocol[C]):
+class ConnectionOwner(Protocol[C]):
     """Keeps the list of connections: the listener, or a test."""
 
     def enter(self, connection: C) -> tuple[Refusal, str] | None:

@@ -1,10 +1,10 @@
 """Accepts connections and takes them through their TLS handshakes, before they are connections of the listener.
 
-An event loop's own server shows a TLS connection to nobody until its handshake is done. This one counts those that are
-under way, refuses too many, and tells why one failed. Handshakes are the dearest thing that a client can ask for (half
-a millisecond), and all of it is spent when the client's first message is there. So a handshake begins only then, and
-only a few begin in a turn of the loop: a crowd that reconnects does not stall the others, even if all of its clients
-send their last bytes at the same time.
+An event loop's own server hides a TLS connection until its handshake is done. This one counts those that are
+under way, refuses too many, and reports why one failed. Handshakes are the dearest thing that a client can ask for
+(half a millisecond), and all of it is spent when the client's first message is there. So a handshake begins only then,
+and only a few begin in a turn of the loop: a crowd that reconnects does not stall the others, even if all of its
+clients send their last bytes at the same time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.server.client_hello import MAX_HELLO_BYTES, bytes_of_hello
-from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
+from purgatorio.broker.server.connection_slots import ConnectionSlots, Slot
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listening import ListeningSockets
 from purgatorio.purgatory.clock import Alarm, Clock, time_limit
@@ -25,7 +25,7 @@ from purgatorio.purgatory.clock import Alarm, Clock, time_limit
 MAX_HANDSHAKES_PER_TURN: Final = 8
 """Clients whose first messages are answered in one turn of the loop."""
 UNLIMITED_SECONDS: Final = 86_400.0
-"""What an event loop may take at most for a handshake by its own time, which goes on while the process stands still."""
+"""The limit of a handshake by the event loop's own time, which goes on while the process stands still."""
 SHUTDOWN_SECONDS: Final = 5.0
 """Longest wait for a client's half of the TLS closing; it costs nothing else than the socket."""
 
@@ -43,7 +43,7 @@ _REASONS: Final = {
 }
 
 Refused = Callable[[Refusal, str, str], None]
-"""Is told of a connection that ended before its handshake did: why, in detail, and the client's address and port."""
+"""Called for a connection that ended before its handshake did, with the reason, details, and the client's address."""
 _TOO_LONG: Final = "the TLS handshake took too long"
 _CLOSED: Final = "the client closed the connection during the TLS handshake"
 
@@ -56,9 +56,9 @@ class _Arrival:
         task: its handshake; None before it began.
     """
 
-    __slots__ = ("_acceptor", "client", "deadline_ms", "host", "peer", "place", "task", "waits_for_bytes")
+    __slots__ = ("_acceptor", "client", "deadline_ms", "host", "peer", "slot", "task", "waits_for_bytes")
 
-    place: Place
+    slot: Slot
 
     def __init__(self, acceptor: TlsAcceptor, client: socket.socket, host: str, peer: str, deadline_ms: int) -> None:
         self._acceptor = acceptor
@@ -70,7 +70,7 @@ class _Arrival:
         self.task: asyncio.Task[None] | None = None
 
     def make_room(self, why: str) -> None:
-        """Close: the place is another's."""
+        """Close: the slot is another's."""
         self._acceptor.turn_away(self, Refusal.NOT_LOGGED_IN, why)
 
 
@@ -78,11 +78,11 @@ class TlsAcceptor:
     """Listens on one address for TLS connections.
 
     Args:
-        protocol: makes the protocol of a connection, for which a place was taken; `connection_made` is called after the
-            handshake, and the place is the connection's from then on.
+        protocol: makes the protocol of a connection, for which a slot was taken; `connection_made` is called after the
+            handshake, and the slot is the connection's from then on.
         context: returns the TLS context for a new connection.
-        slots: the places for connections.
-        refused: is told of connections that ended before.
+        slots: the slots for connections.
+        refused: called for each connection that ended before.
         handshake_ms: the longest time from the connection to the client's first message, and of the handshake then.
         clock: times the wait for the first message and the handshake, and the next attempt when no client could be
             accepted.
@@ -90,7 +90,7 @@ class TlsAcceptor:
 
     def __init__(
         self,
-        protocol: Callable[[Place], asyncio.Protocol],
+        protocol: Callable[[Slot], asyncio.Protocol],
         context: Callable[[], ssl.SSLContext],
         *,
         slots: ConnectionSlots,
@@ -115,7 +115,7 @@ class TlsAcceptor:
 
     @property
     def sockets(self) -> list[socket.socket]:
-        """Those that are listened on; empty when they are closed."""
+        """The listening sockets; empty when they are closed."""
         return self._listening.sockets
 
     @property
@@ -150,12 +150,12 @@ class TlsAcceptor:
 
     def _arrived(self, client: socket.socket, host: str, peer: str) -> None:
         arrival = _Arrival(self, client, host, peer, self._clock.now_ms() + self._handshake_ms)
-        place = self._slots.take(host, arrival)
-        if not isinstance(place, Place):
+        slot = self._slots.take(host, arrival)
+        if not isinstance(slot, Slot):
             client.close()
-            self._refused(*place, peer)
+            self._refused(*slot, peer)
             return
-        arrival.place = place
+        arrival.slot = slot
         self._silent[arrival] = None
         asyncio.get_running_loop().add_reader(client, self._has_sent, arrival)
         if self._alarm is None:
@@ -178,7 +178,7 @@ class TlsAcceptor:
             arrival.waits_for_bytes = wanted_bytes
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted_bytes)
             return
-        # All is there; or nothing more comes, of which the handshake tells.
+        # All is there; or nothing more comes, and the handshake will fail.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
         asyncio.get_running_loop().remove_reader(client)
         del self._silent[arrival]
@@ -203,7 +203,7 @@ class TlsAcceptor:
         else:
             del self._ready[arrival]
         arrival.client.close()
-        self._slots.leave(arrival.place)
+        self._slots.leave(arrival.slot)
 
     # The handshake.
 
@@ -226,8 +226,8 @@ class TlsAcceptor:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         arrival = self._handshakes.pop(task)
-        if arrival.place.guest is arrival:  # no connection has taken it over
-            self._slots.leave(arrival.place)
+        if arrival.slot.guest is arrival:  # no connection has taken it over
+            self._slots.leave(arrival.slot)
         if task.cancelled():  # it may not have begun, so that no transport closes the socket
             arrival.client.close()
 
@@ -235,7 +235,7 @@ class TlsAcceptor:
         try:
             async with time_limit(self._clock, self._handshake_ms):
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: self._protocol(arrival.place),
+                    lambda: self._protocol(arrival.slot),
                     arrival.client,
                     ssl=self._context(),
                     ssl_handshake_timeout=UNLIMITED_SECONDS,

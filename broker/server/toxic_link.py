@@ -1,4 +1,4 @@
-"""What stands between a connection and its transport while toxics are about it: a bad network.
+"""A bad network: it stands between a connection and its transport while toxics are about the connection.
 
 To the connection it is the transport, to the transport it is the protocol. A connection that no toxic is about has
 none, and pays nothing.
@@ -38,7 +38,7 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
         owner: the connection.
         client: the client id, if the connection knows it.
         clock: the time of delays.
-        reads: whether the connection wants to read. A transport of uvloop does not tell: it begins to read only after
+        reads: whether the connection wants to read. A transport of uvloop cannot be asked: it begins to read only after
             `connection_made`.
         waits: whether the connection waits for `resume_writing` now.
     """
@@ -72,7 +72,7 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
     # --- which toxics ---
 
     def update(self, toxics: Toxics) -> None:
-        """Pass these toxics from now on, in place of others. What a toxic holds that is gone goes on at once."""
+        """Pass these toxics from now on, in place of others. Bytes that a removed toxic holds go on at once."""
         self._toxics = toxics
         gone = [live for live in self._stages if live not in toxics.rules]
         for live in gone:

@@ -1,13 +1,13 @@
-"""How the connections of all brokers of a process share the turns of the event loop, so that a crowd does not hold it.
+"""Turns of the event loop, shared among the connections of all brokers of a process, so that a crowd does not hold it.
 
-An event loop tells in one turn of all connections that have bytes to read: of ten thousand, if as many clients send at
+An event loop reports in one turn all connections that have bytes to read: ten thousand, if as many clients send at
 once. They are worked on for `MAX_TURN_SECONDS`; those that come later in the turn only take in their bytes, and go on
 when the loop makes the calls that were asked for in the turn, or in later turns, in the order in which they came.
 Between these turns the loop serves everything else.
 
-The loop does not tell when a turn ends. It has when no connection worked for a while, or when a callback has run that
-was asked for in that turn: uvloop tells of bytes, then makes these calls, then asks the system for more bytes. One is
-asked for when half of the time is used up, so that a lone busy connection is not put off.
+The loop does not report the end of a turn. It has when no connection worked for a while, or when a callback has run
+that was asked for in that turn: uvloop reports bytes, then makes these calls, then asks the system for more bytes. One
+is asked for when half of the time is used up, so that a lone busy connection is not put off.
 """
 
 # compiled: docs/compiled.md
@@ -27,7 +27,7 @@ Connections that go first are not held to it, and followers append beside it: a 
 PAUSE_SECONDS: Final = 0.0005
 """Without work for so long, the event loop has done other things meanwhile, or has waited: another turn begins.
 
-Not if a callback will tell: a large request that arrives, or another process that computes, may take as long."""
+Not if a callback will report it: a large request that arrives, or another process that computes, may take as long."""
 
 
 class TurnTaker(Protocol):

@@ -7,7 +7,7 @@ hundredth pass visits all objects of the process: the event loop stands still fo
 `GarbageTuning` freezes what the start has made, so that no pass visits it, and lets many more objects come together
 before a pass. It changes the whole process: the commands of `purgatorio` use it; `Cluster` only if it is asked to.
 
-What a broker gains meanwhile is mostly records. Each batch is an object, and a pass over a list of them reads each: 170
+New objects of a broker are mostly records. Each batch is an object, and a pass over a list of them reads each: 170
 ns, since it is in no cache, so 50 ms after half a minute of 5,000 batches a second on three replicas. `unvisited` keeps
 these lists from the collector.
 """

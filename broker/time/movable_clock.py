@@ -43,7 +43,7 @@ class _Alarm:
 
 
 class MovableClock:
-    """A clock that goes as the machine's does, jumps forward when it is told to, and can be frozen.
+    """A clock that goes as the machine's does, jumps forward on request, and can be frozen.
 
     All that waits on it waits in one heap, with one timer of the event loop for the earliest. It belongs to one event
     loop.
@@ -67,7 +67,7 @@ class MovableClock:
         self._make_faces()
 
     def _make_faces(self) -> None:
-        """Make the functions that tell the time; closures, since they cost half of what methods do."""
+        """Make the functions that return the time; closures, since they cost half as much as methods."""
         monotonic, monotonic_ns, wall_ns = unpatched.monotonic, unpatched.monotonic_ns, unpatched.wall_ns
         offset_ms, offset_seconds, wall_offset_ms = 0, 0.0, 0
 

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final, NamedTuple
 
 MAX_THROTTLE_MS: Final = 2**31 - 1
-"""The longest throttle time that an answer can tell; Kafka bounds those of bytes by nothing else."""
+"""The longest throttle time that fits into an answer; Kafka bounds those of bytes by nothing else."""
 
 
 class RateWindow(NamedTuple):
@@ -168,7 +168,7 @@ class TokenBucket:
 
 
 def _whole_ms(duration_ms: float) -> int:
-    """Round as Java's `Math.round` does; no more than an answer can tell."""
+    """Round as Java's `Math.round` does; at most the largest throttle time of an answer."""
     return MAX_THROTTLE_MS if duration_ms >= MAX_THROTTLE_MS else int(duration_ms + 0.5)
 
 
@@ -187,6 +187,6 @@ class Average:
         self._counts.record(1, now_ms)
 
     def value(self, now_ms: int) -> float | None:
-        """Return the average."""
+        """Return the average of the values in the window; None without any."""
         count = self._counts.total(now_ms)
         return self._sums.total(now_ms) / count if count else None

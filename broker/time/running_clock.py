@@ -26,9 +26,9 @@ class RunningClock:
     few turns there is one beat at most. So from the sending of a heartbeat until the next one is answered, `now_ms`
     advances by the heartbeat interval and two gaps at most.
 
-    What a client has to renew (sessions of members, open transactions) lasts seconds, not 400 ms, and so many turns
-    that slowness alone does not end it. Its clock leaves out standstills only (`MAX_GAP_OF_CLIENTS_MS`), so that a
-    session of 5 s takes 5 s on a busy machine, too.
+    Clients' leases (sessions of members, open transactions) last seconds, not 400 ms, and so many turns that slowness
+    alone does not end one. Their clock leaves out standstills only (`MAX_GAP_OF_CLIENTS_MS`), so that a session of 5 s
+    takes 5 s on a busy machine, too.
 
     Args:
         clock: the clock whose standstills are left out.

@@ -1,4 +1,4 @@
-"""What the checks of all APIs have in common: what the broker knows, and how parts of requests are refused."""
+"""The common part of all APIs' access checks: the broker's knowledge, and the refusal of parts of requests."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class ReadSession(Protocol):
 
 
 class Access:
-    """What the checks of one broker use.
+    """The services that the access checks of one broker use.
 
     Args:
         authorizer: knows the ACLs.
         image: returns the broker's image.
-        audit: is told of refusals.
+        audit: counts and logs refusals.
         find_session: returns the fetch session of an id, or None.
         find_share_session: returns the share session of a group's member, or None.
         auto_create: whether a Metadata request may create topics.
@@ -117,7 +117,7 @@ class Access:
         return self.authorizer.of(ctx.session)
 
     def may(self, ctx: RequestContext, operation: AclOperation, kind: ResourceType, name: str) -> bool:
-        """Return whether a request may do what it cannot do without; a refusal is noted."""
+        """Return whether a request may do an operation that it requires; a refusal is noted."""
         if self.of(ctx).allows(operation, kind, name):
             return True
         self.audit.refused(ctx, operation, kind, name, 0)
@@ -162,7 +162,7 @@ def altering(ctx: RequestContext, reply: Reply, *changes: Callable[[Any], object
 
 
 def extending(attribute: str, failed: Any) -> Callable[[Any], None]:
-    """Return a change that adds what was refused to an answer: the entries of a list in both."""
+    """Return a change that appends refused entries to the same list of an answer."""
 
     def extend(answer: Any) -> None:
         setattr(answer, attribute, [*getattr(answer, attribute), *getattr(failed, attribute)])

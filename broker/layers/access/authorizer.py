@@ -88,18 +88,18 @@ class Authorizer:
 
 
 class _Known(NamedTuple):
-    """What a connection keeps: its permissions, and the principal whose they are."""
+    """The permissions that a connection caches, with the principal they belong to."""
 
     principal: Principal
     permissions: Permissions
 
 
 class Permissions:
-    """What one principal may do from one host; it remembers what it was asked.
+    """The operations that one principal may do from one host; results are cached.
 
     Attributes:
-        is_current: whether it may be asked for further requests; what it answers is always by the present ACLs.
-        kept: what it has answered, by type of resource: the permitted operations by name, as bit fields.
+        is_current: whether further requests may use it; its results always follow the present ACLs.
+        kept: the cached results by type of resource: the permitted operations by name, as bit fields.
     """
 
     __slots__ = ("_authorizer", "_clients", "_is_super", "_somewhere", "is_current", "kept")
@@ -120,7 +120,7 @@ class Permissions:
             kept.clear()
 
     def allows(self, operation: AclOperation, kind: ResourceType, name: str) -> bool:
-        """Return whether it may do an operation on a resource."""
+        """Return whether the principal may do an operation on a resource, by the cache if it has it."""
         permitted = self.kept[kind].get(name)
         if permitted is None:
             permitted = self._look_up(kind, name)

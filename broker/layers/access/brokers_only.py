@@ -1,10 +1,10 @@
-"""Keeps clients from what only brokers do, on clusters that tell clients and brokers apart.
+"""Keeps clients from requests that only brokers may send, on clusters whose brokers authenticate each other.
 
 A client that fetches as a follower would advance the high watermark past what the replicas have, and so have records
 acknowledged that are then lost. No permission allows that. A client that writes transaction markers would end the
 transactions of others, and could fence their coordinator; one that writes the state of share groups would take records
 from their members: it needs ACLs that allow it (KIP-664); without an authorizer it may not, which Kafka allows. Without
-security the brokers tell nobody apart, as in Kafka.
+security, brokers cannot distinguish brokers from clients, as in Kafka.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Interceptor:
         rules: those that may match, newest first, each behind its `skipper`.
         purgatory: see `BrokerAccess`.
         rng: of the rules with a probability.
-        note: is told of each fault that fired, with the fields of `FiredFault`.
+        note: called for each fault that fired, with the fields of `FiredFault`.
     """
 
     __slots__ = ("_broker_id", "_note", "_purgatory", "_rng", "_route", "_rules", "_topics")
@@ -83,16 +83,16 @@ class Interceptor:
         return handle
 
     def _meets(self, live: FaultRule, ctx: RequestContext, request: Any) -> list[Named] | None:
-        """Return the partitions that the rule is about if it acts on the request, or None; count and tell of it."""
+        """Return the partitions that the rule is about if it acts on the request, or None; record the action."""
         if live.is_spent:
             return None
         named = live.matcher.matches(ctx, request, self._topics)
         if named is None or not live.acts(self._rng):
             return None
-        self._tell(live, ctx, named)
+        self._record(live, ctx, named)
         return named
 
-    def _tell(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
+    def _record(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
         self._note(
             rule=live.id,
             nth=live.fired,
@@ -258,7 +258,7 @@ def needs_partitions(live: FaultRule) -> bool:
 
 
 def _action(live: FaultRule) -> str:
-    """Tell what is done to the request on which the rule acted last."""
+    """Describe the action of the rule on its last request, in words."""
     rule = live.rule
     error = live.error_code()
     done = [f"waits {rule.delay_ms} ms"] if rule.delay_ms else ["held"] if rule.hold else []

@@ -46,7 +46,7 @@ class KnownTopics(Protocol):
 
 
 class Matcher:
-    """What a rule matches.
+    """Matches requests against one rule.
 
     Args:
         rule: the rule.

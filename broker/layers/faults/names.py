@@ -16,7 +16,7 @@ def api_name(api_key: int) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that tells the known name nearest to a wrong one; empty if none is near."""
+    """Return the end of a sentence with the known name nearest to a wrong one; empty if none is near."""
     spelled = {each.replace("_", "").lower(): each for each in known}
     near = difflib.get_close_matches(name.replace("_", "").lower(), spelled, n=1)
     return f"; did you mean {spelled[near[0]]}?" if near else ""

@@ -1,4 +1,4 @@
-"""What a test, a file or an HTTP client says becomes a fault rule, about requests or about connections."""
+"""Parses fault rules, about requests or connections, from a test, a file or an HTTP client."""
 
 from __future__ import annotations
 

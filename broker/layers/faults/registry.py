@@ -60,7 +60,7 @@ class TooManyFaults(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAccess:
-    """What rules need of a broker.
+    """The access to a broker that fault rules need.
 
     Attributes:
         layers: of the broker's routes.

@@ -32,8 +32,8 @@ class LoggedRequest:
     Attributes:
         number: counts the requests of the cluster.
         at_ms: when it was received, on the broker's monotonic clock.
-        topics: the topics that it names; at most `MAX_TOPICS`. One that the broker knows by no name is an id in
-            hexadecimal digits.
+        topics: the topics that it names; at most `MAX_TOPICS`. A topic without a known name is an id in hexadecimal
+            digits.
         ended_ms: when it was answered; -1: not yet.
         ended: "unanswered" is a request that wants no answer (produce with acks=0).
         errors: the names of the errors in the answer, each once.

@@ -39,9 +39,9 @@ broker_of: Final = re.compile(r"broker-(\d+)-[a-z]+").fullmatch
 
 
 def is_from(client: str | None, replica: int | None) -> Callable[[str], bool]:
-    """Return a function that tells of a client id whether it is this client's, or that of a connection of this broker.
+    """Return a predicate of client ids: whether the id is this client's, or that of a connection of this broker.
 
-    Without either, it tells whether it is the id of a client and not of a broker.
+    Without either, it returns whether the id is a client's and not a broker's.
     """
     if client is not None:
         return lambda client_id: client_id == client
@@ -52,7 +52,7 @@ def is_from(client: str | None, replica: int | None) -> Callable[[str], bool]:
 
 
 class FaultError(ValueError):
-    """The rule cannot be; the message is a sentence for its author."""
+    """The rule is invalid; the message is a sentence for its author."""
 
 
 RULE_WORDS: Final = {
@@ -68,7 +68,7 @@ RULE_WORDS: Final = {
     "hide": "leave the broker of this id out of the answers to Metadata and DescribeCluster",
     "name": "for lists",
 }
-"""What the names mean, for the list of the HTTP API."""
+"""The meanings of the names, for the list of the HTTP API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Rule:
         return self.topic is not None or self.topic_id is not None or self.partition is not None
 
     def as_data(self) -> dict[str, Any]:
-        """Return what the rule says, without what it does not; functions by their names."""
+        """Return the attributes that the rule sets; functions by their names."""
         told: dict[str, Any] = {}
         for each in fields(self):
             value = getattr(self, each.name)

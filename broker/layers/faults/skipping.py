@@ -1,9 +1,9 @@
 """Quick answers to "this rule is not about that request", for the requests that are most of the load.
 
-A rule stands before every request of its API, so that what it does not match must cost next to nothing: 0.5 to 1 µs of
-the 27 µs that a request takes. `Matcher` decides about the requests that are not skipped here.
+A rule stands before every request of its API, so that a request that it does not match must cost next to nothing: 0.5
+to 1 µs of the 27 µs that a request takes. `Matcher` decides about the requests that are not skipped here.
 
-If all rules of an API are about topics, one look at a request's topics tells that no rule is about it, however many
+If all rules of an API are about topics, one look at a request's topics shows that no rule is about it, however many
 rules there are.
 """
 
@@ -37,7 +37,7 @@ def can_match(matcher: Matcher, rule: Rule, api_key: int) -> bool:
 
 
 def skipper(matcher: Matcher, rule: Rule, api_key: int, topics: KnownTopics) -> Skips:
-    """Return a function that tells of a request whether the rule is certainly not about it."""
+    """Return a predicate of requests: whether the rule is certainly not about the request."""
     if rule.client is not None:
         client = rule.client
         return lambda ctx, request: ctx.client_id != client

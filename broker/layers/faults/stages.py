@@ -1,4 +1,4 @@
-"""What each toxic does to the bytes of one direction of one connection. Knows no event loop.
+"""The effect of each toxic on the bytes of one direction of one connection. Knows no event loop.
 
 A stage takes pieces, each with the time at which it arrives, and gives pieces with the times at which they go on. An
 empty piece is the end of the stream. A stage works when its next piece is asked for, so that one large write that is
@@ -27,7 +27,7 @@ class Stage(Protocol):
     """One toxic at one direction of one connection."""
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
-        """Return what becomes of pieces."""
+        """Return the pieces that come out, with the times at which they go on."""
         ...
 
 

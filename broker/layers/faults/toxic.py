@@ -30,9 +30,9 @@ TOXICS: Final[Mapping[str, Mapping[str, tuple[int, int]]]] = {
     "slicer": {"average_size_bytes": (1, MAX_BYTES), "size_variation_bytes": (0, MAX_BYTES), "delay_ms": _DELAY},
     "limit_data": {"limit_bytes": (0, MAX_BYTES)},
 }
-"""The toxics, and what each is told: whole numbers from and up to these."""
+"""The toxics with their parameters: whole numbers from and up to these."""
 NEEDED: Final = ("rate_kb", "average_size_bytes", "limit_bytes")
-"""What has no default; all other numbers are 0 if they are absent."""
+"""The parameters without a default; all others are 0 if they are absent."""
 STREAMS: Final = ("downstream", "upstream")
 
 
@@ -43,7 +43,7 @@ TOXIC_WORDS: Final = {
     "latency_ms, jitter_ms, rate_kb, delay_ms, timeout_ms": "what the toxic is told",
     "average_size_bytes, size_variation_bytes, limit_bytes": "what the toxic is told",
 }
-"""What the names mean, for the list of the HTTP API."""
+"""The meanings of the names, for the list of the HTTP API."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Toxic:
         return getattr(self, name) or 0
 
     def as_data(self) -> dict[str, Any]:
-        """Return what it says, without what it does not."""
+        """Return the attributes that the toxic sets."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in told.items() if value != _DEFAULTS[name]}
 

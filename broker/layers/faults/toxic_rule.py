@@ -10,7 +10,7 @@ from purgatorio.broker.layers.faults.rule import is_from
 from purgatorio.broker.layers.faults.toxic import Toxic
 
 CONNECTION: Final = "connection"
-"""What stands in place of the API's name when a fault that fired is told of."""
+"""The API name that toxics have in the list of faults."""
 
 
 class ToxicRule:
@@ -83,7 +83,7 @@ class Toxics:
     Args:
         broker_id: the broker.
         rules: those that may be about its connections, oldest first.
-        note: is told of each connection on which one acts, with the fields of `FiredFault`.
+        note: called for each connection on which one acts, with the fields of `FiredFault`.
     """
 
     __slots__ = ("_broker_id", "_note", "rules")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from purgatorio.broker.layers.quotas.keys import value_problem
-from purgatorio.broker.layers.quotas.naming import BadEntity, Part, entity_of
+from purgatorio.broker.layers.quotas.naming import BadEntity, EntityPart, entity_of
 from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.image import ClusterImage
@@ -29,7 +29,7 @@ class QuotaEdit(NamedTuple):
 class EntityEdit:
     """The edits of one entity's quotas."""
 
-    parts: Sequence[Part]
+    parts: Sequence[EntityPart]
     edits: Sequence[QuotaEdit]
 
 
@@ -37,7 +37,7 @@ class EntityEdit:
 class EntityResult:
     """The outcome for one entity."""
 
-    parts: Sequence[Part]
+    parts: Sequence[EntityPart]
     error: ErrorCode = ErrorCode.NONE
     message: str | None = None
 

@@ -1,6 +1,6 @@
-"""What stands before the handlers while there are quotas: it charges requests, and mutes connections that are over.
+"""The layer of quotas: it charges requests, and mutes connections that are over a quota.
 
-The answer is sent at once, and tells the throttle time; then the connection is muted for that time (KIP-219). A request
+The answer is sent at once, with the throttle time; then the connection is muted for that time (KIP-219). A request
 that is over two quotas waits for the longer time, not for both.
 """
 
@@ -29,23 +29,24 @@ _log = get_logger(__name__)
 PERCENT: Final = 100.0
 
 Withheld = Callable[[FetchResponse, bool], object]
-"""Is told of an answer to a fetch that the client did not get, and whether the request named all its partitions, so
-that the client takes its session for ended."""
+"""Called with the response to a fetch that the client does not get, and whether the request named all its partitions,
+so that the client takes its session for ended."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClientCharges:
-    """What the clients of one broker used, by each quota.
+    """The usage of one broker's clients, by quota.
 
     Attributes:
         request: in percent of the event loop's time.
         mutations: partitions that are created, added or deleted.
         exempt: the time of requests that no quota is about, in percent.
-        times: the throttle times that were told, by API.
+        times: the throttle times in answers, by API.
         muting: mutes connections.
         now_ms: the broker's clock.
         now_seconds: the same, as a stopwatch of handlers.
-        knows_brokers: whether the brokers log in to each other; else what a client says of itself is believed.
+        knows_brokers: whether the brokers log in to each other; otherwise a request that claims to be a broker's is
+            believed.
     """
 
     produce: ClientRates
@@ -92,7 +93,7 @@ class ClientCharges:
     def mute(self, ctx: RequestContext, throttle: Throttle) -> None:
         """Mute a client's connection, and count it."""
         self.of(throttle.kind).throttled(throttle)
-        self.times.told(ctx.api_key, throttle.delay_ms)
+        self.times.count(ctx.api_key, throttle.delay_ms)
         self.muting.mute(ctx.session, throttle)
 
     def held(self, ctx: RequestContext, accounts: Iterable[ClientAccounts[Any]]) -> Throttle | None:
@@ -148,7 +149,7 @@ class ChargedApi:
         return (self.charges.request,)
 
     def before(self, ctx: RequestContext, request: Any) -> Any:
-        """Return what `judge` will have to know of a request; the request itself may be large."""
+        """Return facts about a request for `judge`; the request itself may be large, and is not kept."""
         return None
 
     def judge(self, ctx: RequestContext, known: Any, response: Any, seconds: float) -> tuple[Any, Throttle | None]:
@@ -162,7 +163,7 @@ class ChargedApi:
         return response, self.charges.charge_time(ctx, seconds)
 
     def spend_late(self, ctx: RequestContext, known: Any, seconds: float) -> None:
-        """Charge time that was spent on an answer after its throttle time was told: the next request pays for it."""
+        """Charge time that was spent on an answer after its throttle time was set: the next request pays for it."""
         self.charges.charge_time(ctx, seconds)
 
 
@@ -218,7 +219,7 @@ class ChargedRequest:
             self._api.charges.mute(self._ctx, throttle)
 
     def nothing(self) -> None:
-        """Charge, and mute: the client is told nothing, but held all the same."""
+        """Charge, and mute: the client gets no answer, but is muted all the same."""
         _, throttle = self._judge(None)
         self._reply.nothing()
         if throttle is not None:
@@ -322,7 +323,7 @@ class ChargedShareFetch(ChargedApi):
     """Charges the bytes of answers to members of share groups, which consumer_byte_rate is about.
 
     A member that is over acquires nothing, so that its records go to others: Kafka withholds them when it has acquired
-    them, until their lock runs out. What was acquired is sent, and the member waits afterwards.
+    them, until their lock runs out. Acquired records are sent, and the member waits afterwards.
     """
 
     __slots__ = ()

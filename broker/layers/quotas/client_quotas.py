@@ -43,7 +43,7 @@ _ALSO_OF_BROKERS: Final = frozenset((ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.ADD_
 
 
 class QuotaWindows(NamedTuple):
-    """Over which time quotas are measured: of clients, and of controller mutations."""
+    """The windows of time over which quotas are measured: those of clients, and of controller mutations."""
 
     clients: RateWindow = RateWindow()
     mutations: RateWindow = RateWindow()
@@ -124,7 +124,7 @@ class BrokerQuotas:
             charges.exempt, charges.times = Rate(self._window), ThrottleTimes()
 
     def _before(self, key: int, route: Route) -> Handler:
-        """Return what stands before the handler of an API; the handler itself if no quota is about it."""
+        """Return the handler of an API behind the quotas that apply; the handler itself if none does."""
         charges, handler = self.charges, route.handler
         if charges.mutations.is_active and key in STRICT_VERSIONS:
             return ChargedMutations(charges, ApiKey(key), route, self._topics)
@@ -139,7 +139,7 @@ class BrokerQuotas:
         return self._timed(key, handler) if charges.request.is_active and key not in _UNCHARGED else handler
 
     def _timed(self, key: int, handler: Handler) -> Handler:
-        """Return what charges the time of an API's requests."""
+        """Return the handler of an API behind one that charges the time of its requests."""
         if key == ApiKey.PRODUCE:
             return ChargedProduce(self.charges, handler)
         if key == ApiKey.FETCH:

@@ -20,12 +20,12 @@ M = TypeVar("M", Rate, TokenBucket)
 
 
 class Account(Generic[M]):
-    """What one client, or all that share its limit, used.
+    """The usage of one client, or of all that share its limit.
 
     Attributes:
         meter: measures it.
         limit: the limit at the last charge.
-        throttle_ms: the average of the throttle times that it was told.
+        throttle_ms: the average of the throttle times in its answers.
         muted_until_ms: when the last of these ends, by the broker's clock.
         used: by how much it was over its limit then; see `Throttle`.
     """
@@ -70,7 +70,7 @@ class ClientAccounts(Generic[M]):
             self._accounts.clear()
 
     def limit(self, user: str, client_id: str) -> Limit | None:
-        """Return the limit of a client; None if it has none."""
+        """Return the limit that applies to a client; None if no quota does."""
         return self._table.find(user, client_id)
 
     def accounts(self) -> Iterator[Account[M]]:
@@ -82,7 +82,7 @@ class ClientAccounts(Generic[M]):
             yield account
 
     def throttled(self, throttle: Throttle) -> None:
-        """Count a throttle that a client was told."""
+        """Count a throttle time that a client was answered."""
         now_ms = self._now_ms()
         account = self._account(throttle.limit, now_ms)
         account.throttle_ms.record(throttle.delay_ms, now_ms)
@@ -91,7 +91,7 @@ class ClientAccounts(Generic[M]):
             account.used = throttle.used
 
     def mute_of(self, limit: Limit) -> Throttle | None:
-        """Return what is left of the time for which a client is muted, on whichever connection it was told so."""
+        """Return the rest of the time for which a client is muted, on whichever of its connections."""
         account = self._accounts.get(limit.client)
         left_ms = 0 if account is None else account.muted_until_ms - self._now_ms()
         return Throttle(self.kind, left_ms, limit, account.used) if account is not None and left_ms > 0 else None

@@ -26,7 +26,7 @@ class QuotaKey(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Constraint:
-    """What the value of a quota may be; it is always above 0 (KAFKA-14943).
+    """The allowed values of a quota; they are always above 0 (KAFKA-14943).
 
     Attributes:
         of_ip: whether the quota is for IP addresses rather than for users and client ids.
@@ -52,7 +52,7 @@ def quota_keys(*, of_ip: bool) -> list[QuotaKey]:
 
 
 def value_problem(name: str, value: float, *, of_ip: bool) -> str:
-    """Tell in a sentence why a quota cannot have this value, or cannot be of this entity; "" if it can.
+    """Return a sentence why a quota cannot have this value, or cannot be of this entity; "" if it can.
 
     Kafka accepts NaN and infinities, which no rate is ever above; they are refused here.
     """

@@ -13,12 +13,12 @@ CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 _FIELDS: Final = {USER: "user", CLIENT_ID: "client_id", IP: "ip"}
 
-Part = tuple[str, str | None]
+EntityPart = tuple[str, str | None]
 """A type, and a name or None for the default."""
 
 
 class BadEntity(ValueError):
-    """Parts that name no entity; the text tells why."""
+    """Raised for parts that name no entity; the text says why."""
 
 
 def is_entity_type(entity_type: str) -> bool:
@@ -32,7 +32,7 @@ def mixes_ip(entity_types: Iterable[str]) -> bool:
     return IP in types and len(types) > 1
 
 
-def entity_of(parts: Iterable[Part]) -> QuotaEntity:
+def entity_of(parts: Iterable[EntityPart]) -> QuotaEntity:
     """Return the entity that the parts name.
 
     Kafka resolves the name of a host; here only an address names an IP entity.
@@ -57,7 +57,7 @@ def entity_of(parts: Iterable[Part]) -> QuotaEntity:
     return QuotaEntity(**fields)
 
 
-def parts_of(entity: QuotaEntity) -> list[Part]:
+def parts_of(entity: QuotaEntity) -> list[EntityPart]:
     """Return the parts that name an entity."""
     names = {each: getattr(entity, field) for each, field in _FIELDS.items()}
     return [(each, None if name == DEFAULT_NAME else name) for each, name in names.items() if name is not None]

@@ -1,4 +1,4 @@
-"""What a quota says to one request: for how long its connection is muted, and why."""
+"""The decision of quotas about one request: for how long its connection is muted, and why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from purgatorio.broker.layers.quotas.entities import Limit
 
 
 class QuotaKind(enum.StrEnum):
-    """What quotas count, by the names of Kafka's MBeans."""
+    """The kinds of quotas, with the names of Kafka's MBeans."""
 
     PRODUCE = "Produce"
     FETCH = "Fetch"
@@ -69,7 +69,7 @@ class ThrottleTimes:
     def __init__(self) -> None:
         self.by_api: dict[int, ThrottleTime] = {}
 
-    def told(self, api_key: int, throttle_ms: int) -> None:
+    def count(self, api_key: int, throttle_ms: int) -> None:
         """Count a throttle time."""
         times = self.by_api.get(api_key)
         if times is None:

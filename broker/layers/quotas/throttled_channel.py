@@ -115,7 +115,7 @@ class Muting:
         self._purgatory().cancel(operation)
 
     def over(self, operation: ThrottledChannel) -> None:
-        """Tell of a mute that was ended before its time."""
+        """Report a mute that was ended before its time."""
         if self._now_ms() < operation.deadline_ms:
             self.when_released(operation.throttle)
 

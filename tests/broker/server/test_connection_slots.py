@@ -1,10 +1,10 @@
-"""The places for connections, and which of them is given to another."""
+"""The slots for connections, and which of them is given to another."""
 
 from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.server.connection_slots import MIN_BEFORE_LOGIN, ConnectionSlots, Place
+from purgatorio.broker.server.connection_slots import MIN_BEFORE_LOGIN, ConnectionSlots, Slot
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 
 
@@ -22,13 +22,13 @@ def slots_of(most: int, per_ip: int = 10_000, **of: int) -> ConnectionSlots:
     return ConnectionSlots(ConnectionLimits(max_connections=most, max_connections_per_ip=per_ip, max_connections_of=of))
 
 
-def taken(slots: ConnectionSlots, host: str = "192.0.2.1", *, logged_in: bool = False) -> tuple[Place, Guest]:
+def taken(slots: ConnectionSlots, host: str = "192.0.2.1", *, logged_in: bool = False) -> tuple[Slot, Guest]:
     guest = Guest()
-    place = slots.take(host, guest)
-    assert isinstance(place, Place), place
+    slot = slots.take(host, guest)
+    assert isinstance(slot, Slot), slot
     if logged_in:
-        slots.logged_in(place)
-    return place, guest
+        slots.logged_in(slot)
+    return slot, guest
 
 
 def test_the_one_that_waited_longest_without_logging_in_makes_room() -> None:
@@ -37,11 +37,11 @@ def test_the_one_that_waited_longest_without_logging_in_makes_room() -> None:
     _, honest = taken(slots, logged_in=True)
     _, oldest = taken(slots)
     _, younger = taken(slots)
-    place, new = taken(slots, "192.0.2.2")
+    slot, new = taken(slots, "192.0.2.2")
     assert oldest.why.startswith("3 connections are open")
     assert oldest.why.endswith(": of those that have not logged in, this one waited longest")
     assert (honest.why, younger.why, new.why) == ("", "", "")
-    slots.logged_in(place)
+    slots.logged_in(slot)
     taken(slots, logged_in=True)
     assert younger.why
     assert slots.taken == 3
@@ -51,12 +51,12 @@ def test_the_one_that_waited_longest_without_logging_in_makes_room() -> None:
 def test_those_that_logged_in_keep_their_places() -> None:
     slots = slots_of(2)
     taken(slots, logged_in=True)
-    place, _ = taken(slots, logged_in=True)
+    slot, _ = taken(slots, logged_in=True)
     assert slots.take("192.0.2.2", Guest()) == (
         Refusal.TOO_MANY_CONNECTIONS,
         "2 connections are open, as many as max.connections and the limit of open files allow",
     )
-    slots.leave(place)
+    slots.leave(slot)
     taken(slots)
 
 
@@ -79,7 +79,7 @@ def test_an_address_may_have_a_number_of_its_own() -> None:
     slots = slots_of(10, per_ip=1, **{"192.0.2.1": 2})
     taken(slots, logged_in=True)
     taken(slots, logged_in=True)
-    assert not isinstance(slots.take("192.0.2.1", Guest()), Place)
+    assert not isinstance(slots.take("192.0.2.1", Guest()), Slot)
 
 
 @pytest.mark.parametrize(("most", "before_login"), [(10_000, 2_500), (100, MIN_BEFORE_LOGIN)])
@@ -109,5 +109,5 @@ def test_other_numbers_count_for_new_ones() -> None:
     for _ in range(3):
         taken(slots, logged_in=True)
     slots.allow(2, 2)
-    assert not isinstance(slots.take("192.0.2.2", Guest()), Place)
+    assert not isinstance(slots.take("192.0.2.2", Guest()), Slot)
     assert slots.taken == 3

@@ -142,7 +142,7 @@ def test_a_refusal_names_the_limit() -> None:
 
 def _slow(deadlines: Deadlines, after_ms: int, **held: int | None) -> Refusal | None:
     """What a sweep finds while others wait for memory."""
-    overdue = deadlines.in_the_way(
+    overdue = deadlines.overdue_under_pressure(
         OPENED_MS + after_ms, partial_bytes=held.get("partial_bytes"), taken_bytes=held.get("taken_bytes")
     )
     return None if overdue is None else overdue[0]

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 import trustme
 
-from purgatorio.broker.server.connection_slots import ConnectionSlots, Place
+from purgatorio.broker.server.connection_slots import ConnectionSlots, Slot
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.tls_acceptor import MAX_HANDSHAKES_PER_TURN, TlsAcceptor
 from purgatorio.broker.time.event_loop import loop_factory
@@ -50,23 +50,23 @@ HELLO = client_hello()
 
 
 class Echo(asyncio.Protocol):
-    """A connection that takes its handshake's place over."""
+    """A connection that takes its handshake's slot over."""
 
-    def __init__(self, slots: ConnectionSlots, place: Place) -> None:
+    def __init__(self, slots: ConnectionSlots, slot: Slot) -> None:
         self._slots = slots
-        self._place = place
+        self._slot = slot
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self._place.guest = self
-        self._slots.logged_in(self._place)
+        self._slot.guest = self
+        self._slots.logged_in(self._slot)
 
     def make_room(self, why: str) -> None:
         raise AssertionError("it has logged in")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._slots.leave(self._place)
+        self._slots.leave(self._slot)
 
     def data_received(self, data: bytes) -> None:
         self.transport.write(data)
@@ -80,7 +80,7 @@ class Acceptor:
         made = context()
         self.slots = ConnectionSlots(ConnectionLimits(max_connections=most))
         self.acceptor = TlsAcceptor(
-            lambda place: Echo(self.slots, place),
+            lambda slot: Echo(self.slots, slot),
             lambda: made,
             slots=self.slots,
             refused=self._refused,
@@ -253,9 +253,9 @@ async def test_a_crowd_is_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch)
 class Aborted(asyncio.Protocol):
     """A connection whose acceptor is closed in the turn in which it is made, and which is aborted then."""
 
-    def __init__(self, made: Acceptor, place: Place) -> None:
+    def __init__(self, made: Acceptor, slot: Slot) -> None:
         self._made = made
-        self._place = place
+        self._slot = slot
         self.lost = asyncio.Event()
 
     def make_room(self, why: str) -> None:
@@ -263,8 +263,8 @@ class Aborted(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self._place.guest = self
-        self._made.slots.logged_in(self._place)
+        self._slot.guest = self
+        self._made.slots.logged_in(self._slot)
         asyncio.get_running_loop().call_soon(self.stop)  # before the task of its handshake goes on
 
     def stop(self) -> None:
@@ -272,7 +272,7 @@ class Aborted(asyncio.Protocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._made.slots.leave(self._place)
+        self._made.slots.leave(self._slot)
         self.lost.set()
 
 
@@ -286,8 +286,8 @@ def test_a_connection_that_is_made_while_the_acceptor_closes_is_told_of_its_end(
     async def run() -> None:
         async with listening() as (made, port):
 
-            def protocol(place: Place) -> Aborted:
-                connections.append(Aborted(made, place))
+            def protocol(slot: Slot) -> Aborted:
+                connections.append(Aborted(made, slot))
                 return connections[0]
 
             made.acceptor._protocol = protocol

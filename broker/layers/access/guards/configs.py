@@ -1,4 +1,4 @@
-"""The checks of APIs about configs: each resource by its type. What is no topic and no group belongs to the cluster."""
+"""The checks of APIs about configs: topics and groups by their own ACLs, other resources by those of the cluster."""
 
 from __future__ import annotations
 

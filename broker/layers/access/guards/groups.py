@@ -48,8 +48,8 @@ def list_groups(access: Access, route: Route, ctx: RequestContext, request: Any,
     route.handler(ctx, request, altering(ctx, reply, leave_out))
 
 
-def tell_operations(access: Access, ctx: RequestContext, request: Any, answer: Any) -> None:
-    """Tell what the client may do with each group, if it asks."""
+def mask_operations(access: Access, ctx: RequestContext, request: Any, answer: Any) -> None:
+    """Restrict the authorized operations of each group to those of the client, if the request asks for them."""
     if request.include_authorized_operations:
         permissions = access.of(ctx)
         for group in answer.groups:
@@ -65,7 +65,7 @@ def hide_topics(access: Access, ctx: RequestContext, request: Any, answer: Any) 
             group.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             group.error_message = "The group has topics that the client is not authorized to describe."
             group.members = []
-    tell_operations(access, ctx, request, answer)
+    mask_operations(access, ctx, request, answer)
 
 
 def _may_describe_topics(permissions: Permissions, group: Any) -> bool:
@@ -114,7 +114,7 @@ offset_delete: Final = named(AclOperation.DELETE, GROUP, "group_id", _DELETE_EAC
 
 
 class _Offsets:
-    """What one OffsetFetch request may see.
+    """The part of one OffsetFetch request that the client may see.
 
     Attributes:
         refused_groups: the answers for groups that the client may not describe.

@@ -40,7 +40,7 @@ def metadata(access: Access, route: Route, ctx: RequestContext, request: Metadat
             ]
         elif not request.topics:
             answer.topics = []  # in version 0 no topics are all topics
-        _tell_operations(permissions, request, answer)
+        _mask_operations(permissions, request, answer)
         answer.topics = [*answer.topics, *refused]
 
     has_operations = request.include_topic_authorized_operations or request.include_cluster_authorized_operations
@@ -83,7 +83,7 @@ def _split(
 
 
 def _refused(topic: MetadataRequestTopic, by_id: bool) -> MetadataResponseTopic:
-    """Return the answer for a topic, which tells no more of it than the request did."""
+    """Return the refusal of a topic, with no more about it than the request has."""
     name = None if by_id else topic.name
     return MetadataResponseTopic(
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -94,7 +94,7 @@ def _refused(topic: MetadataRequestTopic, by_id: bool) -> MetadataResponseTopic:
 
 
 class _Creation:
-    """Tells whether a request may go on with a topic that it would create if that does not exist."""
+    """Decides whether a request may go on with a topic that it would create."""
 
     def __init__(self, access: Access, permissions: Permissions, request: MetadataRequest) -> None:
         self._topics = access.image.topics
@@ -110,7 +110,7 @@ class _Creation:
         )
 
 
-def _tell_operations(permissions: Permissions, request: MetadataRequest, answer: Any) -> None:
+def _mask_operations(permissions: Permissions, request: MetadataRequest, answer: Any) -> None:
     if request.include_topic_authorized_operations:
         for topic in answer.topics:
             if topic.error_code == ErrorCode.NONE:
@@ -126,12 +126,12 @@ def cluster_operations(permissions: Permissions) -> int:
 
 
 def describe_cluster(access: Access, route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
-    """Let every client describe the cluster (DescribeCluster); tell it what it may do."""
+    """Let every client describe the cluster (DescribeCluster), and return its own authorized operations."""
 
-    def tell(answer: Any) -> None:
+    def mask(answer: Any) -> None:
         if answer.error_code == ErrorCode.NONE:
             answer.cluster_authorized_operations &= cluster_operations(access.of(ctx))
 
     if request.include_cluster_authorized_operations:
-        reply = altering(ctx, reply, tell)
+        reply = altering(ctx, reply, mask)
     route.handler(ctx, request, reply)

@@ -116,7 +116,7 @@ def create_topics(
 def delete_topics(
     access: Access, route: Route, ctx: RequestContext, request: DeleteTopicsRequest, reply: Reply
 ) -> None:
-    """Check DELETE on each topic; one that is named by its id is not told its name if it may not be described."""
+    """Check DELETE on each topic; the refusal of a topic id has no name if the client may not describe the topic."""
     permissions = access.of(ctx)
     refused: list[tuple[str, DeletableTopicResult]] = []
     names, topics = [], []
@@ -166,7 +166,7 @@ def describe_topic_partitions(
     """Check DESCRIBE on each topic; a request for all topics gets those that the client may describe."""
     cursor = request.cursor
     if request.topics:
-        if cursor is not None:  # the pages before have told what was refused
+        if cursor is not None:  # earlier pages have reported the refusals
             request = changed(request, topics=[each for each in request.topics if each.name >= cursor.topic_name])
         if not request.topics:
             reply(DescribeTopicPartitionsResponse())

@@ -48,7 +48,7 @@ def anyone(access: Access, route: Route, ctx: RequestContext, request: Any, repl
 
 
 def is_broker(access: Access, ctx: RequestContext) -> bool:
-    """Return whether a client may do what only brokers do, as ACLs say it."""
+    """Return whether the ACLs let a client send the requests of brokers."""
     return access.of(ctx).allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
