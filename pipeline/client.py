@@ -52,7 +52,8 @@ class UnknownTopic(Exception):
 
 
 class ConnectionErrors:
-    """Keeps the last error of a client's connections, which the client tells a callback; its caller gets a timeout."""
+    """Keeps the last error of a client's connections, which its callback gets; the caller of the client gets a
+    timeout."""
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None

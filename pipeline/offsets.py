@@ -13,7 +13,7 @@ which its client connects, and little enough to keep all cores busy to the end."
 
 
 class TopicPartition(NamedTuple):
-    """A partition."""
+    """A partition of a topic."""
 
     topic: str
     partition: int

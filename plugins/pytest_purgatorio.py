@@ -243,7 +243,7 @@ def _started(options: dict[str, Any]) -> Kafka:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Fail a test with a sentence if its options are wrong or its cluster does not start; a traceback tells no more."""
+    """Fail a test with a sentence if its options are wrong or its cluster does not start; a traceback adds nothing."""
     try:
         yield
     except (ValueError, RuntimeError) as error:
@@ -346,7 +346,7 @@ def _seeding(item: pytest.Item) -> Any:
 
 
 def _findings(request: pytest.FixtureRequest, running: Kafka, of_session: Collection[str]) -> list[UserWarning]:
-    """Return what is to be told of a test that ends: its fault rules that matched nothing, its clients that stay."""
+    """Return findings about a test that ends: its fault rules that matched nothing, its clients that stay."""
     config, name = request.config, request.node.name
     found: list[UserWarning] = []
     if config.getini("kafka_faults") != "ignore" and (idle := _idle_faults(request.node, running)):
@@ -393,7 +393,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """End the clusters that the test's body opened and forgot, and tell."""
+    """End the clusters that the test's body opened and forgot, and report them."""
     try:
         return (yield)
     finally:

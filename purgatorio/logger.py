@@ -85,7 +85,7 @@ class Logger:
             self._log(logging.WARNING, event, fields)
 
     def warn_within(self, budget: LineBudget, now_ms: int, event: str, /, **fields: object) -> None:
-        """Log a warning, or leave it out if its budget is used up; the next one tells how many were left out."""
+        """Log a warning, or leave it out if its budget is used up; the next one has the number of those left out."""
         left_out = budget.take(now_ms)
         if left_out is not None and self._logger.isEnabledFor(logging.WARNING):
             self._log(logging.WARNING, event, fields | {"lines_left_out": left_out} if left_out else fields)

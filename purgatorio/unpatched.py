@@ -193,7 +193,7 @@ class SystemThreads(ThreadPoolExecutor):
     """Makes each call in a thread of its own, which is the system's; for event loops that ask for an executor."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[T]:
-        """Make a call."""
+        """Call a function in a thread; return the future of its result."""
         made = future()
 
         def call() -> None:

@@ -203,7 +203,7 @@ def _slow_clocks() -> Patches:
 # A replica without its role: it follows no one, or does not lead.
 @_rule("whole-deltas", {"not-converged"})
 def _whole_deltas() -> Patches:
-    """12. What differs between two images names each partition that differs. Without: of several it misses the last."""
+    """12. A delta between two images names each partition that differs. Without: of several it misses the last."""
 
     def miss_one(before: ClusterImage | None, after: ClusterImage) -> Sequence[TopicDelta]:
         deltas = changed_topics(before, after)
@@ -215,7 +215,7 @@ def _whole_deltas() -> Patches:
 # The follower of a forgotten partition fetches it no more, and leaves the ISR for good.
 @_rule("whole-sessions", {"not-converged", "lost-wake-up"})
 def _whole_sessions() -> Patches:
-    """13. A fetch session keeps what it is not told to forget. Without: every tenth request, it loses a partition."""
+    """13. A fetch session keeps what the client does not forget. Without: every tenth request, it loses a partition."""
     forget = FetchSession.forget
 
     def forget_more(session: FetchSession, keys: Iterable[Hashable]) -> list[PartitionFetch]:

@@ -39,7 +39,7 @@ _rule = declares_in(SHARE_RULES)
 
 @_rule("lock-time", {"double-acquire", "stale-acknowledgement"})
 def _lock_time() -> Patches:
-    """28. An acquisition lock lasts as long as members are told. Without: a tenth of that."""
+    """28. An acquisition lock lasts as long as its answer says. Without: a tenth of that."""
     lock = LockTable.lock
 
     def lock_briefly(

@@ -61,7 +61,7 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
-    """What is drawn from the seed; the defaults are the plain workload.
+    """The parameters that a seed draws; the defaults are the plain workload.
 
     Attributes:
         batch_records: the limit of records in a batch of the idempotent producers; 0: they send single values, and

@@ -1,4 +1,4 @@
-"""What an observer of a simulation is given. It changes nothing: the history is the same with and without it."""
+"""The interface for observers of a simulation. They change nothing: the history is the same with and without them."""
 
 from __future__ import annotations
 

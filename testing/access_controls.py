@@ -8,14 +8,14 @@ from purgatorio.testing.faults import FaultControls
 
 
 class Quota:
-    """Quotas of one entity, which `told` names; a context manager, which removes them at its end."""
+    """Quotas of one entity, named by `words`; a context manager, which removes them at its end."""
 
-    def __init__(self, told: str, remove: Callable[[], None]) -> None:
-        self._told = told
+    def __init__(self, words: str, remove: Callable[[], None]) -> None:
+        self._words = words
         self._remove = remove
 
     def __repr__(self) -> str:
-        return f"<Quota {self._told}>"
+        return f"<Quota {self._words}>"
 
     def remove(self) -> None:
         """Remove the quotas; connections that are muted stay so until their time is over."""
@@ -75,8 +75,8 @@ class AccessControls(FaultControls):
             with kafka.quota(user="alice", client_id="", consumer_byte_rate=50_000):  # each client of alice
                 ...
 
-        A client above its quota gets the answer at once, with its throttle time, and is not heard until then. What is
-        muted is parked in the purgatory "Throttled": `expire` ends it early. `reset` removes all quotas.
+        A client above its quota gets the answer at once, with its throttle time, and is not heard until then. The mute
+        is parked in the purgatory "Throttled": `expire` ends it early. `reset` removes all quotas.
 
         Args:
             user: the principal's name; "": each user without a quota of its own. ANONYMOUS without authentication.
@@ -99,6 +99,6 @@ class AccessControls(FaultControls):
 
         edit(dict(quotas))
         parts = [(kind.replace("_", "-"), name) for kind, name in names.items() if name is not None]
-        told = ", ".join(f"{kind} {name}" if name else f"default {kind}" for kind, name in parts)
+        words = ", ".join(f"{kind} {name}" if name else f"default {kind}" for kind, name in parts)
         values = ", ".join(f"{key}={value:g}" for key, value in quotas.items())
-        return Quota(f"{told}: {values}", lambda: edit(dict.fromkeys(quotas)))
+        return Quota(f"{words}: {values}", lambda: edit(dict.fromkeys(quotas)))

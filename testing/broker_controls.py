@@ -181,8 +181,8 @@ class BrokerControls:
         """Have a broker stand still until `resume`, as SIGSTOP does to a process.
 
         Its connections stay open, new ones are accepted, and nothing is read or answered; it sends no heartbeat, so the
-        others fence it when its lease runs out, and lead its partitions. What only the broker itself could notice is
-        not as with SIGSTOP: its own timeouts run on, and answers that they lead to are sent when it goes on.
+        others fence it when its lease runs out, and lead its partitions. One thing differs from SIGSTOP: the broker's
+        own timeouts run on, and their answers are sent when it goes on.
 
         Raises:
             ValueError: there is no such broker, or it does not run.

@@ -52,7 +52,7 @@ def of_user(name: str) -> Path:
 
 
 def broker_settings() -> dict[str, str]:
-    """Return the settings of brokers whose clients speak TLS, and may show a certificate that tells who they are."""
+    """Return the settings of brokers whose clients speak TLS, and may show a certificate with their principal."""
     return {
         "ssl_keystore_location": str(_of_brokers()),
         "ssl_truststore_location": str(authority().certificate),

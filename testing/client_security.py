@@ -169,7 +169,7 @@ def _faststream_settings(tls: bool, mechanism: str | None, login: tuple[str, str
 
 
 def unsecured_token(name: str) -> str:
-    """Return a token of this name."""
+    """Return an unsigned token (KIP-255) of a user, which is valid for `TOKEN_SECONDS`."""
     claims = {"sub": name, "exp": wall_ns() // 1_000_000_000 + TOKEN_SECONDS}
     parts = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode() for each in ({"alg": "none"}, claims))
     return ".".join(part.rstrip("=") for part in parts) + "."

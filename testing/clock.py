@@ -16,7 +16,7 @@ ADVANCE_TIMEOUT_SECONDS: Final = 60.0
 
 
 class KafkaClock:
-    """The brokers' clock: it goes as the machine's does, and jumps forward when a test tells it to.
+    """The brokers' clock: it goes as the machine's does, and jumps forward when a test moves it.
 
     Only brokers live by it: parked requests, sessions, transactions, leases, replica lag, retention, the timestamps of
     LogAppendTime, idle connections. *A client's own timers are out of its reach*: no client gives up, retries,

@@ -23,7 +23,7 @@ EXTRA: Final = 'PurgatorioContainer needs testcontainers: pip install "purgatori
 class PurgatorioContainer:
     """A container with a cluster, a context manager.
 
-    Its ports are the same inside and outside: brokers tell clients their addresses, which must lead into the container.
+    Its ports are the same inside and outside: brokers advertise their addresses, which must lead into the container.
 
     Args:
         image: the image's name.
@@ -32,7 +32,7 @@ class PurgatorioContainer:
         args: further arguments of ``purgatorio cluster``: ``"--seed-topic", "orders:6"``.
 
     Attributes:
-        command: what the container runs.
+        command: the command that the container runs.
     """
 
     def __init__(self, image: str = IMAGE, *args: str, brokers: int = 3, host: str = "127.0.0.1") -> None:

@@ -266,7 +266,7 @@ class Controls(Contents):
         return await first(lambda: self.parked(api, topic, client, group))
 
     def clients(self) -> list[str]:
-        """Return the client ids that are connected; a connection that has not told its id is named by its address."""
+        """Return the client ids that are connected; a connection without a client id yet is named by its address."""
         return connected_clients(self.cluster)
 
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:

@@ -1,6 +1,6 @@
 """A door for `purgatorio top --attach`: one for all clusters of this process, from its first one on.
 
-A program that knows the secret in the door's file (`purgatorio.admin.web.attach`) is told the clusters that are open.
+A program that knows the secret in the door's file (`purgatorio.admin.web.attach`) gets the list of open clusters.
 Their admin HTTP is started for it, so that a test which is not looked at pays for a thread and a file only.
 """
 
@@ -28,7 +28,7 @@ Clusters = Callable[[], Iterable[tuple[str, Callable[[], str]]]]
 
 
 class Door:
-    """Listens on this machine, and tells clusters to those that know the secret."""
+    """Listens on this machine, and lists the clusters for programs that know the secret."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters

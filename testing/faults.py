@@ -87,7 +87,7 @@ class FaultControls(BrokerControls):
     """Adds and lists fault rules, and lists the last requests."""
 
     def fault(self, **rule: Unpack[FaultRule]) -> Fault:
-        """Add a fault rule: what shall be done to which requests; see `purgatorio.broker.layers.faults.rule.Rule`.
+        """Add a fault rule: an action on matching requests; see `purgatorio.broker.layers.faults.rule.Rule`.
 
         ::
 
@@ -96,7 +96,7 @@ class FaultControls(BrokerControls):
             kafka.fault(api="Fetch", replica=3, delay_ms=200)     # replication to broker 3
             held = kafka.fault(api="OffsetCommit", group="billing", hold=True)
 
-        What is absent matches any request; requests between brokers only if `replica` asks for them. The newest rule
+        An absent field matches any request; requests between brokers only if `replica` asks for them. The newest rule
         that matches acts, and no other. Functions (`when`, `reply`) are called in the cluster's thread, with the
         request message. Rules are gone at the cluster's end, and by `reset`, but for those of ``cluster(faults=[…])``.
 
@@ -133,7 +133,7 @@ class FaultControls(BrokerControls):
     def hide(self, broker: int) -> Fault:
         """Leave a broker out of the answers to Metadata and DescribeCluster: clients that ask do not learn of it.
 
-        It runs, replicates and leads on. What a client knows already it keeps, until it asks again. It is a fault rule:
+        It runs, replicates and leads on. A client keeps its metadata until it asks again. It is a fault rule:
         ``kafka.hide(2).remove()`` shows the broker again, and so does the end of ``with kafka.hide(2):``.
 
         Raises:

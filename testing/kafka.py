@@ -78,8 +78,8 @@ class Kafka(AccessControls):
 
         They have the addresses, and for consumers a short heartbeat interval: a member learns by its heartbeat that its
         group rebalances. Producers give up a record after 10 s, and consumers a session: a ``with Producer(…)`` whose
-        cluster was stopped, or holds a follower, ends then, not after minutes. What a client does is not changed: set
-        `auto.offset.reset` and the like yourself::
+        cluster was stopped, or holds a follower, ends then, not after minutes. A client's behaviour does not change:
+        set `auto.offset.reset` and the like yourself::
 
             Consumer(kafka.client_config("confluent", "consumer") | {"group.id": "billing"})
             AIOKafkaProducer(**kafka.client_config("aiokafka"))
@@ -87,7 +87,7 @@ class Kafka(AccessControls):
         Args:
             library: "confluent" (and others over librdkafka), "aiokafka", "kafka-python"; "faststream": keywords of
                 `KafkaBroker`, and with the role "consumer" those of its subscribers; "java": properties, as text.
-            role: "consumer", "producer" or "admin"; not given: what all of them know.
+            role: "consumer", "producer" or "admin"; not given: settings that all of them know.
             user: who the client is: the principal ``User:…`` of this name. With SASL one of the cluster's users, by
                 default the first; with TLS alone any name, which its certificate has, by default none.
 
@@ -308,7 +308,7 @@ class Kafka(AccessControls):
     def left_open(self, except_for: Collection[str] = (), patience_seconds: float = 0.05) -> list[str]:
         """Return the client ids that stay connected for so long; at once when only these exceptions are.
 
-        Those of the schema registry are not among them.
+        Clients of the schema registry are left out.
         """
         own = self._registry.own(self.clients)
         gone = self._controls.clients_gone({*except_for, *own}, patience_seconds)

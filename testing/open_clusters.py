@@ -1,4 +1,4 @@
-"""The clusters of this process that are open, so that those which a test or a program forgot are ended and told."""
+"""The open clusters of this process, so that those which a test or a program forgot are ended and reported."""
 
 from __future__ import annotations
 

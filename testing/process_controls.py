@@ -1,6 +1,6 @@
 """Controls of a cluster whose brokers are processes: `Controls` over the supervisor's admin HTTP and the wire.
 
-What needs the brokers' objects in the test's own process is refused in a sentence.
+Methods that need the brokers' objects in the test's own process raise an error that says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.groups import DescribeGroup
 from purgatorio.admin.operations.purgatories import State
 from purgatorio.admin.operations.topics import ListTopics
-from purgatorio.admin.web.asking import Asked, ask
+from purgatorio.admin.web.forwarding import ForwardedRequest, ask
 from purgatorio.admin.web.front import Front
 from purgatorio.broker.causes.kinds import KINDS, why_unknown
 from purgatorio.broker.cluster.cluster import BrokerStateError
@@ -121,7 +121,7 @@ class ProcessControls:
         assert app is not None, "it was started"
         told = await ask(
             app,
-            Asked(
+            ForwardedRequest(
                 operation.method, f"/api/v1/{target}", headers, "" if operation.method == "GET" else json.dumps(body)
             ),
         )

@@ -49,7 +49,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record of a share group's dead-letter topic, with what its headers tell (KIP-1191).
+    """A record of a share group's dead-letter topic, with its headers decoded (KIP-1191).
 
     Attributes:
         topic, partition, offset: where the record is that was given up.
@@ -215,7 +215,7 @@ def _in_flight(row: Mapping[str, Any], batch: Mapping[str, Any]) -> InFlight:
 
 
 def _dead_letter(record: Record) -> DeadLetter | None:
-    """Return a record of a dead-letter topic with what its headers tell; None if it is no dead letter."""
+    """Return a record of a dead-letter topic with its headers decoded; None if it is no dead letter."""
     from purgatorio.protocol.dead_letter import DeadLetterHeaders
 
     told = DeadLetterHeaders.decode(record.headers)

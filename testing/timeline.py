@@ -32,7 +32,7 @@ class Timeline:
     """The last changes of leaders and in-sync replicas; the creation of a partition is none.
 
     Args:
-        clock: tells when.
+        clock: the time of the changes.
 
     Attributes:
         changes: the changes, oldest first.

@@ -20,7 +20,7 @@ POLL_SECONDS: Final = 0.001
 
 
 class Waiting(Generic[T]):
-    """Something that will be so, in the cluster's thread. One that is dropped unawaited warns, as a coroutine does.
+    """Something that will be so, in the cluster's thread. A wait that is dropped unawaited warns, as a coroutine does.
 
     Args:
         future: its result, in that thread.

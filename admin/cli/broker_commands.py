@@ -32,7 +32,7 @@ RESTART_SECONDS_PER_BROKER: Final = 70.0
 
 
 def _add_to_broker(commands: Any) -> None:
-    """Add the commands that no one operation is."""
+    """Add the commands that consist of several operations."""
     add_command(
         commands,
         "restart",

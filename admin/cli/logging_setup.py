@@ -25,7 +25,7 @@ LogFormat = Literal["console", "json"]
 LINES_PER_EVENT: Final = 200
 """Lines of one event within the ten seconds of a `LineBudget`: more than a busy cluster writes, and no flood."""
 MAX_VALUE_CHARS: Final = 1_000
-"""The longest value in a line. Those that tell several partitions or members are longer than a client's name."""
+"""The longest value in a line. Values with several partitions or members are longer than a client's name."""
 
 
 def configure_logging(
@@ -83,7 +83,7 @@ def _formatter(log_format: LogFormat, stream: TextIO) -> logging.Formatter:
 
 
 class EventBudgets(logging.Filter):
-    """Bounds the lines of each event; the first line that is written again tells how many were left out."""
+    """Bounds the lines of each event; the first line that is written again has the number of those left out."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()

@@ -31,20 +31,20 @@ def add_operations(commands: Any, group: str, kinds: Iterable[type[Operation]], 
 
 def _add_argument(parser: Any, argument: Argument) -> None:
     """Add an argument; what is not given is None."""
-    told = argument.told
-    words = told.words.replace("%", "%%")
+    shown = argument.help
+    words = shown.words.replace("%", "%%")
     option = f"--{argument.name.replace('_', '-')}"
     if argument.kind is bool:
         parser.add_argument(option, action="store_const", const=True, help=words.removeprefix("true: "))
         return
-    details: dict[str, Any] = {"metavar": told.metavar or argument.name.upper(), "help": words}
+    details: dict[str, Any] = {"metavar": shown.metavar or argument.name.upper(), "help": words}
     if get_origin(argument.kind) is Literal:
         details["choices"] = get_args(argument.kind)
     elif get_origin(argument.kind) is dict:
         details["type"] = json_object
     elif argument.kind in (int, float):
         details["type"] = seconds if argument.kind is float else int
-    if told.positional or (told.positional is None and argument.place == "path"):
+    if shown.positional or (shown.positional is None and argument.place == "path"):
         # What is left out is the operation's own default.
         parser.add_argument(argument.name, nargs=None if argument.is_required else "?", **details)
     else:
@@ -84,9 +84,9 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def ask(kind: type[Operation], admin: AdminClient, args: argparse.Namespace) -> Answer:
-    """Ask the cluster for an operation, with what was given to the command under the names of its attributes.
+    """Send an operation to the cluster, with the command's arguments as its attributes.
 
-    What was not given, and has a default, is in the arguments from now on: sentences tell it.
+    Defaults of absent arguments are added to `args`, for sentences that name them.
     """
     given = {each.name: getattr(args, each.name, None) for each in kind.arguments()}
     for each in kind.arguments():

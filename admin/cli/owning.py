@@ -1,4 +1,4 @@
-"""A cluster that a program owns: it tells where it is as JSON, ends with its owner, begins with topics and records."""
+"""A cluster that a program owns: it prints its addresses as JSON, ends with its owner, may begin with records."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def beginning_of(args: argparse.Namespace) -> Iterator[Beginning]:
 def ready_line(bootstrap: str, admin: HttpService, registry: SchemaRegistry | None = None) -> str:
     """Return where a cluster is, as one line of JSON, and where its schema registry is if there is one.
 
-    A token that was set is not told: it is a secret of those who set it.
+    A configured token is left out: it is a secret of those who set it.
     """
     told: dict[str, Any] = {
         "bootstrap": bootstrap,

@@ -18,7 +18,7 @@ OWNING_OPTIONS: Final = (
 
 
 def add_owning_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add the options of a cluster that another program owns."""
     parser.add_argument(
         "--print-json",
         action="store_true",

@@ -19,7 +19,7 @@ runs the one that is there.
 
 
 def add_registry(commands: Any) -> None:
-    """Add the commands."""
+    """Add `purgatorio registry` with its commands."""
     group = add_parser(commands, "registry", "install a schema registry, to run beside a cluster", _EPILOG)
     of_registry = group.add_subparsers(title="commands", metavar="COMMAND", required=True)
     install = add_parser(of_registry, "install", "install a schema registry", _EPILOG)

@@ -58,8 +58,8 @@ def run(
 
     Args:
         certificates: throw-away ones, of which clients have to know.
-        beginning: what the cluster begins with, and where it is kept at the end.
-        ways: how the process tells where it is, and what ends it beside signals.
+        beginning: the data that the cluster begins with, and where it is kept at the end.
+        ways: how the process prints its addresses, and what ends it beside signals.
         learns: whether the page offers scenes.
 
     Returns:
@@ -111,7 +111,7 @@ async def serve(
     try:
         try:
             async with _registry(cluster, config, ways) as registry:
-                print(_told(cluster, config, certificates, ways, registry), flush=True)
+                print(_announcement(cluster, config, certificates, ways, registry), flush=True)
                 await first_of(stop.wait(), cluster.failed())
         finally:  # the data of the others is kept when a broker fails, too
             not_kept = await beginning.keep(cluster)
@@ -149,7 +149,7 @@ def _registry(
     return registry_beside(cluster, config, ways.registry)
 
 
-def _told(
+def _announcement(
     cluster: Cluster,
     config: ClusterConfig,
     certificates: CertificateFiles | None,

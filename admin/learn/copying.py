@@ -178,7 +178,7 @@ def _words(act: Act) -> Iterator[str]:
             continue
         value = given[argument.name]
         option = f"--{argument.name.replace('_', '-')}"
-        if argument.told.positional or (argument.told.positional is None and argument.place == "path"):
+        if argument.help.positional or (argument.help.positional is None and argument.place == "path"):
             yield shlex.quote(str(value))
         elif value is True:
             yield option

@@ -41,7 +41,7 @@ class SceneLessons:
 
     @property
     def playing(self) -> Playing | None:
-        """The scene that is played."""
+        """The scene that is played now; None: none is."""
         return self._playing
 
     def listed(self) -> Answer:

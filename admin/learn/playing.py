@@ -116,7 +116,7 @@ class Playing:
         self._tasks.append(task)
 
     def _client_ended(self, task: asyncio.Task[None]) -> None:
-        """Tell of a client that has failed by a bug; it lives until it is cancelled."""
+        """Report a client that has failed by a bug; it lives until it is cancelled."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = f"{task.get_name()} has failed: {error!r}"
 

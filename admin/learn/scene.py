@@ -74,7 +74,7 @@ class Act:
     does: str = ""
 
     def operation(self) -> Operation:
-        """Return the operation that it is."""
+        """Make the operation of the act, with the arguments that it gives."""
         return self.kind(**self.given)
 
     @property

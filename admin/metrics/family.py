@@ -23,7 +23,7 @@ class Family:
 
 
 def gauge(name: str, doc: str, *labels: str) -> Family:
-    """Make a gauge."""
+    """Make a gauge with these names of labels."""
     return Family(GaugeMetricFamily, name, doc, *labels)
 
 

@@ -1,6 +1,6 @@
 """The series of replicas: by default one for each topic, the sum of its partitions, or one for each partition.
 
-A broker may hold ten thousand replicas. One walk over them reads all that the series tell, and the caller may let the
+A broker may hold ten thousand replicas. One walk over them reads all values of the series, and the caller may let the
 event loop do other work between its steps. By topic, the series of a broker are bounded: topics past `MAX_TOPICS` share
 one. By partition they are not, beyond the bound of partitions in a cluster: the user has asked for them.
 """
@@ -98,7 +98,7 @@ class _Totals:
         return sum(values[place] for values in self.led_by.values())
 
     def add(self, partition: Partition) -> None:
-        """Add what one replica has to tell."""
+        """Add the values of one replica."""
         key = self._key(partition)
         self.held += 1
         self.producers += len(partition.log.producers)

@@ -70,7 +70,7 @@ TopicName = Annotated[str, Limits(min_length=1, max_length=249)]
 Base64 = Annotated[bytes, Limits(base64=True)]
 
 
-class Told(NamedTuple):
+class Help(NamedTuple):
     """The description of an attribute of an operation.
 
     Attributes:
@@ -86,9 +86,9 @@ class Told(NamedTuple):
     whole: Callable[[], Mapping[str, str]] | None = None
 
 
-def arg(words: str, *, default: Any = MISSING, **told: Any) -> Any:
-    """Declare an attribute of an operation, by the names of `Told`."""
-    return field(default=default, metadata={"told": Told(words, **told)})
+def arg(words: str, *, default: Any = MISSING, **options: Any) -> Any:
+    """Declare an attribute of an operation, by the names of `Help`."""
+    return field(default=default, metadata={"help": Help(words, **options)})
 
 
 class Argument(NamedTuple):
@@ -104,7 +104,7 @@ class Argument(NamedTuple):
     place: Literal["path", "query", "body"]
     hint: Any
     default: Any
-    told: Told
+    help: Help
 
     @property
     def is_required(self) -> bool:
@@ -228,7 +228,7 @@ class Operation:
             place: Literal["path", "query", "body"] = "query" if cls.method == "GET" else "body"
             if f"{{{each.name}}}" in own_path:
                 place = "path"
-            yield Argument(each.name, place, hints[each.name], each.default, each.metadata["told"])
+            yield Argument(each.name, place, hints[each.name], each.default, each.metadata["help"])
 
     @classmethod
     def request(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

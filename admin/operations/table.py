@@ -49,4 +49,4 @@ def _of(*subjects: ModuleType) -> tuple[type[Operation], ...]:
 
 OPERATIONS: Final = _of(*_SUBJECTS)
 LEARNING: Final = _of(scenes)
-"""Those that a cluster has beside them if it was started by ``purgatorio learn``."""
+"""Further operations of a cluster that was started by ``purgatorio learn``."""

@@ -43,10 +43,10 @@ def body_of(kind: type[Operation]) -> type[Body]:
 
 def _body_of(kind: type[Operation]) -> type[Body]:
     arguments = [each for each in kind.arguments() if each.place == "body"]
-    if len(arguments) == 1 and arguments[0].told.whole is not None:
+    if len(arguments) == 1 and arguments[0].help.whole is not None:
         return _anything(arguments[0].name)
     named: dict[str, Any] = {
-        each.name: (typed(each.hint), Field(... if each.is_required else each.default, description=each.told.words))
+        each.name: (typed(each.hint), Field(... if each.is_required else each.default, description=each.help.words))
         for each in arguments
     }
     return create_model(kind.__name__, __base__=Body, __doc__=kind.__doc__, **named)
@@ -71,13 +71,13 @@ def typed(hint: Any) -> Any:
         limits = next((each for each in inner[1:] if isinstance(each, Limits)), Limits())
         if limits.base64:
             return Base64Bytes
-        told: dict[str, Any] = {
+        bounds: dict[str, Any] = {
             name: value for name, value in limits._asdict().items() if value not in (None, False) or value == 0
         }
-        told.pop("base64", None)
-        if told.pop("finite", False):
-            told["allow_inf_nan"] = False
-        return Annotated[typed(inner[0]), Field(**told)]
+        bounds.pop("base64", None)
+        if bounds.pop("finite", False):
+            bounds["allow_inf_nan"] = False
+        return Annotated[typed(inner[0]), Field(**bounds)]
     if origin in (Union, types.UnionType):
         return Union[tuple(map(typed, inner))]  # noqa: UP007 - made of a list
     if origin in (list, dict):

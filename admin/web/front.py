@@ -1,6 +1,6 @@
 """The admin HTTP of a cluster whose brokers are processes of their own: it asks them, and shows the whole.
 
-Who answers an operation is part of its declaration (`Operation.answered_by`). A process that does not answer is left
+An operation declares the processes that answer it (`Operation.answered_by`). A process that does not answer is left
 out of what is shown, but for its row in the list of brokers, which says so.
 """
 
@@ -22,8 +22,8 @@ from purgatorio.admin.operations import brokers, purgatories
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.table import OPERATIONS
 from purgatorio.admin.web.app import application, guarded
-from purgatorio.admin.web.asking import Asked, Told, Unreachable
 from purgatorio.admin.web.bodies import json_response
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, Unreachable
 from purgatorio.admin.web.guard import check_may_change, read_body
 from purgatorio.admin.web.merging import merged
 from purgatorio.admin.web.metrics_text import joined_metrics
@@ -44,11 +44,11 @@ _IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0,
 
 
 class _Refused(Exception):
-    """No process does what is asked; the first one's answer says why."""
+    """No process runs the operation; the first one's answer says why."""
 
-    def __init__(self, told: Told) -> None:
-        super().__init__(told.body)
-        self.told = told
+    def __init__(self, reply: ForwardedAnswer) -> None:
+        super().__init__(reply.body)
+        self.reply = reply
 
 
 class BrokerProcesses(Protocol):
@@ -70,7 +70,7 @@ class BrokerProcesses(Protocol):
     def targets(self) -> dict[int, str]:
         """The host and port of each running process's own admin HTTP."""
 
-    async def ask(self, broker_id: int, asked: Asked) -> Told:
+    async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return a process's answer to a request.
 
         Raises:
@@ -120,7 +120,7 @@ class Front(HttpService):
         try:
             return await self._answer(kind, host, request)
         except _Refused as refused:
-            return _response(refused.told)
+            return _response(refused.reply)
         finally:
             if kind.method != "GET":
                 self._shared.changed()
@@ -130,7 +130,7 @@ class Front(HttpService):
         if kind.method != "GET":
             check_may_change(request.headers, host)
             body = await read_body(request, self._clock)
-        asked = Asked.of(request, body)
+        asked = ForwardedRequest.of(request, body)
         broker_id = int(named) if (named := request.path_params.get("id", "")).isdecimal() else -1
         match kind.answered_by:
             case "its broker":
@@ -154,53 +154,53 @@ class Front(HttpService):
             raise no_broker(broker_id, known)
         return broker_id
 
-    async def _ask(self, broker_id: int, asked: Asked) -> Told:
+    async def _ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         try:
             return await self._processes.ask(broker_id, asked)
         except Unreachable as error:
             raise ClusterUnavailable(str(error)) from None
 
-    async def _first(self, asked: Asked, unless: frozenset[int]) -> Told:
+    async def _first(self, asked: ForwardedRequest, unless: frozenset[int]) -> ForwardedAnswer:
         """Return the first answer that is none of these; if all are, that which says most."""
-        answers: list[Told] = []
+        answers: list[ForwardedAnswer] = []
         reasons: list[str] = []
         for broker_id in self._processes.broker_ids:
             try:
-                told = await self._processes.ask(broker_id, asked)
+                reply = await self._processes.ask(broker_id, asked)
             except Unreachable as error:
                 reasons.append(str(error))
                 continue
-            if told.status not in unless:
-                return told
-            answers.append(told)
+            if reply.status not in unless:
+                return reply
+            answers.append(reply)
         if not answers:
             raise ClusterUnavailable("; ".join(reasons))
-        return max(answers, key=lambda told: told.status)
+        return max(answers, key=lambda reply: reply.status)
 
-    async def _knowing(self, asked: Asked) -> Told:
+    async def _knowing(self, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return the answer of the broker that leads what is asked for; an AwaitsElection while there is none."""
-        told = await self._first(asked, unless=_NOT_HERE)
-        if told.status == 503:
-            raise AwaitsElection(json.loads(told.body)["error"])
-        return told
+        reply = await self._first(asked, unless=_NOT_HERE)
+        if reply.status == 503:
+            raise AwaitsElection(json.loads(reply.body)["error"])
+        return reply
 
-    async def _asked_all(self, asked: Asked, ids: Sequence[int] | None = None) -> dict[int, Told]:
+    async def _asked_all(self, asked: ForwardedRequest, ids: Sequence[int] | None = None) -> dict[int, ForwardedAnswer]:
         """Return the answers of all that answer, by broker; of all brokers, or of these."""
         ids = self._processes.broker_ids if ids is None else ids
         outcomes = await asyncio.gather(*(self._processes.ask(each, asked) for each in ids), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Unreachable):
                 raise outcome
-        return {each: told for each, told in zip(ids, outcomes, strict=True) if isinstance(told, Told)}
+        return {each: reply for each, reply in zip(ids, outcomes, strict=True) if isinstance(reply, ForwardedAnswer)}
 
-    async def _of_all(self, kind: type[Operation], asked: Asked) -> Answer:
+    async def _of_all(self, kind: type[Operation], asked: ForwardedRequest) -> Answer:
         answers = await self._asked_all(asked)
-        done = {broker_id: told for broker_id, told in answers.items() if told.status == 200}
+        done = {broker_id: reply for broker_id, reply in answers.items() if reply.status == 200}
         if not done:
             if not answers:
                 raise ClusterUnavailable("no broker's process answers")
             raise _Refused(next(iter(answers.values())))
-        answer = merged(kind, [json.loads(told.body) for told in done.values()])
+        answer = merged(kind, [json.loads(reply.body) for reply in done.values()])
         if kind in (purgatories.State, brokers.ListBrokers):
             rows = {row["id"]: row for row in answer["brokers"]}
             shown = [self._processes.row(each, rows.get(each)) for each in self._processes.broker_ids]
@@ -209,33 +209,33 @@ class Front(HttpService):
             explain(answer)  # anew: a process knows only its own broker
         return answer
 
-    async def _control(self, kind: type[Operation], broker_id: int, asked: Asked) -> Response:
+    async def _control(self, kind: type[Operation], broker_id: int, asked: ForwardedRequest) -> Response:
         """Do something to processes; a broker is stopped in good order by its own process first."""
         whose = None if "{id}" not in kind.path else self._known(broker_id)
         if kind is brokers.StopBroker:
-            told = await self._ask(broker_id, asked)
-            if told.status != 200:
-                return _response(told)
+            reply = await self._ask(broker_id, asked)
+            if reply.status != 200:
+                return _response(reply)
         return json_response(await self._processes.control(kind, whose))
 
     # --- for monitoring systems ---
 
     async def _all_metrics(self, request: Request) -> Response:
-        """``GET /metrics``: those of all processes; what tells of a process has the label ``process``."""
+        """``GET /metrics``: those of all processes; metrics of a process have the label ``process``."""
         return await self._scrapes.answer(format_of(request.headers.get("accept", "")))
 
     async def _text(self, wanted: Format) -> bytes:
         texts = {"supervisor": wanted.encode(self._metrics).decode()}
-        asked = Asked("GET", "/metrics", {"accept": wanted.content_type})
-        for broker_id, told in (await self._asked_all(asked)).items():
-            if told.status == 200:
-                texts[f"broker {broker_id}"] = told.body
+        asked = ForwardedRequest("GET", "/metrics", {"accept": wanted.content_type})
+        for broker_id, reply in (await self._asked_all(asked)).items():
+            if reply.status == 200:
+                texts[f"broker {broker_id}"] = reply.body
         return (await asyncio.to_thread(joined_metrics, texts)).encode()
 
     async def _ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 when every own broker is ready in its process, else 503; see `own_ids`."""
         own_ids = self._processes.own_ids
-        answers = await self._asked_all(Asked.of(request), own_ids)
+        answers = await self._asked_all(ForwardedRequest.of(request), own_ids)
         missing = [each for each in own_ids if each not in answers or answers[each].status != 200]
         return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
 
@@ -245,6 +245,6 @@ class Front(HttpService):
         return json_response([{"targets": [target], "labels": {"broker_id": str(each)}} for each, target in found])
 
 
-def _response(told: Told) -> Response:
+def _response(reply: ForwardedAnswer) -> Response:
     headers = {"Cache-Control": "no-store"}
-    return Response(told.body, told.status, media_type=told.media_type, headers=headers)
+    return Response(reply.body, reply.status, media_type=reply.media_type, headers=headers)

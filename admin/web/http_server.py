@@ -76,8 +76,8 @@ class _Config(uvicorn.Config):
 class _OneLength(h11.Connection):
     """Reads requests, and refuses one with two lengths, of which a proxy before the server may take the other.
 
-    h11 takes Transfer-Encoding. What it then reads as a second request would be a part of the first one to the proxy,
-    which has not looked at it (RFC 9112, section 6.3).
+    h11 takes Transfer-Encoding. The bytes that it then reads as a second request would belong to the first one for the
+    proxy, which has not checked them (RFC 9112, section 6.3).
     """
 
     def next_event(self) -> Any:
@@ -203,7 +203,7 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and tell it."""
+        """Listen, then set `_listening`."""
         await super().startup(sockets)
         self._listening.set()
 

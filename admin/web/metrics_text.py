@@ -16,7 +16,7 @@ def joined_metrics(texts: Mapping[str, str]) -> str:
     """Return the metrics of all processes, each family once.
 
     Args:
-        texts: what each process tells, by its name, all in one of Prometheus's formats. A sample that has no label
+        texts: the metrics of each process, by its name, all in one of Prometheus's formats. A sample that has no label
             ``broker`` is of the process, and gets its name as the label ``process``.
     """
     families: dict[str, tuple[list[str], list[str]]] = {}  # what is told of a family, and its samples

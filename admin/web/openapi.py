@@ -74,6 +74,6 @@ def _parameter(argument: Argument) -> dict[str, Any]:
         "name": argument.name,
         "in": argument.place,
         "required": argument.place == "path",
-        "description": argument.told.words,
+        "description": argument.help.words,
         "schema": TypeAdapter(typed(argument.hint)).json_schema(),
     }

@@ -3,7 +3,7 @@
 A broker of a cluster on several hosts asks at an address that the other one has left in etcd, where another process may
 listen by then. So it asks for a challenge first: a nonce, which is good for one request. The request has a proof, a MAC
 by a key made of the token, over both sides' nonces, the broker that is meant and its address, and what is asked; the
-answer has one over the nonces and the answer. Nothing that is heard serves again, at this broker or another one.
+answer has one over the nonces and the answer. An overheard proof cannot be used again, at this broker or another one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from purgatorio.admin.web.asking import Asked, Told, ask
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, ask
 from purgatorio.admin.web.guard import read_body
 from purgatorio.purgatory.clock import Clock
 
@@ -48,13 +48,13 @@ class Proofs:
         self._key = hmac.digest(token.encode(), b"requests of brokers to each other", "sha256")
         self._broker = asked_broker
 
-    def of_asking(self, nonces: str, asked: Asked) -> str:
+    def of_request(self, nonces: str, asked: ForwardedRequest) -> str:
         """Return the proof that a request comes from a broker."""
         return self._mac("asks", nonces, asked.method, asked.target, asked.body)
 
-    def of_telling(self, nonces: str, told: Told) -> str:
+    def of_answer(self, nonces: str, reply: ForwardedAnswer) -> str:
         """Return the proof that an answer comes from the broker that was asked."""
-        return self._mac("tells", nonces, str(told.status), told.media_type, told.body)
+        return self._mac("tells", nonces, str(reply.status), reply.media_type, reply.body)
 
     def _mac(self, *parts: str) -> str:
         digests = (hashlib.sha256(each.encode()).digest() for each in (self._broker, *parts))
@@ -73,7 +73,7 @@ class ProofGuard:
         app: answers those that have a proof.
         others: gets the others: another guard.
         proofs: returns those of this broker.
-        clock: tells the age of challenges.
+        clock: the time by which challenges age.
     """
 
     def __init__(self, app: ASGIApp, others: ASGIApp, proofs: Callable[[], Proofs], clock: Clock) -> None:
@@ -100,13 +100,13 @@ class ProofGuard:
             return Response(status_code=401, headers={"www-authenticate": f"{SCHEME} {self._challenge(nonce)}"})
         challenge, _, proof = rest.partition(".")
         nonces, proofs = f"{nonce}.{challenge}", self._proofs()
-        asked = Asked.of(request, await read_body(request, self._clock))
-        proven = hmac.compare_digest(proof.encode(), proofs.of_asking(nonces, asked).encode())
+        asked = ForwardedRequest.of(request, await read_body(request, self._clock))
+        proven = hmac.compare_digest(proof.encode(), proofs.of_request(nonces, asked).encode())
         if not (proven and self._is_good(nonce, challenge)):
             raise HTTPException(401, "this is no request of another broker to this one now")
-        told = await ask(self._app, asked)
-        headers = {"content-type": told.media_type, TOLD: proofs.of_telling(nonces, told)}
-        return Response(told.body, told.status, headers)
+        reply = await ask(self._app, asked)
+        headers = {"content-type": reply.media_type, TOLD: proofs.of_answer(nonces, reply)}
+        return Response(reply.body, reply.status, headers)
 
     def _challenge(self, nonce: str) -> str:
         """Return a nonce of this side that is good with that one of the other."""

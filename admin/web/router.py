@@ -52,15 +52,15 @@ def routes(operator: Operator, allowed_host: str, operations: Iterable[type[Oper
 
 
 def listing_routes(operations: tuple[type[Operation], ...] = OPERATIONS) -> list[Route]:
-    """Return the routes that tell what the API has."""
+    """Return the routes that list the API."""
     more = [listed(each) for each in operations if each not in OPERATIONS]
     return [
-        Route("/api/v1", partial(_told, {"endpoints": [*ENDPOINTS, *more]})),
+        Route("/api/v1", partial(_list, {"endpoints": [*ENDPOINTS, *more]})),
         Route("/api/v1/openapi.json", partial(_openapi, operations)),
     ]
 
 
-async def _told(content: object, request: Request) -> Response:
+async def _list(content: object, request: Request) -> Response:
     return json_response(content)
 
 
@@ -71,7 +71,7 @@ async def _openapi(operations: tuple[type[Operation], ...], request: Request) ->
 async def _run(
     kind: type[Operation], operator: Operator, allowed_host: str, shared: SharedAnswers, request: Request
 ) -> Response:
-    """Answer a request for an operation. What is given is the content of an object, and never names of parameters."""
+    """Answer a request for an operation; the body becomes values of its attributes, never names of parameters."""
     given: dict[str, Any] = {}
     if kind.method != "GET":
         read = await read_change(request, kind, allowed_host, operator.cluster.clock)
@@ -137,7 +137,7 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 def near_path(path: str) -> str:
-    """Return the end of a sentence that tells the path of the API nearest to a wrong one; empty if none is near."""
+    """Return the end of a sentence with the path of the API nearest to a wrong one; empty if none is near."""
     if len(path) > MAX_PATH_COMPARED:
         return ""
     parts = path.split("/")
@@ -154,15 +154,15 @@ def listed(kind: type[Operation]) -> dict[str, Any]:
     """Return an operation as the list of the API has it."""
     listed: dict[str, Any] = {"method": kind.method, "path": kind.public_path(), "does": kind.does()}
     arguments = [each for each in kind.arguments() if each.place != "path"]
-    told: dict[str, str] = {}
-    for words, alike in groupby(arguments, key=lambda each: each.told.words):
-        told[", ".join(each.name for each in alike)] = words
-    if arguments and arguments[0].told.whole is not None:
-        told = dict(arguments[0].told.whole())
+    described: dict[str, str] = {}
+    for words, alike in groupby(arguments, key=lambda each: each.help.words):
+        described[", ".join(each.name for each in alike)] = words
+    if arguments and arguments[0].help.whole is not None:
+        described = dict(arguments[0].help.whole())
     if kind.method != "GET":
-        listed["body"] = told
-    elif told:
-        listed["query"] = told
+        listed["body"] = described
+    elif described:
+        listed["query"] = described
     return listed
 
 

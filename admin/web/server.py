@@ -133,7 +133,7 @@ class HttpService(ABC):
 
         Args:
             host: an address or a name; the server listens on all addresses of a name.
-            port: 0 takes any free port; `address` tells which.
+            port: 0 takes any free port; `address` has it afterwards.
 
         Raises:
             OSError: the address cannot be listened on.

@@ -1,4 +1,4 @@
-"""Answers that pages share: what several pages ask for often is made once for all of them, and not too often.
+"""Answers that pages share: one that several pages request often is made once for all of them, and not too often.
 
 A request says by ``Cache-Control: max-age=…`` (RFC 9111) that an answer which was made for another one will do; one
 that does not gets an answer of its own. For each operation with a `shared_ms` there is a round of such answers: until
@@ -38,9 +38,9 @@ SENDING_MS_PER_MB: Final = 2.0
 FORGOTTEN_MS: Final = 30_000
 """An operation that was not asked for during this time counts no more."""
 NEXT_HEADER: Final = "Purgatorio-Next-Ms"
-"""In so many milliseconds the next answer is made."""
+"""Milliseconds until a newer answer."""
 AGE_HEADER: Final = "Purgatorio-Age-Ms"
-"""How old the answer is."""
+"""The age of the answer in milliseconds."""
 
 _MAX_AGE: Final = re.compile(r"(?:^|[\s,])max-age=(\d{1,6})(?:$|[\s,])")
 

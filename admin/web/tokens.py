@@ -1,7 +1,7 @@
 """Asks every request for a token, if the admin HTTP has one: it must have one beyond this machine.
 
 A program sends ``Authorization: Bearer …``. A browser opens the page once with ``?token=…`` and gets a cookie for it,
-so that the token is in no later address. Health checks need none: they tell nothing but whether the brokers run.
+so that the token is in no later address. Health checks need none: they return only whether the brokers run.
 
 The token that may only read is for monitoring: Prometheus, and people who watch the page.
 """

@@ -25,11 +25,11 @@ APICURIO: Final = "io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"
 UNPACK: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
 INSTALL_TIMEOUT_SECONDS: Final = 1800
 WORDS_TOLD: Final = 600
-"""Characters of what a failed tool printed last that the error tells."""
+"""How many of the last characters that a failed tool printed are in the error."""
 
 
 def install(name: str, source: str | None = None) -> Path:
-    """Install a registry; return its folder. One that was there is removed first.
+    """Install a registry; return its folder. A registry that is installed already is removed first.
 
     Args:
         name: "karapace" or "apicurio".

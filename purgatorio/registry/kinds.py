@@ -72,7 +72,7 @@ class Kind(ABC):
     Attributes:
         name: what users call it; also the folder in which it is installed.
         api: the path of the API that is like Confluent's.
-        health: the path that tells whether it can be written to.
+        health: the path that answers whether it can be written to.
         patience_seconds: how long it may take to start on a busy machine.
     """
 

@@ -20,7 +20,7 @@ POLL_SECONDS: Final = 0.02
 ASK_TIMEOUT_SECONDS: Final = 5.0
 END_TIMEOUT_SECONDS: Final = 10.0
 LINES_KEPT: Final = 200
-"""The last lines that a registry has printed; a failure tells the last of them."""
+"""The last lines that a registry has printed; the report of a failure has the last of them."""
 
 
 class SchemaRegistry:
@@ -152,7 +152,7 @@ class SchemaRegistry:
 
 
 def free_port(host: str) -> int:
-    """Return a port that is free now."""
+    """Return a TCP port of an address of this machine that was free just now."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

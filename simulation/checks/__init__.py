@@ -1,4 +1,4 @@
-"""What must hold in every simulation, checked on its history and in the brokers' memory.
+"""Checks of every simulation, on its history and in the brokers' memory.
 
 A check that fails ends the seed with the events that show it. `simulation/mutants.py` and
 `simulation/share_mutants.py` switch a rule of the broker off, to show that a check notices.

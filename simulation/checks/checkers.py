@@ -212,13 +212,14 @@ def consumer_reset(partition: PartitionHistory) -> Iterator[str]:
 
 
 def watermark_regress(partition: PartitionHistory) -> Iterator[str]:
-    """A leader told a high watermark below one that it had told, or a record that it had acknowledged (acks=-1)."""
-    return map(described, partition.told.regressed)
+    """A leader returned a high watermark below its own earlier one, or below a record that it had acknowledged
+    (acks=-1)."""
+    return map(described, partition.watermarks.regressed)
 
 
 def stale_read(partition: PartitionHistory) -> Iterator[str]:
     """A former leader answered a consumer without a value that its successor had acknowledged before (acks=-1)."""
-    return map(described, partition.told.stale)
+    return map(described, partition.watermarks.stale)
 
 
 def precommitted_read(partition: PartitionHistory) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The checks of consumer groups: what their members own, and what becomes of their committed offsets.
+"""The checks of consumer groups: the partitions that members own, and their committed offsets.
 
-A committed offset is a register. Whoever reads it must be told the last value that was certainly written before, or a
-later one: one whose write was under way since, or may still take effect as its outcome is unknown. Values may go down:
-a member that takes a partition over begins at the last commit, and commits what it has read from there.
+A committed offset is a register. A read must return the last value that was certainly written before, or a later one:
+one whose write was under way since, or may still take effect as its outcome is unknown. Values may go down: a member
+that takes a partition over begins at the last commit, and commits what it has read from there.
 
 The cost is O(n log n) in events, but O(n) a read in those writes to one partition that no later one has outlived.
 """
@@ -36,7 +36,7 @@ Found = Iterator[tuple[str, str]]
 
 
 def double_owner(history: History) -> Found:
-    """Two members of a group were told to own a partition in one generation or member epoch."""
+    """Two members of a group got the same partition in one generation or member epoch."""
     owners: dict[tuple[str, int, str], GroupAssigned] = {}
     for event in history.of(GroupAssigned):
         for partition in event.partitions if event.generation >= 0 else ():
@@ -97,12 +97,12 @@ _NOTHING: Final = -1
 
 
 def lost_commit(history: History) -> Found:
-    """A committed offset was told that an acknowledged commit had replaced before."""
+    """A read returned a committed offset that an acknowledged commit had replaced before."""
     return _wrong_reads(history, lost=True)
 
 
 def phantom_commit(history: History) -> Found:
-    """A committed offset was told that no member had committed."""
+    """A read returned a committed offset that no member had committed."""
     return _wrong_reads(history, lost=False)
 
 

@@ -1,4 +1,4 @@
-"""What no client sees, looked at while a simulation runs: invariants of the brokers' own state, and their leaders.
+"""Invariants of the brokers' own state and of leadership, checked while a simulation runs; no client sees them.
 
 The checks of the history find damage that a client happened to notice. These find it when it is done: a replica whose
 prefix differs is found before it is elected, and a lost wake-up before a deadline hides it.
@@ -41,7 +41,7 @@ MAX_VIOLATIONS: Final = 100
 LOOK_SECONDS: Final = 1.0
 WAKE_UP_SECONDS: Final = 0.25
 SETTLED_SECONDS: Final = 1.0
-"""After a fault of a broker or of its link to the store so much time passes until its lease tells nothing of it."""
+"""After a fault of a broker or of its link to the store, its lease has recovered when so much time has passed."""
 OVERDUE_MS: Final = 100
 """The reaper wakes with the wheel's tick, and the loop may be busy for a moment."""
 _last_offset = attrgetter("last_offset")
@@ -262,7 +262,7 @@ class Invariants:
 
 
 def _notices_its_lease(broker: Broker) -> bool:
-    """Return whether a broker's lease has just run out, which a timer of the broker tells it within this turn."""
+    """Return whether a broker's lease has just run out, which a timer of the broker notices within this turn."""
     lifecycle = broker.lifecycle
     return 0 <= lifecycle._clock.now_ms() - lifecycle._lease_ends_ms < OVERDUE_MS
 

@@ -16,7 +16,7 @@ _last_offset = attrgetter("last_offset")
 
 
 class KnownBatch(NamedTuple):
-    """What tells a batch from another one: two of the same offset and epoch are the same, or a log is broken."""
+    """The identity of a batch: two of the same offset and epoch are the same, or a log is broken."""
 
     base_offset: int
     last_offset: int

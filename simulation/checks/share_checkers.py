@@ -1,8 +1,8 @@
-"""The checks of share groups: who has which records, and what becomes of them (KIP-932).
+"""The checks of share groups: which member has which records, and whether each record is processed (KIP-932).
 
-A member has a record from the moment at which it is told so until it tells what became of it, its lock may be over, or
-the broker ends the lock (`ShareEnded`). A broker acquires and writes at some time between a request and its answer; so
-only what is certain for all of these times is an anomaly.
+A member has a record from the answer that acquires it until the member acknowledges it, its lock may be over, or the
+broker ends the lock (`ShareEnded`). A broker acquires and writes at some time between a request and its answer; so only
+what is certain for all of these times is an anomaly.
 
 The cost is O(n) in deliveries of records, but O(n²) in those of one record.
 """
@@ -54,8 +54,8 @@ FASTEST: Final = 0.9
 """A lock lasts at least this share of its time, by the clock of a broker that is too fast."""
 
 
-class _Told(NamedTuple):
-    """What a member told of one record."""
+class _Decision(NamedTuple):
+    """A member's acknowledgement of one record."""
 
     type: int
     event: ShareAcknowledged
@@ -63,12 +63,12 @@ class _Told(NamedTuple):
 
 @dataclass(slots=True)
 class _Share:
-    """What the history tells of a partition as a group consumes it, by offset where that makes sense."""
+    """The history of one share partition, by offset where that makes sense."""
 
     promise: SharePromise
     partition: str
     acquired: dict[int, list[ShareAcquired]] = field(default_factory=dict)
-    told: dict[int, list[_Told]] = field(default_factory=dict)
+    decisions: dict[int, list[_Decision]] = field(default_factory=dict)
     ended: list[ShareEnded] = field(default_factory=list)
     elected_ms: list[int] = field(default_factory=list)
     failed_count: int = 0
@@ -79,27 +79,27 @@ class _Share:
         return f"{self.promise.group} {self.partition}"
 
     def take(self, event: ShareAcquired | ShareAcknowledged | ShareEnded | ShareWriteFailed) -> None:
-        """Note an event."""
+        """Add an event to those of its records."""
         match event:
             case ShareAcquired():
                 for offset in range(event.first_offset, event.last_offset + 1):
                     self.acquired.setdefault(offset, []).append(event)
             case ShareAcknowledged():
                 for nth in range(event.last_offset - event.first_offset + 1):
-                    told = _Told(event.types[nth if len(event.types) > 1 else 0], event)
-                    self.told.setdefault(event.first_offset + nth, []).append(told)
+                    decision = _Decision(event.types[nth if len(event.types) > 1 else 0], event)
+                    self.decisions.setdefault(event.first_offset + nth, []).append(decision)
             case ShareEnded():
                 self.ended.append(event)
             case ShareWriteFailed():
                 self.failed_count += 1
 
     def holds(self, offset: int, event: ShareAcquired) -> Iterator[tuple[int, float]]:
-        """Iterate over the times in which a member certainly has a record that it was told to have, from and to.
+        """Iterate over the times in which a member certainly has a record that it acquired, from and to.
 
         Each renewal that was answered begins another one.
         """
         lock_ms = FASTEST * self.promise.lock_ms
-        mine = [each for each in self.told.get(offset, ()) if each.event.member == event.member]
+        mine = [each for each in self.decisions.get(offset, ()) if each.event.member == event.member]
         begun = [(event.time_ms, event.asked_ms)]
         begun += [
             (each.event.time_ms, each.event.asked_ms)
@@ -119,16 +119,16 @@ class _Share:
         """Return the times at which brokers ended all locks of a member, or may have."""
         return [each.time_ms for each in self.ended if each.member in ("", member)] + self.elected_ms
 
-    def counts(self, offset: int, told: _Told) -> bool:
+    def counts(self, offset: int, decision: _Decision) -> bool:
         """Return whether a decision certainly counts: the member had the record from its request to the answer.
 
         A record below the start offset may be acknowledged again, also by a member whose lock has run out.
         """
-        event, lock_ms = told.event, FASTEST * self.promise.lock_ms
+        event, lock_ms = decision.event, FASTEST * self.promise.lock_ms
         for acquired in self.acquired.get(offset, ()):
             is_held = acquired.time_ms <= event.asked_ms and event.time_ms < acquired.asked_ms + lock_ms
             if acquired.member == event.member and is_held:
-                others = [each.event.asked_ms for each in self.told[offset] if each.event.member == event.member]
+                others = [each.event.asked_ms for each in self.decisions[offset] if each.event.member == event.member]
                 others.remove(event.asked_ms)
                 times = [*others, *self.over(event.member)]
                 if not any(acquired.asked_ms <= time_ms <= event.time_ms for time_ms in times):
@@ -170,10 +170,10 @@ def double_acquire(history: History) -> Found:
 
 
 def redelivered(history: History) -> Found:
-    """A record was delivered again after a member had been told that it is accepted, rejected or a gap."""
+    """A record was delivered again after a member's ACCEPT, REJECT or gap had been acknowledged."""
     for share in _shares(history):
-        for offset, told in share.told.items():
-            ends = [each for each in told if each.event.outcome == "acked" and each.type in FINAL]
+        for offset, decisions in share.decisions.items():
+            ends = [each for each in decisions if each.event.outcome == "acked" and each.type in FINAL]
             if not ends:
                 continue
             end = min(ends, key=lambda each: each.event.time_ms)
@@ -199,11 +199,11 @@ def over_delivered(history: History) -> Found:
 
 
 def stale_acknowledgement(history: History) -> Found:
-    """A member was told that its decision about a record counts, though another one had the record by then."""
+    """A member's acknowledgement was accepted, though another member had the record by then."""
     for share in _shares(history):
-        for offset, told in share.told.items():
+        for offset, decisions in share.decisions.items():
             events = share.acquired.get(offset, [])
-            for each in told:
+            for each in decisions:
                 event = each.event
                 if event.outcome == "acked":
                     holder = _other_holder(share, offset, events, event)
@@ -214,13 +214,13 @@ def stale_acknowledgement(history: History) -> Found:
 
 
 def _other_holder(
-    share: _Share, offset: int, events: Iterable[ShareAcquired], told: ShareAcknowledged
+    share: _Share, offset: int, events: Iterable[ShareAcquired], decided: ShareAcknowledged
 ) -> ShareAcquired | None:
     """Return another member's delivery that certainly held a record for all the time of a request, or None."""
     for event in events:
-        if event.member != told.member:
+        if event.member != decided.member:
             for from_ms, to_ms in share.holds(offset, event):
-                if from_ms < told.asked_ms and told.time_ms < to_ms:
+                if from_ms < decided.asked_ms and decided.time_ms < to_ms:
                     return event
     return None
 
@@ -283,8 +283,8 @@ def lost_dead_letter(history: History) -> Found:
         if share.promise.group not in promised:
             continue
         for offset, events in share.acquired.items():
-            told = share.told.get(offset, ())
-            is_done = any(each.type in DONE and each.event.outcome != "refused" for each in told)
+            decisions = share.decisions.get(offset, ())
+            is_done = any(each.type in DONE and each.event.outcome != "refused" for each in decisions)
             is_there = (share.promise.group, share.partition, offset) in there
             if not is_done and not is_there and (share.partition, offset) in kept:
                 yield share.where, f"offset {offset} was accepted by no member: {_had(events[-1])}"
@@ -327,7 +327,7 @@ def _letters(history: History) -> set[tuple[str, str, int]]:
 
 
 def letter_of_accepted(history: History) -> Found:
-    """A record has a dead letter, though a member that had it was told that it is accepted."""
+    """A record has a dead letter, though a member had accepted it and the broker had confirmed that."""
     letters: dict[tuple[str, str], dict[int, str]] = {}
     for event in history.of(DeadLetter):
         letters.setdefault((event.group, event.partition), {})[event.offset] = event.message
@@ -336,7 +336,7 @@ def letter_of_accepted(history: History) -> Found:
         for offset, message in letters.get((share.promise.group, share.partition), {}).items():
             if is_shaken and message == DELIVERY_LIMIT:
                 continue  # a leader gives it up before that is written
-            for each in share.told.get(offset, ()):
+            for each in share.decisions.get(offset, ()):
                 if each.type == AcknowledgeType.ACCEPT and share.counts(offset, each):
                     accepted = f"{each.event.member} was told at {each.event.time_ms} ms that it is accepted"
                     yield share.where, f"offset {offset}: {accepted}; its dead letter says: {message}"

@@ -1,4 +1,4 @@
-"""What no client sees of share groups: locks that brokers end before their time, and their own state of records.
+"""The hidden part of share groups: locks that brokers end before their time, and the brokers' own state of records.
 
 A member learns of the end of its session with its next request, and not at all if it is gone; so the checks of the
 history need the brokers' word for it.
@@ -102,7 +102,7 @@ def _recorded_losses(history: History, clock: Clock) -> contextlib.AbstractConte
 def _recorded_states(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:
     """Record which records are to have dead letters, when that is committed: whatever leader comes then, it owes them.
 
-    What `SharePartition` does with these records is not asked, so that it can be wrong.
+    The check does not rely on `SharePartition`, so that it can find it wrong.
     """
     write = ShareCoordinator.write
 
@@ -168,7 +168,7 @@ class ShareLook:
     """Looks at the share partitions of brokers, again and again.
 
     Args:
-        violated: is told of violations.
+        violated: called for each violation.
 
     Attributes:
         written: the starts that the next leaders must have.

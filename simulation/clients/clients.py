@@ -60,7 +60,7 @@ class Leader:
 
 @dataclass(slots=True)
 class Attempt:
-    """What came of sending a batch once to `leader`, if there was one.
+    """The result of sending a batch once to `leader`, if there was one.
 
     The code is NETWORK_EXCEPTION if there was no answer, and the offset negative if the answer did not give it.
     """
@@ -72,7 +72,7 @@ class Attempt:
 
 
 class Client:
-    """Connections and metadata of one client, and what it tells the history.
+    """Connections and metadata of one client, which records its events in the history.
 
     Attributes:
         addresses: the brokers that it knows, by id.
@@ -248,7 +248,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a producer writes, and where.
+    """The topic and the records that a producer writes.
 
     Attributes:
         keys: the key of a record is its value modulo this; 0: records have no keys.

@@ -65,7 +65,7 @@ class ReaderSession:
     """A consumer's fetch session with one broker.
 
     It counts a request as taken once it is sent, and goes on with the session after a lost connection. So a lost
-    request leaves the broker at another offset, and nothing but the check of the epoch tells the consumer so.
+    request leaves the broker at another offset, and the consumer learns this only from the check of the epoch.
     """
 
     def __init__(self) -> None:

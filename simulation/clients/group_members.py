@@ -1,4 +1,4 @@
-"""A simulated member of a consumer group: what members of both protocols do. It records what it is told.
+"""A simulated member of a consumer group, the common part of both protocols. It records the answers that it gets.
 
 A member reads the partitions that it owns from their committed offsets, and commits what it has read. It also does what
 members do in bad times: it leaves and comes back, it is silent for longer than its session, and a commit of its arrives
@@ -123,7 +123,7 @@ class GroupMember(ABC):
     """One member; `client` has its connections for the group, and it has others to read."""
 
     NAMES_ITSELF: ClassVar[bool]
-    """Whether it tells its member id and epoch when it asks for committed offsets."""
+    """Whether its OffsetFetch requests have its member id and epoch."""
 
     def __init__(
         self, client: Client, shared: Surroundings, instance_id: str | None = None, transactional_id: str = ""

@@ -4,8 +4,8 @@ librdkafka (2.x) keeps up to five Produce requests of a partition in flight, and
 
 * After a retriable error or a lost connection it sends the batch and all later ones again, with the same sequences.
 * After OUT_OF_ORDER_SEQUENCE_NUMBER ("skipped sequence numbers") it waits for the other answers, gets a new producer
-  epoch, and sends all that is not acknowledged again from sequence 0. What a broker has written all the same is then
-  written twice. So no broker should ever give that answer to this producer; if one does, the history says so.
+  epoch, and sends all that is not acknowledged again from sequence 0. Records that a broker has written all the same
+  are then written twice. So no broker should ever give that answer to this producer; if one does, the history says so.
 
 Java's producer (3.x and 4.x; KIP-360, KIP-654) differs from librdkafka in what it does about sequences:
 

@@ -1,4 +1,4 @@
-"""What a simulation's groups and transactional clients are like and share; the requests of the latter."""
+"""Plans of a simulation's groups and transactional clients, and the services that their clients share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOT_DONE: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """The request versions of a producer, which tell its protocol."""
+    """The request versions of a producer, which determine its protocol."""
 
     produce: int
     txn_offset_commit: int
@@ -118,7 +118,7 @@ class SharePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shared:
-    """What the clients of one kind share.
+    """Services that the clients of one kind share.
 
     They are restless, may leave, be silent or slow, or have zombies, until the faults are over.
     """
@@ -130,7 +130,7 @@ class _Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSurroundings(_Shared):
-    """What transactional clients share; each waits out of `pause_ms` between two transactions."""
+    """Services that transactional clients share; each waits out of `pause_ms` between two transactions."""
 
     plan: TransactionPlan
     outputs: tuple[Output, ...]
@@ -160,7 +160,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings(_Shared):
-    """What the clients of one group share; `partitions` is what it consumes."""
+    """Services that the clients of one group share; it consumes `partitions`."""
 
     plan: GroupPlan
     partitions: tuple[TopicPartition, ...]
@@ -170,7 +170,7 @@ class Surroundings(_Shared):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareSurroundings(_Shared):
-    """What the members of one share group share; `partitions` are what it consumes, by topic id and number."""
+    """Services that the members of one share group share; it consumes `partitions`, by topic id and number."""
 
     plan: SharePlan
     partitions: dict[tuple[bytes, int], TopicPartition]
@@ -178,7 +178,7 @@ class ShareSurroundings(_Shared):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a member of a group tells with the offsets of a transaction (KIP-447)."""
+    """The identity that a group member sends with the offsets of a transaction (KIP-447)."""
 
     group: str
     generation: int
@@ -241,7 +241,7 @@ def offset_commit(
 
 
 def code_of(answer: Any) -> ErrorCode:
-    """Return the error of an answer, or the first that tells why of its partitions' errors."""
+    """Return the error of an answer, or the most specific of its partitions' errors."""
     codes = [getattr(answer, "error_code", 0)]
     for topic in getattr(answer, "results_by_topic_v3_and_below", ()):
         codes += [each.partition_error_code for each in topic.results_by_partition]

@@ -36,7 +36,7 @@ ASSIGNOR: Final = "rotate"
 CONSUMER_HEARTBEAT_VERSION: Final = 1
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
 LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
-"""With these the coordinator tells a member that it has lost its partitions, and has to join again."""
+"""With these errors a member has lost its partitions, and has to join again."""
 
 
 class ClassicMember(GroupMember):

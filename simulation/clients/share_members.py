@@ -107,7 +107,7 @@ class ShareMember:
         )
 
     async def _leave(self) -> None:
-        """Fetch no more, which ends all sessions, and tell the coordinator."""
+        """Fetch no more, which ends all sessions, and leave the group at the coordinator."""
         self._assigned.clear()
         if self._sessions:
             await asyncio.wait(self._sessions.values())

@@ -1,4 +1,4 @@
-"""A simulated member's share sessions: it acquires records from one broker, and tells what became of them (KIP-932).
+"""A simulated member's share sessions: it acquires records from one broker, and acknowledges them (KIP-932).
 
 It acknowledges with its next fetch, or by itself, all records of a part alike or each in its own way. In bad times it
 gives records back, rejects some, needs more time (KIP-1222), keeps some too long, or says nothing of them.
@@ -59,7 +59,7 @@ Key = tuple[bytes, int]
 
 
 class Told(NamedTuple):
-    """What a member says of the records from the first to the last offset."""
+    """A member's acknowledgement of the records from the first to the last offset."""
 
     first_offset: int
     last_offset: int
@@ -197,7 +197,7 @@ class ShareSessionClient:
         return response
 
     def _keep_renewed(self, told: Mapping[Key, Sequence[Told]], outcomes: Mapping[Key, str]) -> None:
-        """Decide anew about records of which the member has told that it needs more time."""
+        """Decide anew about records whose locks the member has renewed."""
         for key, batches in told.items():
             renewed = [
                 offset

@@ -1,9 +1,9 @@
 """A simulated transactional producer: the requests of one instance with its transactional id, and their errors.
 
-It follows the protocol of transaction.version 1 or 2 (KIP-890), as its request versions say; brokers tell the two apart
-by nothing else. With version 1 the end of a transaction keeps the epoch, so that a request which was lost on its way,
-and arrives in the next transaction, belongs to that: it would end it, or commit old offsets in it. Kafka cannot tell
-(Jepsen, Bufstream 0.1.0). So after such a loss this producer gets a new epoch before it goes on.
+It follows the protocol of transaction.version 1 or 2 (KIP-890), as its request versions say; brokers distinguish the
+two by nothing else. With version 1 the end of a transaction keeps the epoch, so that a request which was lost on its
+way, and arrives in the next transaction, belongs to that: it would end it, or commit old offsets in it. Kafka cannot
+detect it (Jepsen, Bufstream 0.1.0). So after such a loss this producer gets a new epoch before it goes on.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What clients did and saw in a simulation, as events, and what follows from them."""
+"""The history of a simulation: events that clients did and saw, and conclusions from them."""

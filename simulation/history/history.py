@@ -4,7 +4,7 @@ A history may come from a simulation, or from real clients of real brokers. A fi
 are unique whole numbers, and a partition is named as in ``orders-0``.
 
 A transaction has a number of its own, as one transactional id has many, also at one epoch. Its records are values as
-any others: `Sent`, `Acked`, `Failed` and `Unknown` tell of them, and readers without isolation `Polled` them all.
+any others: `Sent`, `Acked`, `Failed` and `Unknown` record them, and readers without isolation `Polled` them all.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Assigned(Event):
 
 
 class Polled(Event):
-    """A consumer received records: pairs of offset and value. What is not known is negative.
+    """A consumer received records: pairs of offset and value. Unknown numbers are negative.
 
     Attributes:
         high_watermark: from the response.
@@ -168,12 +168,12 @@ class UncleanElection(Event):
 
 
 class GroupAssigned(Event):
-    """The coordinator of a group told a member all that it owns from now on.
+    """The coordinator of a group assigned a member all partitions that it owns from now on.
 
     Attributes:
         member: the client; it has this name as a consumer, too (`Polled`).
         identity: the member id, or the instance id of a static member, which outlives its client.
-        generation: the generation, or the member epoch (KIP-848); negative if it tells nothing.
+        generation: the generation, or the member epoch (KIP-848); negative if it is unknown.
     """
 
     group: str
@@ -208,7 +208,7 @@ class OffsetCommitted(Event):
 
 
 class OffsetRead(Event):
-    """A client, which asked at `asked_ms`, was told the committed offset of a group; -1: there is none."""
+    """A client, which asked at `asked_ms`, got the committed offset of a group; -1: there is none."""
 
     group: str
     partition: str

@@ -105,7 +105,7 @@ class Era:
 
 @dataclass(slots=True)
 class _Proofs:
-    """What one broker told in one leader epoch; up to each event, the `highest` high watermark and who told it."""
+    """The answers of one broker in one leader epoch: up to each event, the `highest` high watermark, with its event."""
 
     places: list[int] = field(default_factory=list)
     times_ms: list[int] = field(default_factory=list)
@@ -118,7 +118,7 @@ class _Proofs:
         self.highest.append((high_watermark, event) if high_watermark > before[0] else before)
 
     def before(self, poll: Polled, last_place: int) -> tuple[int, Acked | Polled] | None:
-        """Return the highest high watermark that had been told when `poll` was asked for, and the event that told it.
+        """Return the highest high watermark in answers before `poll` was requested, and the event of that answer.
 
         Args:
             last_place: the place of the consumer's event before `poll`, which counts if `poll` has no `asked_ms`.
@@ -131,7 +131,7 @@ class _Proofs:
 
 
 class ReportedWatermarks:
-    """Finds contradictions between the high watermarks that were told of one partition, in one era of its log.
+    """Finds contradictions between the high watermarks in answers about one partition, in one era of its log.
 
     A leader's high watermark never goes back while its epoch lasts, and an acknowledgement (acks=-1) says that it has
     passed the record. A new leader may know less for a moment, since followers learn the high watermark one fetch
@@ -139,7 +139,7 @@ class ReportedWatermarks:
     acknowledgement. An answer counts as later than another only if its request was sent after the other had arrived.
 
     Attributes:
-        regressed: polls with a lower high watermark than the same broker had told before in the same leader epoch.
+        regressed: polls with a lower high watermark than the same broker had returned before in the same leader epoch.
         stale: polls without a value that a leader of a later epoch had acknowledged before.
     """
 
@@ -150,7 +150,7 @@ class ReportedWatermarks:
         self._acked: dict[int, _Proofs] = {}
 
     def begin_era(self) -> None:
-        """Forget what was told before an unclean election."""
+        """Forget all answers from before an unclean election."""
         self._polled.clear()
         self._acked.clear()
 
@@ -160,7 +160,7 @@ class ReportedWatermarks:
             self._acked.setdefault(ack.leader_epoch, _Proofs()).add(place, ack.offset + 1, ack)
 
     def take_poll(self, place: int, last_place: int, poll: Polled) -> None:
-        """Compare a poll with all that was told before, and add it; `last_place` as in `_Proofs.before`."""
+        """Compare a poll with all answers before it, and add it; `last_place` as in `_Proofs.before`."""
         if poll.high_watermark < 0:
             return
         proofs = self._polled.setdefault((poll.broker, poll.leader_epoch, poll.follower), _Proofs())
@@ -220,7 +220,7 @@ class PartitionHistory:
         self.final: set[int] = set()
         self.drained: Drained | None = None
         self.resets: list[tuple[Assigned, int]] = []
-        self.told = ReportedWatermarks()
+        self.watermarks = ReportedWatermarks()
         self.deletes = False
         self.keys = 0
         self._final_read_began = False
@@ -282,7 +282,7 @@ class PartitionHistory:
     def _begin_era(self) -> None:
         self.end()
         self.owed.clear()
-        self.told.begin_era()
+        self.watermarks.begin_era()
         self.eras.append(Era())
 
     def _era_of(self, value: int) -> int | None:
@@ -295,7 +295,7 @@ class PartitionHistory:
         if self._era_of(ack.value) is None:
             return
         if ack.acks == ALL_REPLICAS:
-            self.told.take_ack(self._taken, ack)
+            self.watermarks.take_ack(self._taken, ack)
         self._latest_epoch = max(self._latest_epoch, ack.leader_epoch)
         if ack.leader_epoch < self._latest_epoch:
             # The producer took the broker for the leader of an epoch that had ended. The broker may lead again.
@@ -324,7 +324,7 @@ class PartitionHistory:
             self.precommitted.append((highest, poll))
         # A late answer may come from the log before an unclean election.
         if len(self.eras) == 1 or poll.leader_epoch >= 0:
-            self.told.take_poll(self._taken, self._last_taken.get(poll.consumer, 0), poll)
+            self.watermarks.take_poll(self._taken, self._last_taken.get(poll.consumer, 0), poll)
         self._last_taken[poll.consumer] = self._taken
 
     def _sight(self, offset: int, value: int, poll: Polled, era: int | None) -> None:

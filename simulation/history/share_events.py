@@ -1,4 +1,4 @@
-"""The events of share groups (KIP-932): what members were told, what brokers ended, and what became dead letters."""
+"""The events of share groups (KIP-932): acquisitions, acknowledgements, locks that brokers ended, dead letters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from purgatorio.simulation.history.event import Event
 
 
 class ShareAcquired(Event):
-    """A member of a share group, which asked at `asked_ms`, was told that it has records now, each delivered so often.
+    """A member of a share group, which asked at `asked_ms`, acquired records, each with its delivery count.
 
     Those from `first_offset` to `last_offset`; `values` are pairs of offset and value of those that the log has.
     """
@@ -23,7 +23,7 @@ class ShareAcquired(Event):
 
 
 class ShareAcknowledged(Event):
-    """A member of a share group told at `asked_ms` what became of records, and that has ended.
+    """A member of a share group acknowledged records at `asked_ms`, and the request has ended.
 
     The types are Kafka's, one for all or one for each offset. The outcome is "acked"; "refused": certainly not written;
     "unknown": it may be written, or become so.
@@ -58,7 +58,7 @@ class ShareWriteFailed(Event):
 
 
 class SharePromise(Event):
-    """What a share group is promised: how long a lock lasts, and how often a record is delivered at most."""
+    """The promise to a share group: how long a lock lasts, and how often a record is delivered at most."""
 
     group: str
     lock_ms: int
@@ -66,7 +66,7 @@ class SharePromise(Event):
 
 
 class DeadLetterPromise(Event):
-    """What a share group gives up goes to its dead-letter topic."""
+    """The promise that records which a share group gives up go to its dead-letter topic."""
 
     group: str
 

@@ -70,7 +70,7 @@ class Transaction:
 
     @property
     def may_be_committed(self) -> bool:
-        """Whether its client asked for that, and was not told that it failed."""
+        """Whether its client requested the commit, and got no answer that it failed."""
         return self.committing != NEVER and self.outcome != ABORTED
 
     def __str__(self) -> str:

@@ -29,7 +29,7 @@ def failures(
     """Return when each of the first `MAX_FAILURES` anomalies was there first, the earliest first.
 
     An anomaly of the history comes up in the first frame by which a check of the history so far finds one of the same
-    name in the same partition. What came up while the simulation ran has its moment already.
+    name in the same partition. Anomalies that came up while the simulation ran have their moment already.
     """
     known = {each.anomaly: each.ms for each in seen}
     first = _First(history, frames)

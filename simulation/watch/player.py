@@ -25,7 +25,7 @@ SLOWEST, FASTEST = 0.1, 16.0
 
 
 class _OfRecording:
-    """What only a recording answers."""
+    """Requests that only a recording answers."""
 
     async def run(self, operator: Operator) -> Answer:
         raise OperationRefused("a living cluster has no player: `purgatorio simulate --watch` has one")

@@ -152,7 +152,7 @@ class _Reader:
 
 
 class _Network:
-    """Tells which simulated brokers stand still, and which do not reach each other."""
+    """Returns which simulated brokers stand still, and which do not reach each other."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

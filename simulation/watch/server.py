@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 STATIC: Final = Path(__file__).parent / "static"
-"""What the page has beside its own files."""
+"""The files that the page has beside its own."""
 READ_ONLY: Final = "this is the recording of a simulated seed: it has ended, and can only be played"
 
 
@@ -110,7 +110,7 @@ async def serve(player: Callable[[Clock], Player], port: int, listening: Callabl
 
     Args:
         player: makes the player with the machine's clock.
-        listening: is told the page's address.
+        listening: called with the page's address.
 
     Raises:
         OSError: the port cannot be listened on.

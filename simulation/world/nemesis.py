@@ -39,7 +39,7 @@ IN_DOUBT_SECONDS: Final = 1.0
 """How long the nemesis looks for a transaction in doubt; most are for some milliseconds."""
 PAUSED, WITHOUT_STORE, CUT_OFF = "is paused", "loses the metadata store", "is cut off from all"
 STANDSTILLS: Final = (PAUSED, WITHOUT_STORE, CUT_OFF)
-"""What happens to a broker's process before it is replaced; each costs it its lease."""
+"""Faults of a broker's process before it is replaced; each costs it its lease."""
 
 
 def _of_a_broker(
@@ -116,7 +116,7 @@ class Nemesis:
         await asyncio.sleep(max(0.0, min(self._rng.uniform(low, high), end - now)))
 
     async def _last(self, end: float, began: str, over: str, undo: Callable[[], object], *times: float) -> None:
-        """Tell of a fault, and undo it after a while: between `times` in seconds, 0.2 and 4 if none are given."""
+        """Record a fault, and undo it after a while: between `times` in seconds, 0.2 and 4 if none are given."""
         self._note(began)
         await self._hold(end, *(times or (0.2, 4.0)))
         undo()
@@ -411,7 +411,7 @@ class Nemesis:
 
     @_of_a_broker
     async def lose_store_one_way(self, end: float, victim: int) -> None:
-        """Hold what a broker tells the metadata store, or what the store tells it."""
+        """Hold a broker's messages to the metadata store, or the store's messages to it."""
         to_store = self._rng.random() < 0.5
         link = self._cluster.processes[victim].link
         link.cut(to_store=to_store, to_broker=not to_store)

@@ -102,7 +102,7 @@ class StoreLink:
 
 
 class WatchedStore(EmbeddedStore):
-    """A metadata store that tells of its changes, may skip images, and whose answers may be lost.
+    """A metadata store that reports its changes, may skip images, and whose answers may be lost.
 
     Args:
         skips_images: whether a broker is notified with the image of the time at which the notification arrives, and
@@ -142,7 +142,7 @@ class WatchedStore(EmbeddedStore):
         return done, error
 
     def lose_answer(self) -> bool:
-        """Return what the broker is told of a change that was committed: that it was not."""
+        """Return the answer that the broker gets instead of that to a committed change: a failure."""
         return False
 
     def open(self, link: Link | None = None) -> EmbeddedView:
@@ -156,22 +156,24 @@ class WatchedStore(EmbeddedStore):
     def _notify(self, view: EmbeddedView) -> None:
         if not self._skips_images:
             image, changed, lost = self.image, self._read(view), self.lost_leases()
-            view._link.to_broker(lambda: self._tell(view, image, changed, lost))
+            view._link.to_broker(lambda: self._notify_view(view, image, changed, lost))
         elif view not in self._notified:
             self._notified.add(view)
             view._link.to_broker(lambda: self._arrive(view))
 
     def _arrive(self, view: EmbeddedView) -> None:
         self._notified.discard(view)
-        self._tell(view, self.image, self._read(view), self.lost_leases())
+        self._notify_view(view, self.image, self._read(view), self.lost_leases())
 
-    def _tell(self, view: EmbeddedView, image: ClusterImage, changed: KeyChanges, lost_leases: tuple[int, ...]) -> None:
+    def _notify_view(
+        self, view: EmbeddedView, image: ClusterImage, changed: KeyChanges, lost_leases: tuple[int, ...]
+    ) -> None:
         """Notify a view, with keys twice: a store outside of the process may repeat a message."""
         for _ in range(2 if self._keyed else 1):
             view._receive(self._shown(view, image, changed), lost_leases)
 
     def _read(self, view: EmbeddedView) -> KeyChanges:
-        """Return the keys that changed since this view was told of some."""
+        """Return the keys that changed since this view's last notification."""
         unread = self._unread.get(view, {})
         changed = last_values(unread)
         unread.clear()

@@ -30,7 +30,7 @@ STEPS_BEFORE: Final = 5
 """The steps that both runs took, which a report shows."""
 MAX_ERROR_LINES: Final = 20
 END_SECONDS: Final = 10
-"""How long a child has to end when it is told to."""
+"""How long a child has to end after the request to end."""
 _END: Final = "the end: "
 
 

@@ -49,7 +49,7 @@ _EVENTS: Final = {
 
 
 class _Fence:
-    """The thread that is fenced now, and what is told each refusal. An audit hook cannot be removed, but be idle."""
+    """The thread that is fenced now, and the callback for refusals. An audit hook cannot be removed, but be idle."""
 
     thread: int | None = None
     fenced: Fenced | None = None
@@ -127,11 +127,11 @@ def _replacements() -> dict[Place, Any]:
 
 
 @contextmanager
-def fenced(told: Fenced) -> Iterator[None]:
-    """Refuse what reaches out of this thread's simulation while the context lasts.
+def fenced(refused: Fenced) -> Iterator[None]:
+    """Refuse calls that reach out of this thread's simulation while the context lasts.
 
     Args:
-        told: called with each refusal, which code may swallow.
+        refused: called with each refusal, which code may swallow.
 
     Raises:
         RuntimeError: another simulation runs in this process.
@@ -141,7 +141,7 @@ def fenced(told: Fenced) -> Iterator[None]:
     if not _Fence.installed:
         sys.addaudithook(_look)
         _Fence.installed = True
-    _Fence.thread, _Fence.fenced = threading.get_ident(), told
+    _Fence.thread, _Fence.fenced = threading.get_ident(), refused
     try:
         with replaced(_replacements()):
             yield

@@ -59,7 +59,7 @@ class ServiceLoop(SimulatedLoop):
     Args:
         rng: interleaves the callbacks of different nodes.
         limit_seconds: the CPU time that the run may take.
-        fenced: told each refusal: code may swallow the exception.
+        fenced: called with each refusal: code may swallow the exception.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class ServiceLoop(SimulatedLoop):
     def never_retrieved(self) -> Iterator[tuple[Node | None, BaseException]]:
         """Iterate over the exceptions of tasks that something keeps and nothing has awaited, each with its node.
 
-        A task that nothing keeps tells its exception by its destructor. Python 3.13 keeps tasks for longer.
+        A task that nothing keeps reports its exception by its destructor. Python 3.13 keeps tasks for longer.
         """
         for reference, node in self._failed:
             task: Any = reference()

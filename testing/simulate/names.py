@@ -1,4 +1,4 @@
-"""Names that a scenario gets wrong: the sentence tells the near one."""
+"""Errors for misspelt names in a scenario, with the nearest known name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def no_such(kind: str, name: object, known: Iterable[str]) -> ValueError:
-    """Return the error for a name that there is not: it tells which there are, and the near one."""
+    """Return the error for an unknown name: it lists the known ones, and suggests the nearest."""
     names = list(known)
     near = get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""

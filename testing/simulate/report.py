@@ -26,7 +26,7 @@ def report(shrunk: Shrunk, name: str, replay: str, replay_of_plan: str) -> str:
     """Return the report of a seed that failed, in lines.
 
     Args:
-        shrunk: the run to tell of.
+        shrunk: the run to report.
         name: the scenario.
         replay: the line that runs the seed again.
         replay_of_plan: the line that runs it with the faults of `shrunk`.

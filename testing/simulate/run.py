@@ -68,7 +68,7 @@ def run_seed(
 
     Args:
         plan: the faults; by default those that the seed draws.
-        steps: told each step.
+        steps: records each step.
 
     Raises:
         RuntimeError: a simulation runs already in this process.

@@ -23,7 +23,7 @@ class Process:
     Args:
         main: returns the coroutine to run; called at each start, as a process starts anew.
         restarts: whether a process that fails is started again, as a supervisor does.
-        failed: told of an exception that ended `main`, unless it restarts.
+        failed: called with an exception that ended `main`, unless it restarts.
         ending: called before a process whose `main` has returned is ended.
     """
 

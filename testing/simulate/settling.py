@@ -39,7 +39,7 @@ class Settling:
         """Wait until the world is at rest.
 
         Returns:
-            What a group has yet to read, if nothing happened for `patience_seconds`; else None.
+            The rest that a group has yet to read, if nothing happened for `patience_seconds`; else None.
 
         Raises:
             TimeoutError: the world is not at rest in time; the message says what it waits for.

@@ -17,50 +17,50 @@ _DRAWS_MASK: Final = 0xFFFF_FFFF
 
 
 class Steps:
-    """Tells each step of a run, in a line.
+    """Reports each step of a run, in a line.
 
     Args:
-        tell: called with each line.
+        report: called with each line.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report = report
         self._draws = 0
 
     def stream(self, seed: int, purpose: str) -> random.Random:
-        """Return the generator of one purpose of a seed; what it draws is part of the next step."""
-        return _Told(seed_of(seed, purpose), self._drawn)
+        """Return the generator of one purpose of a seed; its draws are part of the next step."""
+        return _Reported(seed_of(seed, purpose), self._drawn)
 
     def _drawn(self, value: float) -> None:
         self._draws = hash((self._draws, value)) & _DRAWS_MASK  # the hash of numbers is the same in each process
 
     def follow(self, loop: ServiceLoop) -> None:
-        """Tell the steps of a loop."""
+        """Report the steps of a loop."""
         run: Callable[[Node | None, asyncio.Handle], None] = loop._run_handle
 
-        def told(node: Node | None, handle: asyncio.Handle) -> None:
+        def run_reported(node: Node | None, handle: asyncio.Handle) -> None:
             seconds = loop.time() - START_SECONDS
-            self._tell(f"{seconds:.6f} s  {name_of(node):<12} {callback_of(handle)}, draws {self._draws:08x}")
+            self._report(f"{seconds:.6f} s  {name_of(node):<12} {callback_of(handle)}, draws {self._draws:08x}")
             run(node, handle)
 
-        loop._run_handle = told  # type: ignore[method-assign]  # only a loop that is followed pays for it
+        loop._run_handle = run_reported  # type: ignore[method-assign]  # only a loop that is followed pays for it
 
 
-class _Told(random.Random):
-    """A generator that tells what it draws; it draws what any other does."""
+class _Reported(random.Random):
+    """A generator that reports its draws, which are those of any other."""
 
-    def __init__(self, seed: str, tell: Callable[[float], None]) -> None:
-        self._tell = tell
+    def __init__(self, seed: str, report: Callable[[float], None]) -> None:
+        self._report = report
         super().__init__(seed)
 
     def random(self) -> float:
         value = super().random()
-        self._tell(value)
+        self._report(value)
         return value
 
     def getrandbits(self, k: int, /) -> int:
         value = super().getrandbits(k)
-        self._tell(value)
+        self._report(value)
         return value
 
 

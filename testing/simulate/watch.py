@@ -24,7 +24,7 @@ class BrokerFailed(RuntimeError):
 
 
 class Watch(logging.Handler):
-    """Keeps warnings of the log in the journal, and tells of failures.
+    """Keeps warnings of the log in the journal, and reports failures.
 
     Args:
         failed: called with the name of the process and the exception.
@@ -37,7 +37,7 @@ class Watch(logging.Handler):
         self._loop: ServiceLoop | None = None
 
     def fenced(self, error: OutsideSimulation) -> None:
-        """Tell of what a fence refused, which the process may have swallowed."""
+        """Report a fence's refusal, which the process may have swallowed."""
         node = current_node()
         if node is None or node.alive:
             self._failed(name_of(node), error)
@@ -48,7 +48,7 @@ class Watch(logging.Handler):
         loop.set_exception_handler(self._reached_the_loop)
 
     def look(self) -> None:
-        """Tell of the exceptions in tasks of living processes that nothing has awaited."""
+        """Report the exceptions in tasks of living processes that nothing has awaited."""
         for node, error in [] if self._loop is None else self._loop.never_retrieved():
             if node is None or node.alive:
                 self._failed(name_of(node), error)
@@ -68,7 +68,7 @@ class Watch(logging.Handler):
     def _reached_the_loop(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if error is None:
-            return  # "was never closed": told by a destructor, of a process that may be dead
+            return  # "was never closed": reported by a destructor, of a process that may be dead
         node = self._node_of(context)
         if node is None or node.alive:
             self._failed(name_of(node), error)

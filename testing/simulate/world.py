@@ -208,9 +208,9 @@ class World:
         """End all faults, start what was killed, and wait until everything that was produced has been worked on.
 
         That is: every replica is in sync, groups are stable and have committed all that there is, and for a while no
-        service has stored or produced anything. What a service does between is not seen: a record whose offset is
-        committed first, and that is worked on for longer than that while, is still worked on when this returns, and a
-        check would call it lost.
+        service has stored or produced anything. Work in between is not seen: a record whose offset is committed first,
+        and that is worked on for longer than that while, is still worked on when this returns, and a check would call
+        it lost.
 
         Args:
             quiet_seconds: that while, in virtual time: longer than a service works on a record, or on all that it has

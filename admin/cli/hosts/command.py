@@ -66,14 +66,14 @@ async def serve(config: ClusterConfig, faults: Sequence[AnyFault] = ()) -> int:
             await knock(config.broker_config(0), store.image, SystemClock())
             code = await _serve(config, faults, store, secret, stop)
     except* (SecretUnusable, TlsError, ValueError) as group:
-        code = _told(group, EXIT_USAGE)
+        code = _print_first(group, EXIT_USAGE)
     except* (StoreUnusable, DuplicateBrokerId, RegistrationLost, NotAccepted) as group:
-        code = _told(group, EXIT_FAILED)
+        code = _print_first(group, EXIT_FAILED)
     return code
 
 
-def _told(group: BaseExceptionGroup[BaseException], code: int) -> int:
-    """Tell the first error of a group as a line; returns the exit code."""
+def _print_first(group: BaseExceptionGroup[BaseException], code: int) -> int:
+    """Print the first error of a group as a line; returns the exit code."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from purgatorio.admin.cluster import Cluster
-from purgatorio.admin.operations.control.cluster_control import Member
+from purgatorio.admin.operations.control.cluster_control import KnownBroker
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.reading.members import read_member
-from purgatorio.admin.web.asking import READ_LIMIT_MS, Asked, Told, Unreachable, ask
+from purgatorio.admin.web.forwarding import READ_LIMIT_MS, ForwardedAnswer, ForwardedRequest, Unreachable, ask
 from purgatorio.admin.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.metadata.etcd.store import EtcdStore
@@ -74,7 +74,7 @@ class HostedBrokers:
         """The host and port of each live broker's own admin HTTP."""
         return {each: urlsplit(page).netloc for each, page in sorted(self._store.pages.items())}
 
-    async def ask(self, broker_id: int, asked: Asked) -> Told:
+    async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return a broker's answer to a request.
 
         Raises:
@@ -88,7 +88,7 @@ class HostedBrokers:
         if page is None:
             raise Unreachable(f"broker {broker_id} cannot be asked: it holds no lease")
         headers = {name: value for name, value in asked.headers.items() if name not in NOT_PASSED_ON}
-        headers["host"] = "localhost"  # an admin HTTP answers to no name that it was not told, of pages of other sites
+        headers["host"] = "localhost"  # an admin HTTP refuses hosts that it does not know: pages of other sites
         asked_ms = self.clock.now_ms()
         try:
             request = self._client.build_request(
@@ -108,11 +108,13 @@ class HostedBrokers:
         except _TooLarge as error:
             raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {error}") from None
         self._silent_since_ms.pop(broker_id, None)
-        told = Told(response.status_code, response.headers.get("content-type", ""), body.decode(errors="replace"))
+        reply = ForwardedAnswer(
+            response.status_code, response.headers.get("content-type", ""), body.decode(errors="replace")
+        )
         proof = response.headers.get(TOLD, "").encode()
-        if proofs is not None and not hmac.compare_digest(proof, proofs.of_telling(nonces, told).encode()):
+        if proofs is not None and not hmac.compare_digest(proof, proofs.of_answer(nonces, reply).encode()):
             raise Unreachable(f"broker {broker_id} cannot be asked at {page}: what answers there is not this broker")
-        return told
+        return reply
 
     async def _answer(self, request: httpx.Request) -> tuple[httpx.Response, bytearray]:
         """Return an answer, and its body as it was sent: what is packed could be large when it is unpacked.
@@ -133,7 +135,7 @@ class HostedBrokers:
         return response, body
 
     async def _prove(
-        self, request: httpx.Request, asked: Asked, broker_id: int, page: str
+        self, request: httpx.Request, asked: ForwardedRequest, broker_id: int, page: str
     ) -> tuple[str, Proofs | None]:
         """Have a request show that a broker asks; returns the nonces, and what the answer must show, if anything.
 
@@ -148,7 +150,7 @@ class HostedBrokers:
         challenge = answer.headers.get("www-authenticate", "").encode("ascii", "replace").decode()
         nonces = f"{nonce}.{challenge.removeprefix(f'{SCHEME} ')}"
         sent = asked._replace(target=request.url.raw_path.decode())
-        request.headers["authorization"] = f"{SCHEME} {nonces}.{proofs.of_asking(nonces, sent)}"
+        request.headers["authorization"] = f"{SCHEME} {nonces}.{proofs.of_request(nonces, sent)}"
         return nonces, proofs
 
     def _trouble(self, broker_id: int) -> str:
@@ -162,7 +164,7 @@ class HostedBrokers:
         registration = self._store.image.brokers.get(broker_id)
         lives = registration is not None and not registration.fenced
         address = (registration.endpoints[0].host, registration.endpoints[0].port) if registration else None
-        member = Member(broker_id, "running" if lives else "stopped", address)
+        member = KnownBroker(broker_id, "running" if lives else "stopped", address)
         row: Mapping[str, object] = read_member(member, None, self._store.image, paused=False)
         return {**row, "process": {"id": None, "trouble": self._trouble(broker_id) or "holds no lease"}}
 

@@ -17,7 +17,7 @@ from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.purgatory.clock import Clock
 
 LIMIT_MS: Final = 2_000
-"""How long a broker may take; one that is silent tells nothing about certificates."""
+"""How long a broker may take; silence says nothing about certificates."""
 
 
 class NotAccepted(Exception):
@@ -52,7 +52,7 @@ async def knock(config: BrokerConfig, image: ClusterImage, clock: Clock) -> None
 
 
 async def _speak(endpoint: Endpoint, tls: ssl.SSLContext, clock: Clock) -> None:
-    """Ask a broker something; by TLS 1.3 only its answer tells that it has accepted a certificate."""
+    """Send a broker a request: with TLS 1.3 only its answer shows that it has accepted a certificate."""
     peer = PeerConnection(clock, client_id="knock")
     try:
         await peer.connect(endpoint.host, endpoint.port, timeout_ms=LIMIT_MS, tls=tls)

@@ -20,7 +20,7 @@ from purgatorio.admin.cli.logging_setup import configure_logging
 from purgatorio.admin.cli.processes.connection import MessageConnection, connect
 from purgatorio.admin.cli.serving import THREAD_SWITCH_SECONDS, first_of, stop_on_signals
 from purgatorio.admin.cluster import Cluster
-from purgatorio.admin.web.asking import Asked, Told, ask
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, ask
 from purgatorio.admin.web.server import AdminServer
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.served import Message, ServedStore
@@ -46,7 +46,7 @@ class BrokerProcess:
 
     Args:
         sock: the end of the pair that the supervisor does not have.
-        listening: the sockets of all listeners, one after the other; `begin` tells how many each of them has.
+        listening: the sockets of all listeners, one after the other; `begin` has the number of each.
     """
 
     def __init__(self, sock: socket.socket, listening: Sequence[socket.socket]) -> None:
@@ -107,24 +107,28 @@ class BrokerProcess:
             return
         if message[0] == "ask":
             _, number, *asked = message
-            task = asyncio.get_running_loop().create_task(self._answer(number, Asked(*asked)), name="admin request")
+            task = asyncio.get_running_loop().create_task(
+                self._answer(number, ForwardedRequest(*asked)), name="admin request"
+            )
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
             return
         self._store.receive(message)
         self._has_image.set()
 
-    async def _answer(self, number: int, asked: Asked) -> None:
+    async def _answer(self, number: int, asked: ForwardedRequest) -> None:
         """Answer a request of the supervisor's admin HTTP, which has at most `http_server.MAX_CONNECTIONS` of them."""
         app = None if self._admin is None else self._admin.app
-        told = Told(503, "application/json", '{"error": "the broker has not started yet"}')
+        reply = ForwardedAnswer(503, "application/json", '{"error": "the broker has not started yet"}')
         if app is not None:
             try:
-                told = await ask(app, asked)
+                reply = await ask(app, asked)
             except Exception:
                 logger.exception("a request of the admin HTTP failed")
-                told = Told(500, "application/json", '{"error": "internal error; the broker\'s log says more"}')
-        self._send(["told", number, *told])
+                reply = ForwardedAnswer(
+                    500, "application/json", '{"error": "internal error; the broker\'s log says more"}'
+                )
+        self._send(["told", number, *reply])
 
 
 def _go_on_without_parent() -> None:

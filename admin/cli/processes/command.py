@@ -32,7 +32,7 @@ def run(config: ClusterConfig, *, restart: bool, settings: Sequence[str] = (), w
     Args:
         restart: whether a broker's process that ends by itself is started again.
         settings: lines with what clients need to connect.
-        ways: how it tells where it is, and what ends it beside signals.
+        ways: how the process prints its addresses, and what ends it beside signals.
 
     Returns:
         the process's exit code: 0, or 1 if a broker did not start.

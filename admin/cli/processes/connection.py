@@ -51,7 +51,7 @@ class MessageConnection(asyncio.Protocol):
             for message in self._decoder.feed(data):
                 self._receive(message)
         except Exception:
-            # Whatever the other end sent that is no message of ours, it can be told nothing any more.
+            # The other end sent no message of ours: nothing more can be sent to it.
             logger.exception("a message of another process cannot be understood")
             self.close()
 

@@ -18,7 +18,7 @@ from purgatorio.unpatched import plain_socket, plain_subprocess
 
 PROGRAM: Final = "purgatorio.admin.cli.processes.nursery"
 GONE: Final = -int(signal.SIGKILL)
-"""The exit status of processes that ended after the nursery, which would have told it."""
+"""The exit status of processes that ended after the nursery, which would have reported it."""
 
 
 class Forked:
@@ -35,7 +35,7 @@ class Forked:
         self._ended = asyncio.Event()
 
     def end(self, status: int) -> None:
-        """Note its end."""
+        """Record the exit status, and end `wait`."""
         self.returncode = status
         self._ended.set()
 
@@ -64,7 +64,8 @@ class Nursery:
 
     Attributes:
         pid: the id of its process.
-        lost: set when it has ended before `close`. The processes that it has started go on; their ends are not told.
+        lost: set when it has ended before `close`. The processes that it has started go on; their ends are not
+            reported.
     """
 
     def __init__(self, *, fork: bool = False) -> None:

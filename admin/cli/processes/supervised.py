@@ -11,7 +11,7 @@ from typing import Any, Final
 from purgatorio.admin.cli.processes.connection import MessageConnection, connect
 from purgatorio.admin.cli.processes.forking import GONE, Forked, Nursery, NurseryEnded
 from purgatorio.admin.cli.serving import first_of
-from purgatorio.admin.web.asking import Asked, Told, Unreachable
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, Unreachable
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
@@ -50,7 +50,7 @@ class Supervised:
         admin_address: the host and port of the process's own admin HTTP.
         process: the process that runs, or ran last.
         is_paused: whether it was made to stand still.
-        is_ending: whether it was told to end, or was killed, by the supervisor.
+        is_ending: whether the supervisor has asked it to end, or killed it.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Supervised:
         self._clock = SystemClock()
         self._ports: Ports | None = None
         self._started: asyncio.Future[Message] | None = None
-        self._asked: dict[int, asyncio.Future[Told]] = {}
+        self._asked: dict[int, asyncio.Future[ForwardedAnswer]] = {}
         self._numbers = itertools.count(1)
         self._silent_since_ms: int | None = None
 
@@ -165,7 +165,7 @@ class Supervised:
             case ["told", number, status, media_type, body]:
                 self._silent_since_ms = None
                 if (waiting := self._asked.pop(number, None)) is not None and not waiting.done():
-                    waiting.set_result(Told(status, media_type, body))
+                    waiting.set_result(ForwardedAnswer(status, media_type, body))
             case _:
                 serving[0].receive(message)
 
@@ -238,7 +238,7 @@ class Supervised:
 
     # --- what it is asked ---
 
-    async def ask(self, asked: Asked) -> Told:
+    async def ask(self, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return the answer of the process's admin HTTP.
 
         Raises:
@@ -247,7 +247,7 @@ class Supervised:
         if not self.endpoints or not self.is_running or self.is_paused:
             raise Unreachable(self._why())
         number = next(self._numbers)
-        waiting: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[ForwardedAnswer] = asyncio.get_running_loop().create_future()
         self._asked[number] = waiting
         asked_ms = self._clock.now_ms()
         self._connection.send(["ask", number, *asked])

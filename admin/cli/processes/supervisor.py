@@ -1,8 +1,8 @@
 """The supervisor: it holds the cluster's metadata, starts a process for each broker, and ends with them.
 
 The processes inherit one end of a pair of sockets each; so they know when the supervisor has ended, and no other
-process can ask it for metadata. What the brokers need to know of each other (the secret by which they connect) goes
-that way, too, and so do the requests that the supervisor's admin HTTP passes on.
+process can ask it for metadata. The brokers' shared secret goes that way, too, and so do the requests that the
+supervisor's admin HTTP passes on.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Final
 from purgatorio.admin.cli.processes.forking import Nursery
 from purgatorio.admin.cli.processes.supervised import ProcessFailed, Supervised, ending
 from purgatorio.admin.operations import brokers
-from purgatorio.admin.operations.control.cluster_control import Member
+from purgatorio.admin.operations.control.cluster_control import KnownBroker
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.reading.members import read_member
-from purgatorio.admin.web.asking import Asked, Told
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest
 from purgatorio.admin.web.server import shown_host
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
@@ -115,7 +115,7 @@ class Supervisor:
         raise ProcessFailed(f"the process {self._nursery.pid} that starts brokers has ended, and the cluster with it")
 
     def _ended(self, supervised: Supervised, status: int) -> None:
-        """Tell of the end of a process, unless it was asked for; start it again if that is wanted."""
+        """Log the end of a process, unless it was asked for; start it again if that is wanted."""
         if supervised.is_ending or not supervised.endpoints:
             return
         logger.error("a broker's process has ended", broker=supervised.broker_id, status=ending(status))
@@ -146,7 +146,7 @@ class Supervisor:
         running = (each for each in self.brokers if each.is_running and each.endpoints)
         return {each.broker_id: f"{shown_host(each.admin_address[0])}:{each.admin_address[1]}" for each in running}
 
-    async def ask(self, broker_id: int, asked: Asked) -> Told:
+    async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return a process's answer; raise Unreachable if it does not answer."""
         return await self._by_id[broker_id].ask(asked)
 
@@ -155,7 +155,7 @@ class Supervisor:
         each = self._by_id[broker_id]
         if known is None:
             address = (each.endpoints[0].host, each.endpoints[0].port) if each.endpoints else None
-            member = Member(broker_id, "running" if each.is_running else "stopped", address)
+            member = KnownBroker(broker_id, "running" if each.is_running else "stopped", address)
             known = {**read_member(member, None, self.store.image, paused=each.is_paused)}
         return {**known, "process": {"id": each.pid, "trouble": each.trouble}}
 

@@ -1,4 +1,4 @@
-"""The screen: a table of the view, what is said of it, and the keys. What it shows comes from views.py."""
+"""The screen: a table of the view, a status line, and the keys. Its contents come from views.py."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Top(App[None]):
         if view is self._view and not self._is_frozen:
             self._rows = rows
             self._draw()
-        self._tell()
+        self._show_status()
 
     def _draw(self) -> None:
         """Put the rows into the table; the cursor stays on its row."""
@@ -162,8 +162,8 @@ class Top(App[None]):
         nothing.update(f"No row has {self._filter!r}." if self._filter else self._view.nothing)
         self.on_data_table_row_highlighted()
 
-    def _tell(self) -> None:
-        """Say where this is, and what is the matter."""
+    def _show_status(self) -> None:
+        """Show the cluster's address and the view in the head, and trouble or the keys in the foot."""
         crumbs = [self._cluster.url, f":{self._view.name}", *([f"/{self._filter}"] if self._filter else [])]
         states = ["frozen"] * self._is_frozen + ["readonly"] * self._readonly
         more = f"{len(self._shown)} of {len(self._rows)}" if self._filter else str(len(self._rows))
@@ -178,7 +178,7 @@ class Top(App[None]):
 
     def _say(self, text: str) -> None:
         self._said = printable(text)
-        self._tell()
+        self._show_status()
 
     def _selected(self) -> Row | None:
         at = self._table.cursor_row
@@ -194,7 +194,7 @@ class Top(App[None]):
         self._table.add_columns(*view.columns)
         self._draw()
         self.query_one("#nothing", Static).update("…")
-        self._tell()
+        self._show_status()
 
     # --- keys ---
 
@@ -216,7 +216,7 @@ class Top(App[None]):
         if event.value.startswith("/"):
             self._filter = event.value[1:]
             self._draw()
-            self._tell()
+            self._show_status()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Do what was typed: ``:groups``, ``:parked /billing`` or ``/billing``."""
@@ -245,7 +245,7 @@ class Top(App[None]):
             self._close_line()
         self._filter, self._said = "", ""
         self._draw()
-        self._tell()
+        self._show_status()
 
     def action_last(self) -> None:
         """Show the view before."""

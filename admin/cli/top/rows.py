@@ -1,4 +1,4 @@
-"""Rows of a view: what a line shows, what tells why, and what the keys do to it."""
+"""Rows of a view: their cells, their details, and the effects of the keys."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Row(NamedTuple):
     """A line of a view.
 
     Attributes:
-        key: tells it from others of the view.
+        key: unique within the view.
         why: its details, a line each.
-        deeds: what the keys h, r, x and k do to it.
+        deeds: the effects of the keys h, r, x and k.
         mark: "bad" if it is in trouble, "head" for a line above others, else "".
     """
 
@@ -67,8 +67,8 @@ def seconds(ms: int | None) -> str:
     return seconds_of(ms)
 
 
-def told(answer: Mapping[str, Any], *, without: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return what an answer has, an indented line for each value."""
+def fields_of(answer: Mapping[str, Any], *, without: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the fields of an answer, an indented line for each value."""
     left_out = frozenset(without)
     found = list(_lines({name: value for name, value in answer.items() if name not in left_out}, ""))
     more = len(found) - MAX_LINES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from purgatorio.admin.cli.top.rows import Answer, Deed, Row, cells, seconds, told
+from purgatorio.admin.cli.top.rows import Answer, Deed, Row, cells, fields_of, seconds
 from purgatorio.admin.operations.brokers import ChangeFollower, KillBroker
 from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.faults import ListFaults, ReleaseFault
@@ -74,7 +74,7 @@ def _cause(wait: Answer) -> Row:
     if len(wait["broker_ids"]) == 1:
         deeds |= {key: deed for key, deed in _of_broker(wait["broker_ids"][0]).items() if key not in ("r", *deeds)}
     ways = [f"r: {wait['ways'][0]['does']}"] if wait["ways"] else []
-    facts = told(wait, without=("says", "ways", "missing", "ordinary"))
+    facts = fields_of(wait, without=("says", "ways", "missing", "ordinary"))
     return Row(
         f"cause {wait['kind']} {wait['actor']}",
         cells(counted, "", seconds(wait["waited_ms"]), seconds(wait["remaining_ms"]), wait["says"]),
@@ -107,7 +107,7 @@ def _operation(broker: Answer, purgatory: str, operation: Answer) -> Row:
                 f"checked {operation['checks']} times",
             ),
             "",
-            *told({"causes": operation["causes"]}),
+            *fields_of({"causes": operation["causes"]}),
         ),
         {"x": Deed.of(f"expire {name}", Expire, id=number, name=purgatory, operation=operation["id"])},
     )
@@ -138,7 +138,7 @@ def _brokers(state: Answer) -> Iterator[Row]:
                 row["id"], row["state"], f"{row['host']}:{row['port']}", "yes" if row["controller"] else "",
                 row["connections"], waiting, fetches, ", ".join(trouble),
             ),
-            told({**row, "purgatories": {each["name"]: each["num_delayed"] for each in row["purgatories"]}}),
+            fields_of({**row, "purgatories": {each["name"]: each["num_delayed"] for each in row["purgatories"]}}),
             _of_broker(row["id"]),
             "bad" if row["state"] != "running" or trouble or fetches else "",
         )  # fmt: skip
@@ -155,7 +155,7 @@ def _partitions(matrix: Answer) -> Iterator[Row]:
         yield Row(
             name,
             cells(name, None if leader < 0 else leader, epoch, "  ".join(said), state),
-            told(
+            fields_of(
                 {"partition": name, "leader": None if leader < 0 else leader, "leader_epoch": epoch, "replicas": facts}
             ),
             {},
@@ -179,7 +179,7 @@ def _wheel(state: Answer) -> Iterator[Row]:
                             broker["id"], purgatory["name"], f"{level['tick_ms']} ms", seconds(left), bucket["entries"],
                             "█" * min(BAR, bucket["entries"]),
                         ),
-                        told({**level, "buckets": [bucket]}),
+                        fields_of({**level, "buckets": [bucket]}),
                     )  # fmt: skip
 
 
@@ -194,7 +194,7 @@ def _groups(answer: Answer) -> Iterator[Row]:
                 row["id"], row["type"], row["state"], row["epoch"], row["coordinator"], row["member_count"], row["lag"],
                 row.get("waits_for", ""),
             ),
-            (*cells(row.get("waits_for") or f"group {row['id']}"), "", *told(row)),
+            (*cells(row.get("waits_for") or f"group {row['id']}"), "", *fields_of(row)),
             {"x": Deed.of(f"end the session of the member of group {row['id']}", ExpireMember, id=row["id"])},
             "head" if "Rebalance" in row["state"] or row["state"] in ("Assigning", "Reconciling") else "",
         )  # fmt: skip
@@ -209,7 +209,7 @@ def _transactions(answer: Answer) -> Iterator[Row]:
                 row["id"], row["state"], row["producer_id"], row["producer_epoch"], row["coordinator"],
                 seconds(row["open_ms"]), seconds(row["timeout_left_ms"]), row["partition_count"], row["waits_for"],
             ),
-            (*cells(row["waits_for"] or f"transactional id {row['id']}"), "", *told(row)),
+            (*cells(row["waits_for"] or f"transactional id {row['id']}"), "", *fields_of(row)),
             {"x": Deed.of(f"end the time of the transaction of {row['id']}", ExpireTransaction, id=row["id"])}
             if is_open
             else {},
@@ -223,7 +223,7 @@ def _share_groups(answer: Answer) -> Iterator[Row]:
         yield Row(
             row["id"],
             cells(row["id"], counted),
-            told(row),
+            fields_of(row),
             {"x": Deed.of(f"end the acquisition locks of {row['id']}", ExpireLocks, id=row["id"])},
         )
 
@@ -233,7 +233,7 @@ def _faults(answer: Answer) -> Iterator[Row]:
         yield Row(
             str(row["id"]),
             cells(row["id"], row["text"], row["matched"], row["fired"], row["held"] or ""),
-            told(row),
+            fields_of(row),
             {"r": Deed.of(f"release fault {row['id']}, and remove it", ReleaseFault, id=row["id"])},
             "head" if row["held"] else "",
         )

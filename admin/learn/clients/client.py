@@ -153,7 +153,7 @@ class Client(ABC):
         return self._leaders[tp]
 
     async def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic."""
+        """Ask a broker for the id of a topic, 16 bytes."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answer = await self.ask_any(ApiKey.METADATA, METADATA_VERSION, request)
         return bytes(answer.topics[0].topic_id)

@@ -24,7 +24,7 @@ class _Waiting(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """Answer nobody."""
+        """Do nothing: no client waits."""
 
     def causes(self) -> Sequence[OnlyDeadline]:
         return (OnlyDeadline(),)

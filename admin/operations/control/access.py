@@ -13,7 +13,7 @@ from purgatorio.broker.cluster.decisions import decided_for_all
 from purgatorio.broker.cluster.errors import NotThere, OperationRefused
 from purgatorio.broker.cluster.network import Network
 from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
-from purgatorio.broker.layers.quotas.naming import Part
+from purgatorio.broker.layers.quotas.naming import EntityPart
 from purgatorio.broker.metadata.acl_filter import AclFilter
 from purgatorio.broker.metadata.acls import AclBinding
 from purgatorio.broker.metadata.controller import create_acls, delete_acls
@@ -43,7 +43,7 @@ async def edit_user(network: Network, edit: ScramEdit) -> None:
         raise OperationRefused(result.message)
 
 
-async def edit_quotas(network: Network, entity: Sequence[Part], values: Mapping[str, float | None]) -> None:
+async def edit_quotas(network: Network, entity: Sequence[EntityPart], values: Mapping[str, float | None]) -> None:
     """Set quotas of an entity, or remove those whose value is None.
 
     Raises:
@@ -63,7 +63,7 @@ def has_authorizer(cluster: BrokerCluster) -> bool:
 
 
 async def add_acls(cluster: BrokerCluster, acls: Sequence[AclBinding]) -> None:
-    """Add ACLs, all or none. One that exists is no error.
+    """Add ACLs, all or none; an ACL that exists already is no error.
 
     Raises:
         OperationRefused: there cannot be such an ACL, or the cluster has no authorizer.

@@ -114,7 +114,7 @@ def _missing(
 def _cut(snapshot: Snapshot, before: Snapshot) -> Iterator[TopicPartition]:
     """Yield the partitions that lack records at the end that they had before.
 
-    What retention and clients delete is at the start; and compaction leaves what is at the end.
+    Retention and clients delete records at the start, and compaction keeps those at the end.
     """
     for tp, saved in before.logs.items():
         topic, topic_before = snapshot.topics.get(tp.topic), before.topics[tp.topic]

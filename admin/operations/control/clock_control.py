@@ -64,8 +64,8 @@ class ClockControl:
     async def advance(self, seconds: float, *, sessions: bool) -> list[EndedOperation]:
         """Move the clock; return the operations whose time was over by that, without fetches of followers.
 
-        Brokers live through the last `LIVED_MS` in steps, with their heartbeats and fetches. What is before is a jump;
-        the lease clock takes it for a time in which the process stood still.
+        Brokers live through the last `LIVED_MS` in steps, with their heartbeats and fetches. The time before is skipped
+        at once; the lease clock takes it for a time in which the process stood still.
 
         Args:
             sessions: whether the time counts for members of groups, who cannot send heartbeats at that pace.

@@ -36,7 +36,7 @@ State = Literal["running", "stopping", "starting", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class KnownBroker:
     """A broker of this process, running or not.
 
     Attributes:
@@ -77,12 +77,12 @@ class ClusterControl:
         return self._image
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[KnownBroker]:
         """All brokers by ascending id."""
         self._look()
         states: dict[int, State] = {broker.broker_id: "running" for broker in self._cluster.brokers}
         states |= {broker_id: state for broker_id, (state, _) in self._changes.items()}
-        return [Member(id_, states.get(id_, "stopped"), self._addresses.get(id_)) for id_ in self.broker_ids]
+        return [KnownBroker(id_, states.get(id_, "stopped"), self._addresses.get(id_)) for id_ in self.broker_ids]
 
     def _look(self) -> None:
         """Remember the addresses and the newest metadata of the running brokers."""

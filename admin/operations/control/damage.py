@@ -1,4 +1,4 @@
-"""How what is read from a folder is found to be damaged: each check tells in a sentence what there is instead."""
+"""Checks of data that is read from a folder: each raises `Damaged` with a sentence about the value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shown(value: Any) -> str:
     return reprlib.repr(value)
 
 
-def told(error: Exception) -> str:
+def one_line(error: Exception) -> str:
     """Return the message of an error on one line, and not long."""
     text = " ".join(str(error)[:_MAX_SHOWN_CHARS].split())
     return "".join(char if char.isprintable() else "?" for char in text)

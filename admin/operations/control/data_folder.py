@@ -7,8 +7,8 @@
     DIR/lock              held by the process that uses the folder
 
 A new snapshot is written to a new folder beside the last one. `snapshot.json`, which names its folder, is then replaced
-at once: a process that dies on the way, or a machine that loses its power, leaves the last snapshot as it was. What is
-left beside is removed at the next start or by the next write: folders of this name with nothing but logs in them.
+at once: a process that dies on the way, or a machine that loses its power, leaves the last snapshot as it was. The next
+start or write removes what such a process left beside it: folders of this name with nothing but logs in them.
 `snapshot.json` may hold credentials, so that only its owner may read it.
 """
 
@@ -58,7 +58,7 @@ class DataFolder:
     def __init__(self, path: Path, steps: Steps | None = None) -> None:
         self.path = path
         self._steps = steps if steps is not None else Steps()
-        with _told(path):
+        with _as_unusable(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = open_plain(path / LOCK, "a+b")
         if not _locked(self._lock):
@@ -77,7 +77,7 @@ class DataFolder:
         Raises:
             DataUnusable: a newer version wrote it, or it is damaged. Nothing is removed.
         """
-        with _told(self.path):
+        with _as_unusable(self.path):
             manifest = self._manifest()
             if manifest is None:
                 return None
@@ -122,7 +122,7 @@ class DataFolder:
         Raises:
             DataUnusable: it cannot be written. The folder has the last one as it was, or this one whole.
         """
-        with _told(self.path):
+        with _as_unusable(self.path):
             before = self._named()
             if before is not None:
                 self._remove_others(before)
@@ -197,8 +197,8 @@ class DataFolder:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Raise DataUnusable for what the system refuses, and for files that are none."""
+def _as_unusable(path: Path) -> Iterator[None]:
+    """Raise DataUnusable for errors of the system, and for files that are refused."""
     try:
         yield
     except FileRefused as error:

@@ -1,7 +1,7 @@
 """Files that others may have prepared: opened without waiting, read within bounds, and written so that they last.
 
 A name in a folder may stand for anything: a link to a file elsewhere, a pipe that no process writes to, a device
-without an end. None of them is read or written here; what is refused is told in a sentence with its name.
+without an end. None of them is read or written here; a refusal is a sentence with the file's name.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ The file ``topics.jsonl``, if there is one, has a topic per line::
 
     {"name": "orders", "partitions": 6, "replicas": 3, "configs": {"cleanup.policy": "compact"}}
 
-All is read and checked before the cluster starts; a line that cannot be used is told with its file, number and why.
+All is read and checked before the cluster starts; the error of an unusable line has its file, its number and the
+reason.
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ async def create(cluster: BrokerCluster, topics: Sequence[NewTopic], rng: random
         wanted = topic.partitions
         if wanted < 0 and (named := [each.partition for each in topic.records if each.partition is not None]):
             wanted = max(named) + 1
-        with _told_where(topic):
+        with _naming_file(topic):
             await topic_control.create(cluster, topic.name, wanted, topic.replicas, topic.configs, rng)
 
 
@@ -221,7 +222,7 @@ async def append(cluster: BrokerCluster, topics: Sequence[NewTopic]) -> None:
 
     evicted_bytes = _evicted_bytes(cluster)
     for topic in topics:
-        with _told_where(topic):
+        with _naming_file(topic):
             count = topic_control.partition_count(cluster, topic.name)
             at_ms = round(cluster.clock.wall_ms())
             for portion in _portions(topic.records):
@@ -243,8 +244,8 @@ def _evicted_bytes(cluster: BrokerCluster) -> int:
 
 
 @contextlib.contextmanager
-def _told_where(topic: NewTopic) -> Iterator[None]:
-    """Tell a refusal with the file of the topic, if there is one."""
+def _naming_file(topic: NewTopic) -> Iterator[None]:
+    """Add the topic's file, if there is one, to the message of a refusal."""
     try:
         yield
     except OperationRefused as error:

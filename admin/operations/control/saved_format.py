@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final, NamedTuple
 
 from purgatorio.admin.operations.control import saved_metadata
-from purgatorio.admin.operations.control.damage import Damaged, require, shown, told, whole
+from purgatorio.admin.operations.control.damage import Damaged, one_line, require, shown, whole
 from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
 from purgatorio.broker.log.config_keys import MAX_INT
@@ -47,7 +47,7 @@ class NewerFormat(Exception):
 
 
 class SavedLog(NamedTuple):
-    """A log as the manifest tells it.
+    """A log as the manifest describes it.
 
     Attributes:
         leader_epoch: that of the partition; no batch has a higher one.
@@ -161,7 +161,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
     try:
         manifest = json.loads(content.decode(), parse_constant=_no_number)
     except ValueError as error:
-        raise Damaged(f"it is not JSON: {told(error)}") from None
+        raise Damaged(f"it is not JSON: {one_line(error)}") from None
     require(isinstance(manifest, dict), f"it is no object, but {shown(manifest)}")
     return dict(manifest)
 
@@ -250,7 +250,7 @@ def read_log(file: IO[bytes], log: SavedLog) -> SavedPartition:
         try:
             ((header, _),) = check_fetched(batch, next_offset, leader_epoch=None, is_empty=not batches)
         except LogError as error:
-            raise Damaged(f"at byte {position}: {told(error)}") from None
+            raise Damaged(f"at byte {position}: {one_line(error)}") from None
         epoch = header.partition_leader_epoch
         require(
             epoch <= log.leader_epoch,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from purgatorio.admin.operations.control.damage import Damaged, require, shown, told, whole
+from purgatorio.admin.operations.control.damage import Damaged, one_line, require, shown, whole
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.config.group_configs import group_keys
@@ -56,7 +56,7 @@ def read(metadata: Any) -> ClusterImage:
         _check(image)
         again = written(image)
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, OverflowError) as error:
-        raise Damaged(f"its metadata cannot be read: {type(error).__name__}: {told(error)}") from None
+        raise Damaged(f"its metadata cannot be read: {type(error).__name__}: {one_line(error)}") from None
     head = metadata[keys.CLUSTER]
     again[keys.CLUSTER] = {name: value for name, value in again[keys.CLUSTER].items() if name in head}  # or more by now
     for key, value in metadata.items():
@@ -136,7 +136,7 @@ def _check_configs(where: str, configs: Any, attempt: Callable[[Mapping[str, str
     try:
         attempt(configs)
     except (ValueError, KeyError) as error:
-        raise Damaged(f"{where} has a config that cannot be: {told(error)}") from None
+        raise Damaged(f"{where} has a config that cannot be: {one_line(error)}") from None
 
 
 def _try_broker_configs(configs: Mapping[str, str]) -> None:

@@ -171,7 +171,7 @@ async def until_replicated(replicas: Callable[[], Iterable[Partition]]) -> None:
 def _ends_transactions(cluster: BrokerCluster) -> bool:
     """Return whether a transaction is committed or aborted, but lacks an end marker in some partition.
 
-    A client is told of the end before the markers are there.
+    The client gets its answer before the markers are written.
     """
     control = TransactionControl(cluster, lambda: newest(cluster.network).image)
     return any(each.value.is_decided for _, shard in control.shards() for each in shard.transactions.values())

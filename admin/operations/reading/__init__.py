@@ -1,4 +1,4 @@
-"""Reads a cluster, as JSON documents with which operations answer; each reader tells the fields of its part.
+"""Reads a cluster, as JSON documents with which operations answer; each reader documents the fields of its part.
 
 Points in time end in ``_ms`` and are on the cluster's monotonic clock, as `now_ms` of the same document is. Long lists
 are cut; a number beside them is their full length.

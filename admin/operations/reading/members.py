@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from purgatorio.admin.operations.control.cluster_control import ClusterControl, Member
+from purgatorio.admin.operations.control.cluster_control import ClusterControl, KnownBroker
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.metadata.controller import ElectionResult
@@ -32,7 +32,7 @@ def read_members(cluster: BrokerCluster, control: ClusterControl) -> list[Answer
 
 
 def read_member(
-    member: Member, broker: Broker | None, image: ClusterImage, *, paused: bool, cut_off_from: Sequence[int] = ()
+    member: KnownBroker, broker: Broker | None, image: ClusterImage, *, paused: bool, cut_off_from: Sequence[int] = ()
 ) -> Answer:
     """Return one broker.
 

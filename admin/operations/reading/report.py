@@ -38,7 +38,7 @@ def report_of(cluster: BrokerCluster, more: Iterable[str] = ()) -> str:
 
 
 def connected_clients(cluster: BrokerCluster) -> list[str]:
-    """Return the client ids that are connected; a connection that has not told its id is named by its address.
+    """Return the client ids that are connected; a connection without a client id yet is named by its address.
 
     A client that has closed its end is not, though a request that it left be parked: it may be gone.
     """

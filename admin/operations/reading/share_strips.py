@@ -24,7 +24,7 @@ BATCHES: Final = 100
 
 
 def read_shares_for_page(brokers: Iterable[Broker]) -> list[Answer]:
-    """Return the share partitions that have most to tell: those with records in flight first, then by name."""
+    """Return the most interesting share partitions: those with records in flight first, then by name."""
     found = chain.from_iterable(
         ((broker, share) for share in islice(broker.led_shares.partitions, SHARES_LOOKED_AT)) for broker in brokers
     )

@@ -17,7 +17,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.txn.overview import time_left_ms
 
 
-class Fate(NamedTuple):
+class ExpectedEnd(NamedTuple):
     """A coordinator's knowledge of the end of a transaction.
 
     Attributes:
@@ -29,8 +29,10 @@ class Fate(NamedTuple):
     time_left_ms: int | None = None
 
 
-def fate_of(control: TransactionControl, transactional_id: str, tp: TopicPartition | None = None) -> Fate:
-    """Return what will become of a transaction that is open in a log.
+def expected_end_of(
+    control: TransactionControl, transactional_id: str, tp: TopicPartition | None = None
+) -> ExpectedEnd:
+    """Return how a transaction that is open in a log is expected to end.
 
     Args:
         tp: the partition of the log, if it is known: another transaction of the id may be open without it.
@@ -38,25 +40,25 @@ def fate_of(control: TransactionControl, transactional_id: str, tp: TopicPartiti
     try:
         broker, transaction = control.find(transactional_id)
     except NotThere:
-        return Fate("unknown to its coordinator")
+        return ExpectedEnd("unknown to its coordinator")
     except ClusterUnavailable:
-        return Fate("")
+        return ExpectedEnd("")
     value = transaction.value
     if tp is not None and not value.is_idle and tp not in value.partitions:
-        return Fate("unknown to its coordinator")
+        return ExpectedEnd("unknown to its coordinator")
     if value.is_decided:
-        return Fate("being committed" if value.is_commit else "being aborted")
+        return ExpectedEnd("being committed" if value.is_commit else "being aborted")
     left_ms = time_left_ms(broker.transactions, transaction)
     if left_ms is not None:
-        return Fate(f"times out in {left_ms / 1000:.1f} s", left_ms)
-    return Fate("" if transaction.pending is not None else "unknown to its coordinator")
+        return ExpectedEnd(f"times out in {left_ms / 1000:.1f} s", left_ms)
+    return ExpectedEnd("" if transaction.pending is not None else "unknown to its coordinator")
 
 
 def read_holding(partition: Partition, control: TransactionControl, wall_ms: int) -> Answer | None:
     """Return the transaction that holds the last stable offset; None if that is the high watermark.
 
     `transactional_id` is "" and `timeout_left_ms` None if no coordinator of it runs here. `open_ms` is None for a
-    transaction that has ended, but whose end marker is not committed yet. `says` tells all this in a sentence.
+    transaction that has ended, but whose end marker is not committed yet. `says` has all this in a sentence.
     """
     producers = partition.log.producers
     oldest = producers.oldest_unstable()
@@ -68,16 +70,16 @@ def read_holding(partition: Partition, control: TransactionControl, wall_ms: int
     name = f"`{shortened(transactional_id)}`" if transactional_id else f"producer {producer_id}"
     says = f"held by the transaction of {name}"
     if started_ms < 0:
-        open_ms, fate = None, Fate("")
+        open_ms, end = None, ExpectedEnd("")
         says += ", whose end is not committed yet"
     else:
         open_ms = max(0, wall_ms - started_ms)
-        fate = fate_of(control, transactional_id, partition.tp) if transactional_id else Fate("")
-        says += f", open {open_ms / 1000:.1f} s" + (f", {fate.says}" if fate.says else "")
+        end = expected_end_of(control, transactional_id, partition.tp) if transactional_id else ExpectedEnd("")
+        says += f", open {open_ms / 1000:.1f} s" + (f", {end.says}" if end.says else "")
     return {
         "producer_id": producer_id,
         "transactional_id": transactional_id,
         "open_ms": open_ms,
-        "timeout_left_ms": fate.time_left_ms,
+        "timeout_left_ms": end.time_left_ms,
         "says": says,
     }

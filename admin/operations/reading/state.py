@@ -19,7 +19,7 @@ from purgatorio.admin.operations.reading import OPERATIONS_PER_PURGATORY
 from purgatorio.admin.operations.reading.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.admin.operations.reading.members import read_members, read_placement
 from purgatorio.admin.operations.reading.share_strips import read_shares_for_page
-from purgatorio.admin.operations.reading.stable_offsets import fate_of, read_holding
+from purgatorio.admin.operations.reading.stable_offsets import expected_end_of, read_holding
 from purgatorio.admin.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.broker.causes.answers import explain
@@ -200,7 +200,7 @@ def _missing(parked: ParkedOperation, transactions: TransactionControl) -> str:
     """Return the words for what it misses; open transactions with what will become of them."""
 
     def fate(transaction: OpenTransaction) -> str:
-        return fate_of(transactions, transaction.transactional_id).says if transaction.transactional_id else ""
+        return expected_end_of(transactions, transaction.transactional_id).says if transaction.transactional_id else ""
 
     return in_words(parked.causes, fate)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.causes.kinds import KINDS
-from purgatorio.broker.causes.why import Actor, Part, Why
+from purgatorio.broker.causes.why import Actor, WaitPart, Why
 from purgatorio.broker.causes.words import MAX_SHOWN, as_document, in_words
 from purgatorio.broker.delays.finished import kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -25,11 +25,11 @@ from purgatorio.purgatory.timer import MAX_DELAY_MS
 LOOKED_AT: Final = 200
 """The oldest operations of each purgatory that are looked at; the others are taken to wait for the same."""
 FIRST: Final = 20
-"""Those that are looked at first: if they wait for very much, no others are."""
+"""Operations that are looked at first: if they wait for very much, no others are looked at."""
 CAUSES_OF_FIRST: Final = 200
-"""The most causes of these with which the others are looked at, too: a request may wait for thousands of partitions."""
+"""With more causes among the first, the others are skipped: a request may wait for thousands of partitions."""
 NAMES: Final = 50
-"""Clients and partitions of a group that are named; all that were seen are counted."""
+"""Clients and partitions of a group that are named; all others are counted."""
 GROUPS: Final = 20
 
 
@@ -108,18 +108,18 @@ def _add(groups: dict[Actor, _Group], purgatory: Purgatory[Any], image: ClusterI
             group.behind = max(group.behind, part.behind)
 
 
-def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[Part]:
+def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[WaitPart]:
     def absent(tp: TopicPartition) -> tuple[int, ...]:
         state = image.partition(*tp)
         return () if state is None else tuple(each for each in state.replicas if each not in state.isr_ids)
 
     if not parked.causes:
-        yield Part(Actor("", parked.purgatory), "an event on its keys")
+        yield WaitPart(Actor("", parked.purgatory), "an event on its keys")
     for cause in parked.causes:
         if isinstance(cause, Why):
             yield from cause.parts(absent)
         else:
-            yield Part(Actor(type(cause).__name__, ""), cause)
+            yield WaitPart(Actor(type(cause).__name__, ""), cause)
 
 
 # --- of several processes ---

@@ -176,7 +176,7 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
 def test_every_operation_says_what_it_does_and_what_is_given_to_it() -> None:
     for kind in OPERATIONS:
         assert len(kind.does().split()) > 2, kind
-        assert all(each.told.words for each in kind.arguments()), kind
+        assert all(each.help.words for each in kind.arguments()), kind
 
 
 async def test_a_request_is_checked_before_its_body_is_read(

@@ -14,7 +14,7 @@ from purgatorio.admin.operations.control.cluster_control import ClusterControl
 from purgatorio.admin.operations.declare import Operation
 from purgatorio.admin.operations.table import OPERATIONS
 from purgatorio.admin.web.app import create_app
-from purgatorio.admin.web.asking import Asked, Told, Unreachable, ask
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, Unreachable, ask
 from purgatorio.admin.web.front import Front
 from purgatorio.admin.web.merging import _MERGES
 from purgatorio.broker.cluster.errors import OperationRefused
@@ -45,7 +45,7 @@ class FakeProcesses:
         views = {each: OneBroker(cluster, each) for each in self.broker_ids}
         self._apps = {each: create_app(view, ClusterControl(view), allowed_host=HOST) for each, view in views.items()}  # type: ignore[arg-type]
 
-    async def ask(self, broker_id: int, asked: Asked) -> Told:
+    async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         if broker_id in self.unreachable:
             raise Unreachable(f"broker {broker_id} cannot be asked: its process has ended: SIGKILL")
         self.asked.append((broker_id, asked.target))

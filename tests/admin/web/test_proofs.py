@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from purgatorio.admin.web import proofs as module
-from purgatorio.admin.web.asking import Asked, Told
+from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest
 from purgatorio.admin.web.proofs import CHALLENGE_MS, SCHEME, TOLD, ProofGuard, Proofs, asked_as
 from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
 from purgatorio.purgatory.clock import ManualClock
@@ -54,21 +54,21 @@ class Host:
         return f"{NONCE}.{answer.headers['www-authenticate'].removeprefix(f'{SCHEME} ')}"
 
 
-def proven(nonces: str, asked: Asked, *, token: str = TOKEN, broker_id: int = 2, page: str = PAGE) -> str:
-    return f"{SCHEME} {nonces}.{Proofs(token, asked_as(broker_id, page)).of_asking(nonces, asked)}"
+def proven(nonces: str, asked: ForwardedRequest, *, token: str = TOKEN, broker_id: int = 2, page: str = PAGE) -> str:
+    return f"{SCHEME} {nonces}.{Proofs(token, asked_as(broker_id, page)).of_request(nonces, asked)}"
 
 
-ASKED = Asked("GET", "/api", {})
+ASKED = ForwardedRequest("GET", "/api", {})
 
 
-@pytest.mark.parametrize("asked", [ASKED, Asked("POST", "/api?full=1&name=a%20b", {}, '{"name": "ö"}')])
-async def test_a_broker_asks_without_its_token_and_knows_who_answers(asked: Asked) -> None:
+@pytest.mark.parametrize("asked", [ASKED, ForwardedRequest("POST", "/api?full=1&name=a%20b", {}, '{"name": "ö"}')])
+async def test_a_broker_asks_without_its_token_and_knows_who_answers(asked: ForwardedRequest) -> None:
     host = Host()
     nonces = await host.nonces()
     answer = await host.send(proven(nonces, asked), asked.method, asked.target, asked.body)
     assert (answer.status_code, answer.text) == (202, f"{asked.method} /api done")
-    told = Told(202, answer.headers["content-type"], answer.text)
-    assert answer.headers[TOLD] == Proofs(TOKEN, asked_as(2, PAGE)).of_telling(nonces, told)
+    told = ForwardedAnswer(202, answer.headers["content-type"], answer.text)
+    assert answer.headers[TOLD] == Proofs(TOKEN, asked_as(2, PAGE)).of_answer(nonces, told)
     assert TOKEN not in str(answer.request.headers) + str(answer.headers)
 
 

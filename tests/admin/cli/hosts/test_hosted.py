@@ -19,8 +19,8 @@ from starlette.routing import Route
 from purgatorio.admin.cli.hosts import hosted
 from purgatorio.admin.cli.hosts.hosted import HostedBrokers
 from purgatorio.admin.operations.brokers import KillBroker
-from purgatorio.admin.web import asking
-from purgatorio.admin.web.asking import Asked, Unreachable
+from purgatorio.admin.web import forwarding
+from purgatorio.admin.web.forwarding import ForwardedRequest, Unreachable
 from purgatorio.admin.web.proofs import ProofGuard, Proofs, asked_as
 from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.cluster.errors import OperationRefused
@@ -77,7 +77,7 @@ async def other() -> AsyncIterator[tuple[Other, dict[int, str], HostedBrokers, M
     server.close()
 
 
-ASKED = Asked(
+ASKED = ForwardedRequest(
     "GET", "/api/v1/brokers", {"host": "page.example.com", "origin": "http://evil.example.com", "accept": "a/b"}
 )
 
@@ -104,8 +104,10 @@ async def proving(other: Any) -> AsyncIterator[HostedBrokers]:
     await brokers.close()
 
 
-@pytest.mark.parametrize("asked", [ASKED, Asked("POST", "/api/v1/topics?a=b c&d=%20", {}, '{"name": "ö"}')])
-async def test_with_a_token_both_prove_that_they_have_it(other: Any, proving: HostedBrokers, asked: Asked) -> None:
+@pytest.mark.parametrize("asked", [ASKED, ForwardedRequest("POST", "/api/v1/topics?a=b c&d=%20", {}, '{"name": "ö"}')])
+async def test_with_a_token_both_prove_that_they_have_it(
+    other: Any, proving: HostedBrokers, asked: ForwardedRequest
+) -> None:
     page = other[1][2]
     app = Starlette(routes=[Route("/{path:path}", answering, methods=["GET", "POST"])])
     proofs = Proofs(TOKEN, asked_as(2, page))
@@ -148,7 +150,7 @@ async def test_what_answers_without_end_is_not_listened_to(
 async def test_an_answer_that_comes_byte_by_byte_has_no_more_time(other: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each byte had a second."""
     monkeypatch.setattr(hosted, "CONNECT_SECONDS", 0.05)
-    monkeypatch.setattr(asking, "READ_LIMIT_MS", 50)
+    monkeypatch.setattr(forwarding, "READ_LIMIT_MS", 50)
     served, _, brokers, _ = other
     served.endless = b" "
     with pytest.raises(Unreachable, match="has not answered for 0 s"):

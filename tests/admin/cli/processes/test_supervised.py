@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.cli.processes.supervised import Supervised
-from purgatorio.admin.web.asking import Asked, Unreachable
+from purgatorio.admin.web.forwarding import ForwardedRequest, Unreachable
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.image import Endpoint
 
@@ -65,10 +65,10 @@ async def test_a_process_that_stands_still_is_not_asked(supervised: Any) -> None
     """It would be waited for in vain, a second for each request of the page."""
     supervised.pause()
     with pytest.raises(Unreachable, match=r"its process 4711 stands still \(SIGSTOP\)"):
-        await asyncio.wait_for(supervised.ask(Asked("GET", "/api/v1/state", {})), 0.5)
+        await asyncio.wait_for(supervised.ask(ForwardedRequest("GET", "/api/v1/state", {})), 0.5)
     assert supervised._connection.sent == []
     supervised.resume()
-    asking = asyncio.ensure_future(supervised.ask(Asked("GET", "/api/v1/state", {})))
+    asking = asyncio.ensure_future(supervised.ask(ForwardedRequest("GET", "/api/v1/state", {})))
     await asyncio.sleep(0)
     assert [message[0] for message in supervised._connection.sent] == ["ask"]
     asking.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.admin.cli.top.rows import MAX_CELL, MAX_LINES, Row, cells, told
+from purgatorio.admin.cli.top.rows import MAX_CELL, MAX_LINES, Row, cells, fields_of
 
 
 def test_cells_have_a_limit_and_nothing_that_acts_on_a_terminal() -> None:
@@ -11,7 +11,7 @@ def test_cells_have_a_limit_and_nothing_that_acts_on_a_terminal() -> None:
 
 def test_details_are_indented_lines() -> None:
     answer = {"id": 7, "held": True, "none": [], "keys": ["a", "b"], "causes": [{"kind": "NoLeader", "tp": None}]}
-    assert told(answer, without=("id",)) == (
+    assert fields_of(answer, without=("id",)) == (
         "held: yes",
         "none: -",
         "keys:",
@@ -24,7 +24,7 @@ def test_details_are_indented_lines() -> None:
 
 
 def test_details_have_a_limit_that_is_told() -> None:
-    lines = told({"keys": list(range(MAX_LINES + 10))})
+    lines = fields_of({"keys": list(range(MAX_LINES + 10))})
     assert (len(lines), lines[-1]) == (MAX_LINES + 1, "and 11 more lines")
 
 

@@ -1,4 +1,4 @@
-"""Requests of the admin HTTP that another process answers: how they are told, and how an application is asked."""
+"""Forwards an admin request to another process."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ HEADERS_PASSED_ON: Final = ("accept", "content-type", "host", "origin")
 
 
 READ_LIMIT_MS: Final = 1_000
-"""How long another process may take to answer what only reads."""
+"""How long another process may take to answer a read."""
 CHANGE_LIMIT_MS: Final = 120_000
-"""How long it may take to answer what changes something: replicas are waited for, and time is lived through."""
+"""How long it may take to answer a change: some wait for replicas, or let time pass."""
 
 
 class Unreachable(Exception):
     """The other process does not answer; the message says why."""
 
 
-class Asked(NamedTuple):
-    """A request, as JSON can tell it.
+class ForwardedRequest(NamedTuple):
+    """A request, in types that JSON has.
 
     Attributes:
         target: path and query.
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
         return READ_LIMIT_MS if self.method == "GET" else CHANGE_LIMIT_MS
 
     @classmethod
-    def of(cls, request: Request, body: bytes = b"") -> Asked:
+    def of(cls, request: Request, body: bytes = b"") -> ForwardedRequest:
         """Return a request that came over HTTP."""
         headers = {name: request.headers[name] for name in HEADERS_PASSED_ON if name in request.headers}
         path = request.scope.get("raw_path", b"").decode("latin-1") or request.url.path
@@ -50,7 +50,7 @@ class Asked(NamedTuple):
         return cls(request.method, target, headers, body.decode(errors="replace"))
 
 
-class Told(NamedTuple):
+class ForwardedAnswer(NamedTuple):
     """The answer to such a request."""
 
     status: int
@@ -58,8 +58,8 @@ class Told(NamedTuple):
     body: str
 
 
-async def ask(app: ASGIApp, asked: Asked) -> Told:
-    """Return an application's answer."""
+async def ask(app: ASGIApp, asked: ForwardedRequest) -> ForwardedAnswer:
+    """Run an application on a request, and return its answer."""
     path, _, query = asked.target.partition("?")
     scope = {
         "type": "http",
@@ -87,4 +87,4 @@ async def ask(app: ASGIApp, asked: Asked) -> Told:
 
     await app(scope, receive, send)
     headers = Headers(raw=start["headers"])
-    return Told(start["status"], headers.get("content-type", ""), body.decode())
+    return ForwardedAnswer(start["status"], headers.get("content-type", ""), body.decode())
