@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.api.answers import NO_ROOM
-from purgatorio.broker.share.persisting.calls import MAX_PARTITIONS
 from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state_client import MAX_PARTITIONS
 from purgatorio.protocol.share_state import SharePartitionKey
 
 Ask = Callable[[SharePartitionKey, Any, Answer], None]

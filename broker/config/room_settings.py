@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from purgatorio.broker.config.broker_settings import QUEUED_REQUEST_BYTES, BrokerConfig
+from purgatorio.broker.coordinator.broker_calls import Retries
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
@@ -18,8 +19,8 @@ from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.share.dead_letters.destination import DeadLetterRules
-from purgatorio.broker.share.persisting.coordinator_persister import RetrySettings
 from purgatorio.broker.share.state.config import ShareStateConfig
+from purgatorio.broker.share.state_client import QUICK_RETRIES_MS
 from purgatorio.broker.txn.config import TransactionConfig
 
 _DEFAULTS_KEPT: Final = 64
@@ -200,10 +201,11 @@ def dead_letter_rules(config: BrokerConfig, defaults: LogConfig, image: Callable
     )
 
 
-def retry_settings(config: BrokerConfig) -> RetrySettings:
+def retry_settings(config: BrokerConfig) -> Retries:
     """Return how calls to share coordinators are made again from the broker's configs."""
-    return RetrySettings(
-        retries=config.share_persister_max_retries,
-        backoff_ms=config.share_persister_retry_backoff_ms,
-        max_backoff_ms=config.share_persister_retry_backoff_max_ms,
+    return Retries(
+        config.share_persister_retry_backoff_ms,
+        config.share_persister_retry_backoff_max_ms,
+        times=config.share_persister_max_retries,
+        quick_ms=QUICK_RETRIES_MS,
     )

@@ -5,7 +5,7 @@ turn of the loop makes so many, to another one in a request. The first calls to 
 while it has several requests to answer share the next ones. So a broker that answers slowly is not asked ever more.
 
 A call that failed with an error that passes waits in the purgatory of its kind, which the page shows, until the time of
-its next try, or until the image has another leader. What a kind of calls has of its own is a `CallKind`.
+its next try, or until the image has another leader. A kind of calls is a `CallKind`, with all that it has of its own.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ MAX_CALLS: Final = 10_000
 """The most calls in one purgatory's charge that are not done, of kinds whose calls nothing else bounds."""
 MAX_REQUESTS: Final = 4
 """The most requests of one kind to one broker that wait for answers, if the kind does not say otherwise."""
+MAX_HERE: Final = 100
+"""The most calls of this broker in one turn of the loop, likewise."""
 LARGE: Final = 500
 """The weight of a call of this broker that has a turn of the loop almost for itself."""
 MAX_DOUBLINGS: Final = 20
@@ -43,7 +45,7 @@ MAX_DOUBLINGS: Final = 20
 
 
 class Answer(NamedTuple):
-    """What became of a call.
+    """The result of a call.
 
     Attributes:
         message: the reason of an error; "": the code says it.
@@ -127,7 +129,7 @@ C = TypeVar("C", bound=Call)
 
 
 class CallKind(Generic[C]):
-    """What calls of one API have in common. Those who call others derive their kinds from it.
+    """The common part of calls of one API, from which users derive kinds.
 
     Attributes:
         row: the row of its purgatory.
@@ -139,8 +141,8 @@ class CallKind(Generic[C]):
         max_weight: the most elements of a request, unless one call has more.
         max_here: the most calls of this broker in one turn of the loop.
         is_bounded: whether calls above `MAX_CALLS` end with `refusal`.
-        follows: whether a call goes to a new leader before the former one has answered. What that answers counts if it
-            is no error.
+        follows: whether a call goes to a new leader before the former one has answered, whose answer counts if it is
+            no error.
         by_partition: whether errors are those of the partition: calls wait for it together, until one succeeds or the
             partition's state changes in any way.
         takes_back: whether `again` has a call whose wait is over; otherwise it is made as it is.
@@ -156,7 +158,7 @@ class CallKind(Generic[C]):
     max_requests: int = MAX_REQUESTS
     max_ids: int = 100
     max_weight: int = 1 << 60
-    max_here: int = 100
+    max_here: int = MAX_HERE
     is_bounded: ClassVar[bool] = False
     follows: ClassVar[bool] = False
     by_partition: ClassVar[bool] = False
@@ -248,7 +250,7 @@ class CallKind(Generic[C]):
 
 
 class Pause:
-    """What calls that wait together wait for, and how often they have.
+    """A wait that calls share, again and again.
 
     Attributes:
         calls: those that wait; others have been made again.
@@ -329,21 +331,23 @@ class _Destination:
         is_here: whether it is this broker, which is called.
         lanes: the calls that are to be made, each with its try; no lane is empty. Of this broker there is one.
         under_way: the requests that it has not answered, or the calls of this broker in this turn of the loop.
+        limit: the most of these.
     """
 
-    __slots__ = ("broker_id", "is_here", "kind", "lanes", "under_way")
+    __slots__ = ("broker_id", "is_here", "kind", "lanes", "limit", "under_way")
 
     def __init__(self, kind: CallKind[Any], broker_id: int, *, is_here: bool) -> None:
         self.kind = kind
         self.broker_id = broker_id
         self.is_here = is_here
+        self.limit = kind.max_here if is_here else kind.max_requests
         self.lanes: dict[Hashable, deque[_Try]] = {}
         self.under_way = 0
 
     @property
-    def limit(self) -> int:
-        """The most that is under way."""
-        return self.kind.max_here if self.is_here else self.kind.max_requests
+    def has_room(self) -> bool:
+        """Whether more may be under way."""
+        return self.under_way < self.limit
 
 
 class _Try(NamedTuple):
@@ -384,7 +388,7 @@ class BrokerCalls:
 
     # --- doors ---
 
-    def make(self, calls: Iterable[Call]) -> None:
+    def make(self, calls: Sequence[Call]) -> None:
         """Make calls; `CallKind.ended` has the answer of each, perhaps before this returns."""
         counts = self._counts
         for call in calls:
@@ -394,7 +398,7 @@ class BrokerCalls:
             if kind.is_bounded and count > MAX_CALLS:
                 self._end(call, kind.refusal)
             else:
-                self._route(call)
+                self._route(call, is_alone=len(calls) == 1)
         self._send()
 
     def drop(self, call: Call) -> None:
@@ -464,8 +468,8 @@ class BrokerCalls:
 
     # --- on the way ---
 
-    def _route(self, call: Call) -> None:
-        """Put a call on its way to the leader; `_send` makes it."""
+    def _route(self, call: Call, *, is_alone: bool = False) -> None:
+        """Put a call on its way to the leader; `_send` makes it. One that is alone may be made here at once."""
         if call.is_done:
             return
         kind = call.kind
@@ -488,6 +492,12 @@ class BrokerCalls:
         if is_here and call.weight > LARGE and not self._has_stopped:
             self._heavy.append((destination, _Try(call, nth)))
             self._has_work.set()
+        elif is_alone and is_here and not (self._is_sending or destination.lanes) and destination.has_room:
+            self._is_sending = True
+            try:
+                self._call_group(destination, [call])
+            finally:
+                self._is_sending = False
         else:
             self._add(destination, call, nth)
 
@@ -505,9 +515,7 @@ class BrokerCalls:
             while self._ready:
                 destination = next(iter(self._ready))
                 del self._ready[destination]
-                while destination.lanes and (
-                    destination.under_way < destination.limit or (destination.is_here and self._has_stopped)
-                ):
+                while destination.lanes and (destination.has_room or (destination.is_here and self._has_stopped)):
                     if destination.is_here:
                         self._call_here(destination)
                     else:
@@ -533,7 +541,7 @@ class BrokerCalls:
     def _call_here(self, destination: _Destination) -> None:
         kind = destination.kind
         ((lane, queue),) = destination.lanes.items()
-        room = len(queue) if self._has_stopped else kind.max_here - destination.under_way
+        room = len(queue) if self._has_stopped else destination.limit - destination.under_way
         calls: list[Any] = []
         while len(calls) < room:
             call = self._next(destination, queue)
@@ -543,18 +551,21 @@ class BrokerCalls:
             calls.append(call)
         if not queue:
             del destination.lanes[lane]
-        if not calls:
-            return
-        destination.under_way += len(calls)
-        self._has_work.set()
         for group in kind.groups(calls):
-            answered = partial(self._here_answered, {call: call.tries for call in group})
-            try:
-                kind.here(group, answered)
-            except Exception:  # a bug; those who call must get an answer all the same
-                logger.exception("a call of this broker failed", api_key=kind.api_key.name, partition=str(group[0].tp))
-                for call in group:
-                    answered(call, Answer(ErrorCode.UNKNOWN_SERVER_ERROR))
+            self._call_group(destination, group)
+
+    def _call_group(self, destination: _Destination, group: list[Any]) -> None:
+        kind = destination.kind
+        if not destination.under_way:
+            self._has_work.set()  # the next turn has room again
+        destination.under_way += len(group)
+        answered = partial(self._here_answered, {call: call.tries for call in group})
+        try:
+            kind.here(group, answered)
+        except Exception:  # a bug; those who call must get an answer all the same
+            logger.exception("a call of this broker failed", api_key=kind.api_key.name, partition=str(group[0].tp))
+            for call in group:
+                answered(call, Answer(ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def _here_answered(self, tries: Mapping[Any, int], call: Call, answer: Answer) -> None:
         self._answered(call, tries[call], answer)
@@ -624,7 +635,8 @@ class BrokerCalls:
     def _end(self, call: Call, answer: Answer) -> None:
         kind = call.kind
         self._leave(call)
-        self._leave_pause(call)
+        if call.pause is not None:
+            self._leave_pause(call)
         if kind.by_partition and not answer.error_code:
             pause = self._pauses.get((kind, kind.waits_with(call)))
             if pause is not None:

@@ -66,7 +66,7 @@ class _Question(Call):
 
 
 class EndOffsets(CallKind[_Question]):
-    """Finds the ends of logs, on this broker and on others. What one search misses is asked for again together."""
+    """Finds the ends of logs, on this broker and on others. The questions of one search are asked again together."""
 
     row = END_OFFSET
     api_key = ApiKey.LIST_OFFSETS

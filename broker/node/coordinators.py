@@ -15,7 +15,6 @@ from purgatorio.broker.causes.kinds import (
     ACQUISITION_LOCK,
     DEAD_LETTER,
     HEARTBEAT,
-    PERSISTER,
     REBALANCE,
     SHARE_FETCH,
     SHARE_GROUP,
@@ -47,10 +46,10 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.dead_letters.destination import AUTO_CREATED_CONFIGS, why_not_created
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.led_shares import LedShares
-from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
 from purgatorio.broker.share.share_metrics import ShareObserver
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
+from purgatorio.broker.share.state_client import StateClient
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
@@ -96,7 +95,7 @@ class Coordinators:
         self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
         self._calls = BrokerCalls(replicas.broker_id, image=lambda: store.image, ask=ask, purgatory=parked.of)
         self.shares, self.persister = _shares(
-            config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, ask=ask
+            config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, calls=self._calls
         )
         group_services = _group_services(
             config,
@@ -171,13 +170,11 @@ class Coordinators:
         self.groups.image_changed(image)
         self._calls.image_changed(image)
         self._marker_sender.image_changed(image)
-        self.persister.image_changed(image)
         self.dead_letters.image_changed(image)
 
     def stop(self) -> None:
         """Wait for no other coordinator from now on: the broker stops."""
         self._calls.stop()
-        self.persister.stop()
         self.dead_letters.stop()
 
     async def run(self) -> None:
@@ -187,7 +184,6 @@ class Coordinators:
             tasks.create_task(self._calls.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.shares.run())
-            tasks.create_task(self.persister.run())
             tasks.create_task(self.dead_letters.run())
 
 
@@ -253,9 +249,9 @@ def _shares(
     topics: TopicSettings,
     parked: BrokerPurgatories,
     rng: random.Random,
-    ask: AskBroker,
-) -> tuple[ShareStates, CoordinatorPersister]:
-    """Return the share coordinator, and the persister that calls it or those of other brokers."""
+    calls: BrokerCalls,
+) -> tuple[ShareStates, StateClient]:
+    """Return the share coordinator, and the client that calls it or those of other brokers."""
     settings = share_state_config(config)
     log = CoordinatorLog(replicas, clock, parked.timer, settings.write_timeout_ms)
     services = ShareStateServices(config=settings, log=log, clock=clock, image=lambda: store.image)
@@ -267,17 +263,15 @@ def _shares(
             lambda image: decided(image, topic, settings=topics, rng=rng), lambda _: done(), lambda error: done()
         )
 
-    persister = CoordinatorPersister(
-        replicas.broker_id,
+    client = StateClient(
+        calls,
+        shares.coordinator,
         image=lambda: store.image,
-        coordinator=shares.coordinator,
-        ask=ask,
         create_topic=create_topic,
         partitions=settings.topic_partitions,
-        purgatory=partial(parked.of, PERSISTER),
-        settings=retry_settings(config),
+        retries=retry_settings(config),
     )
-    return shares, persister
+    return shares, client
 
 
 def _dead_letters(

@@ -54,7 +54,7 @@ ASK_AGAIN: Final[AbstractSet[ErrorCode]] = (
         ErrorCode.OPERATION_NOT_ATTEMPTED,  # because of another partition of the request
     }
 )
-"""What producers are told as NOT_ENOUGH_REPLICAS: they know no errors of coordinators in Produce (KAFKA-16386)."""
+"""For producers these are NOT_ENOUGH_REPLICAS: they know no errors of coordinators in Produce (KAFKA-16386)."""
 
 MARKERS_REFUSED: Final[AbstractSet[ErrorCode]] = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED}

@@ -2,6 +2,6 @@
 
 Begin with `share_partition.py`: a partition as one group consumes it. `in_flight.py` has its records by state,
 `acquiring.py` and `acknowledging.py` the rules, `acquisition_lock.py` the delayed operation of what a member has. The
-state is kept by a share coordinator (`state/`), reached through `persister.py`; records that are given up go to
+state is kept by a share coordinator (`state/`), reached through `state_client.py`; records that are given up go to
 `dead_letters/`.
 """

@@ -159,7 +159,7 @@ def _answer(codes: Mapping[TopicPartition, ErrorCode]) -> Answer:
 
 
 def _told(code: ErrorCode) -> ErrorCode:
-    """Return what a client is told, which knows no errors of coordinators in its request (KAFKA-16386)."""
+    """Return the error for a client, which knows no errors of coordinators in its request (KAFKA-16386)."""
     if code in ASK_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 from unittest import mock
 
+from purgatorio.broker.causes.kinds import PERSISTER
+from purgatorio.broker.coordinator.broker_calls import BrokerCalls
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.rebalances import Rebalances
 from purgatorio.broker.group.coordinator import GroupCoordinator
@@ -34,7 +36,6 @@ from purgatorio.broker.replica.producing.transaction_guard import TransactionGua
 from purgatorio.broker.replica.roles import ReplicaRoles
 from purgatorio.broker.share.giving_up import GiveUpCause
 from purgatorio.broker.share.lock_table import LockTable
-from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister
 from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.broker.txn.completion import Completion
@@ -191,7 +192,9 @@ _PATHS: Final[Mapping[str, _Path]] = {
     "session-over": _Path(SharePartition, "release", after=lambda count: count > 0),
     "given-up": _Path(SharePartition, "_given_up", lambda share, batch, cause: cause is GiveUpCause.DELIVERY_LIMIT),
     "share-load": _Path(SharePartition, "_restore", lambda share, stored: bool(stored.batches)),
-    "state-moved": _Path(CoordinatorPersister, "_again", lambda persister, call, is_time_over: not is_time_over),
+    "state-moved": _Path(
+        BrokerCalls, "resume", lambda calls, pause: pause.kind.row is PERSISTER and calls.may_go_on(pause)
+    ),
     "pruned": _Path(StateUpkeep, "_delete_before"),
 }
 

@@ -17,7 +17,7 @@ from purgatorio.broker.api import (
 )
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.routing.request import Route
-from purgatorio.broker.share.persisting.calls import MAX_PARTITIONS, MAX_READS
+from purgatorio.broker.share.state_client import MAX_PARTITIONS, MAX_READS
 from purgatorio.protocol.api import APIS, decode_request, decode_request_header, decode_response, encode_request
 from purgatorio.protocol.api import encode_response as encode
 from purgatorio.protocol.api_key import SHARE_APIS, SHARE_STATE_APIS, ApiKey

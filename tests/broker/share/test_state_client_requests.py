@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.share.persisting import requests as requests_module
-from purgatorio.broker.share.persisting.calls import MAX_PARTITIONS, MAX_READS
-from purgatorio.broker.share.persisting.requests import MAX_REQUESTS
+from purgatorio.broker.coordinator.broker_calls import MAX_REQUESTS
+from purgatorio.broker.share import state_client
+from purgatorio.broker.share.state_client import MAX_PARTITIONS, MAX_READS, StateCalls
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
-from tests.broker.share.persisting.world import BILLS_ID, KEY, ORDERS_ID, Told, World, batch, states
+from tests.broker.share.state_client_world import BILLS_ID, KEY, ORDERS_ID, Told, World, batch, states
 
 
 def key(partition: int, group_id: str = "billing", topic_id: bytes = ORDERS_ID) -> SharePartitionKey:
@@ -88,7 +88,7 @@ def test_joined_writes_tell_the_newest_start_offset_with_its_count() -> None:
 
 def test_writes_that_cannot_be_joined_go_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new leader epoch, or too many batches."""
-    monkeypatch.setattr(requests_module, "MAX_JOINED", 5)
+    monkeypatch.setattr(state_client, "MAX_JOINED", 5)
     world = busy()
     waiting = world.take()
     told = [world.write(batch(0, 0)), world.write(batch(1, 1)), world.write(batch(2, 2))]
@@ -136,7 +136,7 @@ def test_requests_have_a_limit(call: object) -> None:
 
 
 def test_large_writes_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests_module, "MAX_WEIGHT", 4)
+    monkeypatch.setattr(StateCalls, "max_weight", 4)
     world = busy()
     waiting = world.take()
     world.write(*(batch(2 * each, 2 * each) for each in range(9)), key=key(0))
@@ -153,7 +153,7 @@ def test_requests_that_fail_at_once_do_not_begin_others_within() -> None:
     for _ in range(600 + MAX_REQUESTS):
         world.delete()
     first, *_ = world.take()
-    world.persister._requests._ask = (  # type: ignore[method-assign]
+    world.calls._ask = (  # type: ignore[method-assign]
         lambda broker_id, api_key, version, message, done: done(None, ConnectionResetError("lost"))
     )
     first.answer()

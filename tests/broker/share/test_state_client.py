@@ -1,4 +1,4 @@
-"""The persister finds coordinators, asks them, and asks again."""
+"""The client of states finds coordinators, asks them, and asks again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.coordinator import broker_calls
+from purgatorio.broker.coordinator.broker_calls import LARGE, MAX_HERE
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.persisting import coordinator_persister
-from purgatorio.broker.share.persisting.coordinator_persister import LARGE, MAX_HERE, QUICK_RETRIES_MS
 from purgatorio.broker.share.state.outcome import Outcome
+from purgatorio.broker.share.state_client import QUICK_RETRIES_MS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
-from tests.broker.share.persisting.world import BILLS_ID, KEY, ORDERS_ID, Told, World, batch, states
+from tests.broker.share.state_client_world import BILLS_ID, KEY, ORDERS_ID, Told, World, batch, states
 from tests.logs import capture_logs
 
 QUICK_MS = sum(QUICK_RETRIES_MS)
@@ -49,7 +50,7 @@ def test_the_coordinator_of_this_broker_is_called(
     assert (here.name, here.key, world.sent, told.answers) == (name, KEY, [], [])
     here.done(Outcome())
     assert told.error == ErrorCode.NONE
-    assert world.persister.under_way == 0
+    assert world.client.under_way == 0
 
 
 @EACH
@@ -102,7 +103,7 @@ def test_a_state_is_read_after_all_writes_of_it_have_ended(error: ErrorCode) -> 
     world.coordinator.asked[1].done(Outcome(error))
     assert second.error == error
     world.coordinator.asked[3].done(Outcome())
-    assert (told.error, world.persister.under_way) == (ErrorCode.NONE, 0)
+    assert (told.error, world.client.under_way) == (ErrorCode.NONE, 0)
 
 
 def test_what_is_read_comes_from_the_answer() -> None:
@@ -184,7 +185,6 @@ def test_an_error_that_passes_is_followed_by_quick_retries_then_by_slower_ones(e
         assert told.answers == []
     refuse()
     assert told.error == error
-    assert world.persister.retry_count == 5
 
 
 def test_a_broker_that_cannot_be_reached_is_as_one_without_a_coordinator() -> None:
@@ -194,7 +194,6 @@ def test_a_broker_that_cannot_be_reached_is_as_one_without_a_coordinator() -> No
         world.only().fail()
         world.advance_ms(max(QUICK_RETRIES_MS))
     assert told.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.persister.failure_count == 1
 
 
 def test_an_answer_that_lacks_a_share_partition_is_none() -> None:
@@ -222,7 +221,7 @@ def test_a_failure_of_this_brokers_coordinator_is_logged_and_told() -> None:
     world.coordinator.raises = ZeroDivisionError("bug")
     with capture_logs() as logged:
         assert world.read().error == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert [each["event"] for each in logged] == ["a share coordinator failed"]
+    assert [each["event"] for each in logged] == ["a call of this broker failed"]
 
 
 def test_a_caller_that_fails_does_not_keep_the_answers_from_others() -> None:
@@ -231,17 +230,17 @@ def test_a_caller_that_fails_does_not_keep_the_answers_from_others() -> None:
     def fail(error_code: ErrorCode) -> None:
         raise ZeroDivisionError
 
-    world.persister.delete(KEY, done=fail)
+    world.client.delete(KEY, done=fail)
     told = world.delete(SharePartitionKey("billing", BILLS_ID, 0))
     with capture_logs() as logged:
         for each in world.take():
             each.answer()
     assert told.error == ErrorCode.NONE
-    assert [each["event"] for each in logged] == ["the answer of a share coordinator could not be noted"]
+    assert [each["event"] for each in logged] == ["the answer to a call could not be noted"]
 
 
 def test_too_many_calls_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_persister, "MAX_CALLS", 2)
+    monkeypatch.setattr(broker_calls, "MAX_CALLS", 2)
     world = World(states(2))
     told = [world.read(SharePartitionKey("billing", ORDERS_ID, each)) for each in range(3)]
     assert [each.answers for each in told[:2]] == [[], []]
@@ -249,7 +248,7 @@ def test_too_many_calls_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     for each in world.take():
         each.answer()
     assert [each.error for each in told[:2]] == [ErrorCode.NONE] * 2
-    assert world.persister.under_way == 0
+    assert world.client.under_way == 0
 
 
 # --- waits ---
@@ -337,19 +336,19 @@ def test_a_broker_that_stops_ends_its_calls() -> None:
     other = world.write()
     later = world.only()
     waiting.answer(ErrorCode.NOT_COORDINATOR)
-    world.persister.stop()
+    world.calls.stop()
     world.purgatory.shutdown()
     assert told.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     later.fail(ConnectionAbortedError("this broker stops"))
     assert other.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert world.persister.under_way == 0
+    assert world.client.under_way == 0
 
 
 def test_a_broker_that_stops_parks_no_call() -> None:
     """Its purgatory may be made by that very call, and nothing would end it."""
     world = World(states(2))
     told = world.read()
-    world.persister.stop()
+    world.calls.stop()
     world.only().answer(ErrorCode.NOT_COORDINATOR)
     assert told.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.purgatory.num_delayed == 0
@@ -367,7 +366,7 @@ def test_calls_of_this_brokers_coordinator_are_spread_over_turns() -> None:
     world = World(states(1))
     told = [world.initialize(each) for each in keys(3 * MAX_HERE + 1)]
     assert len(world.coordinator.asked) == MAX_HERE
-    steps = world.persister.steps()
+    steps = world.calls.steps()
     for made in (2, 3):
         next(steps)
         assert len(world.coordinator.asked) == made * MAX_HERE
@@ -396,7 +395,7 @@ def test_a_large_write_has_a_turn_almost_for_itself() -> None:
         world.write(*large, key=each)
     world.write(key=KEY)
     assert [each.key for each in world.coordinator.asked] == [KEY]
-    steps = world.persister.steps()
+    steps = world.calls.steps()
     for made in (2, 3):
         next(steps)
         assert len(world.coordinator.asked) == made
@@ -415,7 +414,7 @@ def test_calls_that_wait_for_a_turn_go_to_where_their_coordinator_is_by_then() -
 def test_a_broker_that_stops_ends_calls_that_wait_for_a_turn() -> None:
     world = World(states(1))
     told = [world.read(each) for each in keys(MAX_HERE + 2)]
-    world.persister.stop()
+    world.calls.stop()
     assert [each.error for each in told[-2:]] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
     told = [world.read(each) for each in keys(2)]
     assert len(world.coordinator.asked) == MAX_HERE + 2

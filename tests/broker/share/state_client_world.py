@@ -1,4 +1,4 @@
-"""A persister among coordinators, brokers and an image that a test plays."""
+"""A client of states among coordinators, brokers and an image that a test plays."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from purgatorio.broker.coordinator.broker_calls import BrokerCalls, DelayedCalls, Retries
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.persisting.coordinator_persister import CoordinatorPersister, DelayedRetry, RetrySettings
 from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state_client import QUICK_RETRIES_MS, StateClient
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -132,9 +133,9 @@ class FakeCoordinator:
 
 
 class World:
-    """The persister of broker 1; the state of all keys is in one partition, whose leader the test names."""
+    """The client of broker 1; the state of all keys is in one partition, whose leader the test names."""
 
-    def __init__(self, *topics: Topic, **settings: int) -> None:
+    def __init__(self, *topics: Topic, retries: int = 5, backoff_ms: int = 1_000, max_backoff_ms: int = 30_000) -> None:
         self.clock = ManualClock()
         self.timer = Timer(self.clock.now_ms)
         known = {each.name: each for each in (topic("orders", 1, 1, 1), topic("bills", 1), *topics)}
@@ -146,24 +147,23 @@ class World:
         self.purgatory: Purgatory[Any] = Purgatory(
             "Persister", self.timer, actions=ActionQueue(), on_finished=self.finished.append
         )
-        self.persister = CoordinatorPersister(
-            HERE,
+        self.calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.client = StateClient(
+            self.calls,
+            self.coordinator,  # type: ignore[arg-type]  # a fake
             image=lambda: self.image,
-            coordinator=self.coordinator,  # type: ignore[arg-type]  # a fake
-            ask=self._ask,
             create_topic=self.creating.append,
             partitions=1,
-            purgatory=lambda: self.purgatory,
-            settings=RetrySettings(**settings),
+            retries=Retries(backoff_ms, max_backoff_ms, times=retries, quick_ms=QUICK_RETRIES_MS),
         )
 
     def turn(self) -> int:
-        """Let the persister go on in a turn of the loop, if it wants to; returns the number of its steps."""
-        called = self.persister._has_called
-        if not called.is_set():
+        """Let the calls go on in a turn of the loop, if they want to; returns the number of steps."""
+        has_work = self.calls._has_work
+        if not has_work.is_set():
             return 0
-        called.clear()
-        return sum(1 for _ in self.persister.steps())
+        has_work.clear()
+        return sum(1 for _ in self.calls.steps())
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
         self.sent.append(Sent(broker_id, api_key, version, message, done))
@@ -172,30 +172,30 @@ class World:
         """A new image, in which these topics have changed."""
         image = self.image.with_topics(topics).without_topics(deleted)
         self.image = image.with_version(self.image.version + 1)
-        self.persister.image_changed(self.image)
+        self.calls.image_changed(self.image)
 
     def advance_ms(self, delta_ms: int) -> None:
         self.clock.advance_ms(delta_ms)
         self.timer.advance(self.clock.now_ms())
 
     @property
-    def waiting(self) -> DelayedRetry:
+    def waiting(self) -> DelayedCalls:
         """The only call that waits to be made again."""
         (parked,) = self.purgatory.operations()
         operation = self.purgatory.find(parked.id)
-        assert isinstance(operation, DelayedRetry)
+        assert isinstance(operation, DelayedCalls)
         return operation
 
     # --- calls ---
 
     def initialize(self, key: SharePartitionKey = KEY, *, state_epoch: int = 1, start_offset: int = -1) -> Told:
         told = Told()
-        self.persister.initialize(key, state_epoch=state_epoch, start_offset=start_offset, done=told)
+        self.client.initialize(key, state_epoch=state_epoch, start_offset=start_offset, done=told)
         return told
 
     def read(self, key: SharePartitionKey = KEY, *, leader_epoch: int = 4) -> Told:
         told = Told()
-        self.persister.read(key, leader_epoch=leader_epoch, done=told)
+        self.client.read(key, leader_epoch=leader_epoch, done=told)
         return told
 
     def write(
@@ -207,7 +207,7 @@ class World:
         complete_count: int = 2,
     ) -> Told:
         told = Told()
-        self.persister.write(
+        self.client.write(
             key,
             state_epoch=1,
             leader_epoch=leader_epoch,
@@ -220,12 +220,12 @@ class World:
 
     def delete(self, key: SharePartitionKey = KEY) -> Told:
         told = Told()
-        self.persister.delete(key, done=told)
+        self.client.delete(key, done=told)
         return told
 
     def summary(self, key: SharePartitionKey = KEY) -> Told:
         told = Told()
-        self.persister.summary(key, done=told)
+        self.client.summary(key, done=told)
         return told
 
     def take(self) -> list[Sent]:
