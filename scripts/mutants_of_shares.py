@@ -163,16 +163,16 @@ SHARE_MUTANTS: Final = (
     ),
     Mutant(
         "a-member-of-any-epoch-beats",
-        "broker/group/share/identification.py",
-        "if epoch not in (JOINS, current.epoch) and not has_missed_answer:",
+        "broker/group/modern/heartbeats.py",
+        "if epoch not in (JOINS, current.epoch) and not self._missed_an_answer(current, request):",
         "if False:",
         SHARE_GROUPS,
     ),
     Mutant(
         "a-member-that-missed-an-answer-joins-again",
-        "broker/group/share/identification.py",
-        "has_missed_answer = epoch == current.previous_epoch and epoch < current.epoch",
-        "has_missed_answer = False",
+        "broker/group/modern/heartbeats.py",
+        "return bool(epoch == current.previous_epoch and epoch < current.epoch)",
+        "return False",
         SHARE_GROUPS,
     ),
     Mutant(

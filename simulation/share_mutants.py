@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
-from purgatorio.broker.group.modern.assignment import AssignedMember, Assignment
-from purgatorio.broker.group.share import update as share_update
+from purgatorio.broker.group.modern.partitions import AssignedMember, Assignment
+from purgatorio.broker.group.share import records as share_records
 from purgatorio.broker.group.share.assignor import assign_simple
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.share import acknowledging, share_partition, share_reader
@@ -115,7 +115,7 @@ def _all_assigned() -> Patches:
         fewer = {key: frozenset(sorted(partitions[key])[: max(1, len(partitions[key]) - 1)]) for key in keys}
         return (yield from assign_simple(members, fewer))
 
-    yield replaced(share_update, "assign_simple", assign_less)
+    yield replaced(share_records, "assign_simple", assign_less)
 
 
 @_rule("written-dead-letters", {"lost-dead-letter"})

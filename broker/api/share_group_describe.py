@@ -15,8 +15,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.share.assignor import NAME as ASSIGNOR
-from purgatorio.broker.group.share.member import ShareMember
-from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareMember
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.groups import hide_topics
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType

@@ -26,7 +26,7 @@ TIMERS_PER_STEP: Final = 500
 
 
 class GroupLifecycle(Protocol):
-    """The coordinator of one kind of group, told when groups come and go with their partition."""
+    """The coordinator of one kind of group, as groups come and go with their partition."""
 
     def loaded(self, shard: GroupShard, group: Group) -> None:
         """Start the timers of a group: this broker coordinates it from now on."""
@@ -45,7 +45,7 @@ class GroupCoordinator(Shards[GroupShard]):
         wake: called when there is something to do; then `steps` is to be run.
 
     Attributes:
-        lifecycles: by group type, who starts and stops a group's timers; set before groups are loaded.
+        lifecycles: by group type, the one that starts and stops a group's timers; set before groups are loaded.
     """
 
     def __init__(

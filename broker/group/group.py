@@ -1,4 +1,4 @@
-"""What groups of all kinds have in common."""
+"""A group of any kind, as the coordinator of offsets and administrators see it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Group(ABC):
 
     @abstractmethod
     def subscribes_to(self, topic: str) -> bool:
-        """Return whether a member consumes the topic, as far as the coordinator can tell."""
+        """Return whether a member consumes the topic, as far as the coordinator knows."""
 
     @abstractmethod
     def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:

@@ -26,7 +26,7 @@ MEMBER_EPOCH_VERSION: Final = 9
 """The first version of OffsetCommit that knows member epochs, and GROUP_ID_NOT_FOUND (KIP-848)."""
 
 WARNING_INTERVAL_MS: Final = 60_000
-"""Clients may go on to send what is refused; one warning a minute tells enough."""
+"""Clients may go on to send what is refused; one warning a minute is enough."""
 
 
 class OffsetWriter:

@@ -1,4 +1,4 @@
-"""What groups have committed, and counts of pairs."""
+"""Committed offsets, and counts of pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ B = TypeVar("B", bound=Hashable)
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has committed for one partition.
+    """The offset that a group has committed for one partition.
 
     Attributes:
         offset: the offset of the next record to consume.
@@ -59,14 +59,14 @@ class Tally(Generic[A, B]):
         self._counts: dict[A, dict[B, int]] = {}
 
     def add(self, first: A, second: B) -> None:
-        """Count one more of a pair."""
+        """Increment a pair's count."""
         counts = self._counts.get(first)
         if counts is None:
             counts = self._counts[first] = {}
         counts[second] = counts.get(second, 0) + 1
 
     def discard(self, first: A, second: B) -> None:
-        """Count one less of a pair, of which there is at least one."""
+        """Decrement a pair's count, which is at least one."""
         counts = self._counts[first]
         if counts[second] > 1:
             counts[second] -= 1

@@ -11,12 +11,10 @@ from typing import Final, NamedTuple
 from purgatorio.broker.causes.words import MAX_NAMED, in_words, listed
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_rebalance import JoinKey, SyncKey
-from purgatorio.broker.group.classic.member import GroupState
-from purgatorio.broker.group.classic.member import Member as ClassicMember
+from purgatorio.broker.group.classic.member import ClassicMember, GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, MemberState
-from purgatorio.broker.group.consumer.member import Member as ConsumerMember
-from purgatorio.broker.group.consumer.update import choose_assignor
+from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, ConsumerMember, MemberState
+from purgatorio.broker.group.consumer.records import choose_assignor
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.groups import Groups
@@ -25,14 +23,13 @@ from purgatorio.broker.group.modern.partitions import Partitions
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.assignor import NAME as SHARE_ASSIGNOR
 from purgatorio.broker.group.share.delayed_initialization import not_initialized
-from purgatorio.broker.group.share.member import ShareMember
-from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareMember
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_protocol import ASSIGNMENT, CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import DecodeError
 
 MEMBERS_LOOKED_AT: Final = 1_000
-"""Members of a group that tell whom it waits for, and which assignor it uses."""
+"""Members of a group that are looked at, for those that it waits for and for its assignor."""
 ASSIGNMENTS_REMEMBERED: Final = 512
 """Decoded assignments of classic members: the page asks for them several times a second, and they rarely change."""
 

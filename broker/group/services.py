@@ -1,20 +1,21 @@
-"""What the parts of one broker's group coordinator share."""
+"""The services that the parts of one broker's group coordinator share."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.end_offsets import FindEndOffsets
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.memory import GroupMemory
-from purgatorio.broker.group.share.persister import StatePersister
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.late import dataclass
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.purgatory import Purgatory, Timer
 from purgatorio.purgatory.clock import Clock
 
@@ -26,9 +27,34 @@ class Beating:
     count: int = 0
 
 
+class StatePersister(Protocol):
+    """Begins, deletes and summarizes the states of share partitions, wherever their coordinators are.
+
+    Each `done` is called exactly once, perhaps before the call returns, with NONE or the error that is left when all
+    retries have failed.
+    """
+
+    def initialize(
+        self, key: SharePartitionKey, *, state_epoch: int, start_offset: int, done: Callable[[ErrorCode], None]
+    ) -> None:
+        """Begin a new state, in place of one of an earlier epoch."""
+        ...
+
+    def delete(self, key: SharePartitionKey, *, done: Callable[[ErrorCode], None]) -> None:
+        """Delete the state; one that does not exist is no error."""
+        ...
+
+    def summary(self, key: SharePartitionKey, *, done: Callable[[ErrorCode, Any], None]) -> None:
+        """Read the state without its records: `leader_epoch`, `start_offset` and `delivery_complete_count`.
+
+        Each is -1 while it is unknown: the state was not read yet, or the leader is to choose the start offset.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupServices:
-    """What the parts of one broker's group coordinator share.
+    """The services that the parts of one broker's group coordinator share.
 
     Attributes:
         clock: monotonic time for sessions, wall time for records.

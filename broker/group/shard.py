@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.memory import GroupMemory
@@ -19,6 +20,7 @@ from purgatorio.protocol.consumer_offsets import (
     decode_value,
 )
 from purgatorio.protocol.end_marker import EndMarker
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.offset_records import OffsetKey, read_offset_key, read_offset_value
 from purgatorio.protocol.records import BatchHeader
 
@@ -67,6 +69,16 @@ class GroupShard(Shard):
             before.memory.leave()
         self._groups[group.group_id] = group
         group.memory.enter(self.memory)
+
+    def check_group_count(self, max_groups: int) -> None:
+        """Check that one more group may be kept.
+
+        Raises:
+            CoordinatorError: GROUP_MAX_SIZE_REACHED.
+        """
+        if len(self.groups) >= max_groups:
+            message = f"this broker keeps {len(self.groups)} groups in {self.tp}, the most that it may"
+            raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
     def remove(self, group_id: str) -> None:
         """Forget a group."""

@@ -32,7 +32,7 @@ class _Append(NamedTuple):
 class ShardOffsets:
     """The committed offsets of one shard's groups.
 
-    Changes take effect in the order of the log when they are committed, whether or not their client was told so: a
+    Changes take effect in the order of the log when they are committed, whether or not their client had that answer: a
     commit that was answered with a time-out is in the log, and may be replicated later. Those of a transaction take
     effect when the marker that commits it does.
 
@@ -130,7 +130,7 @@ class ShardOffsets:
         return found
 
     def knows(self, group_id: str) -> bool:
-        """Return whether the group has offsets, also such that wait for replicas or for the end of a transaction."""
+        """Return whether the group has offsets, including offsets that wait for replicas or for a transaction."""
         return group_id in self.groups or group_id in self._pending_of_group or group_id in self.transactional
 
     def partitions(self, group_id: str) -> list[tuple[str, int]]:

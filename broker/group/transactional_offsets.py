@@ -11,7 +11,7 @@ TopicAndPartition = tuple[str, int]
 
 
 class _Awaited:
-    """What transactions have written for one partition of a group.
+    """The offsets that transactions have written for one partition of a group.
 
     Attributes:
         by_producer: by producer id, the order and the offset of what its transaction wrote last.

@@ -94,7 +94,7 @@ class DelayedAdmission(DelayedOperation):
 
 
 class Membership(NamedTuple):
-    """The member of the group that commits, as far as the client tells (KIP-447)."""
+    """The member of the group that commits, if the request names one (KIP-447)."""
 
     member_id: str = ""
     instance_id: str | None = None
@@ -233,7 +233,7 @@ class TxnOffsetManager:
     ) -> None:
         """Append the marker that ends a producer's transaction to a partition of ``__consumer_offsets``, and apply it.
 
-        Answered when the offsets are visible, or dropped: a consumer that asks afterwards must not be told that they
+        Answered when the offsets are visible, or dropped: a consumer that asks afterwards must not learn that they
         are still open (KAFKA-17507).
         """
         try:

@@ -36,8 +36,7 @@ from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.end_offsets import EndOffsets
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.services import GroupServices
-from purgatorio.broker.group.share.persister import StatePersister
+from purgatorio.broker.group.services import GroupServices, StatePersister
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore

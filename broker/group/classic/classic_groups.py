@@ -29,7 +29,7 @@ from purgatorio.protocol.messages.sync_group import (
 )
 
 PROTOCOLS_PER_MEMBER: Final = 4
-"""All protocols of a member together may be so many times as large as a record of its group, which has one of them."""
+"""A member's protocols may total four times the largest record; the record of a group has one protocol of each."""
 
 MAX_REASONS: Final = 3
 """The most members of a request whose reasons are logged."""
@@ -63,11 +63,7 @@ class ClassicGroups:
             # An empty group takes the protocol of the member that comes.
             group = None if self._coordinator.discard(shard, group) else group
         if group is None:
-            config = self._services.config
-            if len(shard.groups) >= config.max_groups:
-                raise CoordinatorError(
-                    ErrorCode.GROUP_MAX_SIZE_REACHED, f"{shard.tp} has {config.max_groups} groups, its maximum"
-                )
+            shard.check_group_count(self._services.config.max_groups)
             group = ClassicGroup(request.group_id, shard, state_ms=self._services.clock.wall_ms())
         if not isinstance(group, ClassicGroup):
             raise CoordinatorError(
@@ -185,7 +181,7 @@ class Syncs:
         """Write the generation with its assignment; when it is committed the group is stable.
 
         The leader may have left out members, which then get nothing to do. If the assignment is too large for a record,
-        or there is no memory for it, all members are told, and join again.
+        or there is no memory for it, all syncs are answered with an error, and the members join again.
         """
         generation = group.generation
         assignments: dict[str, bytes] = {}
@@ -206,7 +202,7 @@ class Syncs:
         given_bytes = sum(len(each.assignment) for each in given)
         metadata_bytes = sum(len(member.metadata(group.protocol)) for member in group.members.values())
         if given_bytes + metadata_bytes > self._services.log.max_batch_bytes(group.shard.tp):
-            done(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, where the append tells it
+            done(ErrorCode.UNKNOWN_SERVER_ERROR)  # as in Kafka, where the append fails
             return
         try:
             self._services.check_room(given_bytes)
@@ -264,7 +260,7 @@ def _leave_one(rebalances: Rebalances, group: ClassicGroup, leaving: MemberIdent
 
 
 def _check_protocol(group: ClassicGroup, request: SyncGroupRequest) -> None:
-    """Check what the member takes for the type and the protocol of the group (KIP-559); null: it does not tell.
+    """Check the type and the protocol that a sync names (KIP-559); null: it names none.
 
     Raises:
         CoordinatorError: INCONSISTENT_GROUP_PROTOCOL.

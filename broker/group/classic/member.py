@@ -56,7 +56,7 @@ def protocols_bytes(protocols: Protocols) -> int:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Member:
+class ClassicMember:
     """A member of a classic group.
 
     Attributes:
@@ -88,7 +88,7 @@ class Member:
 
     @property
     def size_bytes(self) -> int:
-        """What it keeps of what its client has sent, and of its assignment."""
+        """The bytes that it takes: those that its client has sent, and its assignment."""
         own_bytes = MEMBER_BYTES + len(self.assignment) + protocols_bytes(self.protocols)
         return own_bytes + text_bytes(self.member_id, self.instance_id, self.client_id, self.client_host)
 

@@ -11,8 +11,15 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from heapq import heapify, heapreplace
 from typing import Final
 
-from purgatorio.broker.group.modern.assignment import AssignedMember, Assignment, Partition, TopicId, Work
-from purgatorio.broker.group.modern.partitions import collect, each
+from purgatorio.broker.group.modern.partitions import (
+    AssignedMember,
+    Assignment,
+    Partition,
+    TopicId,
+    Work,
+    collect,
+    each,
+)
 
 Assignor = Callable[[Sequence[AssignedMember], Mapping[TopicId, int]], Assignment]
 """Returns what each member shall own, from the members and the number of partitions of each topic; in steps."""

@@ -15,8 +15,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join
-from purgatorio.broker.group.classic.member import JoinReply, SyncReply
-from purgatorio.broker.group.classic.member import Member as ClassicMember
+from purgatorio.broker.group.classic.member import ClassicMember, JoinReply, SyncReply
 from purgatorio.broker.group.classic.rebalances import join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, check_generation
@@ -31,10 +30,10 @@ from purgatorio.broker.group.consumer.conversion import (
     write_assignment,
 )
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
-from purgatorio.broker.group.consumer.identification import Sender, static_member, unknown_member
-from purgatorio.broker.group.consumer.member import NOTHING_YET, CurrentAssignment, Member, MemberState
-from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.consumer.member import NOTHING_YET, ConsumerMember, CurrentAssignment, MemberState
+from purgatorio.broker.group.consumer.records import ConsumerUpdate
 from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.modern.heartbeats import Sender
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.services import GroupServices, random_uuid
 from purgatorio.broker.group.shard import GroupShard
@@ -82,6 +81,7 @@ class ClassicMembers:
         image = self._services.image()
         subscription = read_subscription(join.protocols)
         sender = self._sender(group, join)
+        sender = sender._replace(reported=by_topic_id(subscription.owned_partitions, image))
         as_member = ClassicMember(
             member_id=sender.member_id,
             instance_id=join.instance_id,
@@ -91,10 +91,10 @@ class ClassicMembers:
             session_timeout_ms=join.session_timeout_ms,
             protocols=join.protocols,
         )
-        update = GroupUpdate(group, image)
-        self._consumers.subscribing.subscribe(update, sender, member_record(as_member, subscription))
-        reported = by_topic_id(subscription.owned_partitions, image)
-        following = self._consumers.reconcile(update, sender, reported)
+        update = ConsumerUpdate(group, image)
+        record = member_record(as_member, subscription)
+        self._consumers.subscribe(update, sender, record)
+        following = self._consumers.follow(update, sender, record)
         self._answer_join((shard, group), update, join, following, sender.member_id)
 
     def sync(
@@ -112,10 +112,10 @@ class ClassicMembers:
         if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
             raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the member uses {name}")
         if member.current.epoch < group.epoch and member.current.state is not MemberState.UNREVOKED:
-            self._consumers.timers.expect(shard, group, member, "it has not joined again")
+            self._consumers.sessions.expect(shard, group, member, "it has not joined again")
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
-        self._consumers.timers.expect_no_more(member)
-        self._consumers.timers.renew(shard, group, member)
+        self._consumers.sessions.expect_no_more(member)
+        self._consumers.sessions.renew(shard, group, member)
         assignment = write_assignment(member.current.assigned, protocols, self._services.image())
         response = SyncGroupResponse(protocol_type=CONSUMER_PROTOCOL_TYPE, protocol_name=name, assignment=assignment)
 
@@ -132,9 +132,9 @@ class ClassicMembers:
         """
         member = _find(group, request.member_id, request.group_instance_id)
         check_generation(member, request.generation_id)
-        self._consumers.timers.renew(shard, group, member)
+        self._consumers.sessions.renew(shard, group, member)
         if _has_to_join(group, member):
-            self._consumers.timers.expect(shard, group, member, "it has not joined again")
+            self._consumers.sessions.expect(shard, group, member, "it has not joined again")
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS, "the member has to join again")
 
     def leave(self, shard: GroupShard, group: ConsumerGroup, leaving: Sequence[MemberIdentity]) -> list[ErrorCode]:
@@ -147,7 +147,7 @@ class ClassicMembers:
             CoordinatorError: none was removed: with the error code of the answer.
         """
         results = []
-        members: dict[str, Member] = {}
+        members: dict[str, ConsumerMember] = {}
         for each in leaving:
             try:
                 member = _leaving(group, each)
@@ -156,8 +156,8 @@ class ClassicMembers:
             except CoordinatorError as error:
                 results.append(error.error_code)
         if members:
-            update = GroupUpdate(group, self._services.image())
-            self._consumers.subscribing.remove(update, members.values())
+            update = ConsumerUpdate(group, self._services.image())
+            self._consumers.remove(update, members.values())
             if not self._consumers.writer.write(shard, update, tell_nobody):
                 raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change could not be written")
         return results
@@ -181,7 +181,7 @@ class ClassicMembers:
             self._classic.rebalances.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
             self._classic.unloaded(shard, group)
             for member in update.group.members.values():
-                self._consumers.timers.renew(shard, update.group, member)
+                self._consumers.sessions.renew(shard, update.group, member)
 
         if not self._consumers.writer.write(shard, update, tell_nobody, applied=applied):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
@@ -232,7 +232,7 @@ class ClassicMembers:
         if join.instance_id is not None:
             holder_id = group.static_members.get(join.instance_id)
             if join.member_id:
-                member = static_member(group, join.instance_id, join.member_id)
+                member = group.static_member(join.instance_id, join.member_id)
                 return Sender(member.member_id, member.current, member.subscription)
             if holder_id is not None:
                 holder = group.members[holder_id]
@@ -249,10 +249,10 @@ class ClassicMembers:
         return f"{join.instance_id or join.client_id}-{random_uuid(self._services.rng)}"
 
     def _answer_join(
-        self, found: Found, update: GroupUpdate, join: Join, following: CurrentAssignment, member_id: str
+        self, found: Found, update: ConsumerUpdate, join: Join, following: CurrentAssignment, member_id: str
     ) -> None:
         shard, group = found
-        timers = self._consumers.timers
+        sessions = self._consumers.sessions
         response = JoinGroupResponse(
             generation_id=following.epoch,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -265,9 +265,9 @@ class ClassicMembers:
             if current is not group:
                 return  # a member of the classic protocol took the place of the last other one
             member = group.members[member_id]
-            timers.expect_no_more(member)
-            timers.renew(shard, group, member)
-            timers.expect(shard, group, member, "it has not synced")
+            sessions.expect_no_more(member)
+            sessions.renew(shard, group, member)
+            sessions.expect(shard, group, member, "it has not synced")
 
         def done(error_code: ErrorCode) -> None:
             join.reply(join_error(member_id, error_code) if error_code else response)
@@ -279,32 +279,29 @@ class ClassicMembers:
             self._consumers.writer.when_committed(shard, group, done, client=join.client_id)
 
 
-def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     """Return the classic member that a request names.
 
     Raises:
         CoordinatorError: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
     """
     if instance_id is not None:
-        static_member(group, instance_id, member_id)
+        group.static_member(instance_id, member_id)
     member = group.members.get(member_id)
     if member is None or not member.is_classic:
-        raise unknown_member(group, member_id)
+        raise group.unknown(member_id)
     return member
 
 
-def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> Member:
+def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerMember:
     """Return the member that shall leave, of either protocol; an administrator names static ones without an id."""
     instance_id = leaving.group_instance_id
     if instance_id is not None:
-        return static_member(group, instance_id, leaving.member_id or group.static_members.get(instance_id, ""))
-    member = group.members.get(leaving.member_id)
-    if member is None:
-        raise unknown_member(group, leaving.member_id)
-    return member
+        return group.static_member(instance_id, leaving.member_id or group.static_members.get(instance_id, ""))
+    return group.known(leaving.member_id)
 
 
-def _has_to_join(group: ConsumerGroup, member: Member) -> bool:
+def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether the member is behind, has partitions to give up, or waits for some that are all free now."""
     current = member.current
     if current.epoch < group.epoch or current.state is MemberState.UNREVOKED:

@@ -1,16 +1,19 @@
-"""A group of the consumer protocol, as its records define it."""
+"""A group of the consumer protocol, as its records define it, and the timers of its members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT
 from purgatorio.broker.group.consumer.member import (
     LEFT_FOR_A_WHILE,
     NOTHING_YET,
+    ConsumerMember,
     CurrentAssignment,
-    Member,
+    MemberState,
     Owners,
     subscription_bytes,
 )
@@ -18,6 +21,8 @@ from purgatorio.broker.group.group import GroupType
 from purgatorio.broker.group.memory import ENTRY_BYTES, text_bytes
 from purgatorio.broker.group.modern.modern_group import ModernGroup, SubscriptionCounts, count
 from purgatorio.broker.group.modern.partitions import Partitions
+from purgatorio.broker.group.modern.sessions import MemberSessions
+from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import Key
 from purgatorio.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import ErrorCode
@@ -62,7 +67,7 @@ class ResolvedExpression(NamedTuple):
     """The topics that a regular expression matches.
 
     Attributes:
-        version: the version of the image that told.
+        version: the version of the image that has the topics.
         resolved_ms: the wall time.
     """
 
@@ -71,7 +76,7 @@ class ResolvedExpression(NamedTuple):
     resolved_ms: int
 
 
-class ConsumerGroup(ModernGroup[Member]):
+class ConsumerGroup(ModernGroup[ConsumerMember]):
     """A group of the consumer protocol. Only the methods that apply records change it.
 
     Attributes:
@@ -143,8 +148,8 @@ class ConsumerGroup(ModernGroup[Member]):
 
         Raises:
             CoordinatorError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH for any other epoch than the member's;
-                UNSUPPORTED_VERSION if the request is too old to be told so. ILLEGAL_GENERATION for members of the
-                classic protocol.
+                UNSUPPORTED_VERSION if the request's version is older than that error. ILLEGAL_GENERATION for members of
+                the classic protocol.
         """
         if generation_or_epoch < 0 and not self.members:
             return
@@ -177,6 +182,20 @@ class ConsumerGroup(ModernGroup[Member]):
     def offset_expires_from_ms(self, topic: str, commit_ms: int) -> int | None:
         """Return the time of the commit, unless a member consumes the topic."""
         return None if self.subscribes_to(topic) else commit_ms
+
+    def static_member(self, instance_id: str, member_id: str) -> ConsumerMember:
+        """Return the static member of this name.
+
+        Raises:
+            CoordinatorError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if it has another member id.
+        """
+        holder_id = self.static_members.get(instance_id)
+        if holder_id is None:
+            raise self.unknown(instance_id)
+        if holder_id != member_id:
+            message = f"instance {instance_id} is member {holder_id} now"
+            raise CoordinatorError(ErrorCode.FENCED_INSTANCE_ID, message)
+        return self.members[holder_id]
 
     # --- what records say ---
 
@@ -217,26 +236,26 @@ class ConsumerGroup(ModernGroup[Member]):
 
     # --- what differs between kinds ---
 
-    def _new_member(self, member_id: str) -> Member:
-        return Member(member_id)
+    def _new_member(self, member_id: str) -> ConsumerMember:
+        return ConsumerMember(member_id)
 
-    def _subscription_bytes(self, subscription: ConsumerGroupMemberMetadataValue) -> int:
+    def subscription_bytes(self, subscription: ConsumerGroupMemberMetadataValue) -> int:
         return subscription_bytes(subscription)
 
-    def _is_behind(self, member: Member) -> bool:
+    def _is_behind(self, member: ConsumerMember) -> bool:
         return not member.is_reconciled_to(self.target_epoch)
 
-    def _moves(self, member: Member, held: Partitions) -> None:
+    def _moves(self, member: ConsumerMember, held: Partitions) -> None:
         self.owners.move(member.member_id, member.current.held, held)
 
 
-def _check_epoch(member: Member, epoch: int) -> None:
+def _check_epoch(member: ConsumerMember, epoch: int) -> None:
     if epoch != member.current.epoch or epoch == LEFT_FOR_A_WHILE:
         message = f"member {member.member_id} is in epoch {member.current.epoch}, not in {epoch}"
         raise CoordinatorError(ErrorCode.STALE_MEMBER_EPOCH, message)
 
 
-def check_generation(member: Member, generation: int) -> None:
+def check_generation(member: ConsumerMember, generation: int) -> None:
     """Check the generation that a member of the classic protocol sends: its epoch.
 
     Raises:
@@ -245,3 +264,57 @@ def check_generation(member: Member, generation: int) -> None:
     if generation != member.current.epoch:
         message = f"member {member.member_id} is in generation {member.current.epoch}, not in {generation}"
         raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION, message)
+
+
+class ConsumerSessions(MemberSessions[ConsumerGroup]):
+    """Starts and stops the timers of the members of consumer groups."""
+
+    def _longest_interval_ms(self, group: ConsumerGroup) -> int:
+        default_ms = self._services.config.consumer_heartbeat_interval_ms
+        return self._of_group(group, CONSUMER_HEARTBEAT_INTERVAL, default_ms)
+
+    def _timeout_ms(self, group: ConsumerGroup, member: ConsumerMember) -> int:
+        classic = member.subscription.classic_member_metadata
+        if classic is not None:
+            return classic.session_timeout_ms
+        return self._of_group(group, CONSUMER_SESSION_TIMEOUT, self._services.config.consumer_session_timeout_ms)
+
+    def _of_group(self, group: ConsumerGroup, name: str, default: int) -> int:
+        """Return a config of the group: its own, which was checked when it was set, or the default."""
+        configs = self._services.image().group_configs.get(group.group_id)
+        return default if configs is None or name not in configs else int(configs[name])
+
+    def watch_revocation(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """Give the member its rebalance timeout to give up partitions, if its new assignment says that it has to.
+
+        Members of the classic protocol have it to join again, and to sync (see `expect`).
+        """
+        if member.is_classic:
+            return
+        self.expect_no_more(member)
+        if member.current.state is MemberState.UNREVOKED:
+            self.expect(shard, group, member, "it has not given up partitions in time")
+
+    def expect(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerMember, otherwise: str) -> None:
+        """Give the member its rebalance timeout to do something, unless it runs already; `otherwise` is why it goes."""
+        if member.revocation is None:
+            over = partial(self._over, shard, group, member, otherwise)
+            timeout_ms = max(1, member.subscription.rebalance_timeout_ms)
+            member.revocation = self._services.timer.call_later(timeout_ms, over)
+
+    @staticmethod
+    def expect_no_more(member: ConsumerMember) -> None:
+        """Stop waiting for what a member was expected to do: it has done it."""
+        if member.revocation is not None:
+            member.revocation.cancel()
+            member.revocation = None
+
+    def start(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """Start the timers of a member that was loaded."""
+        self.renew(shard, group, member)
+        self.watch_revocation(shard, group, member)
+
+    def stop(self, member: ConsumerMember) -> None:
+        """Stop the timers of a member that has gone, or that another broker looks after now."""
+        super().stop(member)
+        self.expect_no_more(member)

@@ -9,10 +9,8 @@ from purgatorio.broker.group.consumer.expressions import ExpressionIndex, Expres
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.modern.topic_index import shape
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import ClusterImage
 
 
@@ -29,16 +27,13 @@ class ConsumerGroups:
     def __init__(self, services: GroupServices, coordinator: GroupCoordinator, wake: Callable[[], None]) -> None:
         self.expressions = Expressions(services, wake)
         self._index = ExpressionIndex(self.expressions)
-        self._seen: ClusterImage | None = None
         self.heartbeats = ConsumerHeartbeats(services, coordinator, self._index, self.expressions)
 
     def loaded(self, shard: GroupShard, group: Group) -> None:
         """Start the timers of a group: this broker coordinates it from now on."""
         assert isinstance(group, ConsumerGroup)
-        for member in group.members.values():
-            self.heartbeats.timers.start(shard, group, member)
         group.stale_expressions.update(dict.fromkeys(group.expressions))  # topics may have come and gone meanwhile
-        self._index.refresh(group)
+        self.heartbeats.start(shard, group)
 
     def unloaded(self, shard: GroupShard, group: Group) -> None:
         """Stop the timers of a group; the log answers what waits for the replicas."""
@@ -47,15 +42,7 @@ class ConsumerGroups:
 
     def image_changed(self, image: ClusterImage) -> None:
         """Have groups look at their topics that were created, deleted, or have more partitions."""
-        before, self._seen = self._seen, image
-        if before is None:
-            return
-        came_or_went = []
-        for delta in changed_topics(before, image):
-            if shape(delta.before) != shape(delta.after):
-                for group in self._index.groups_of(delta.name):
-                    group.is_metadata_stale = True
-            if delta.before is None or delta.after is None:
-                came_or_went.append(delta.name)
+        changed = self._index.image_changed(image)
+        came_or_went = [each.name for each in changed if each.before is None or each.after is None]
         if came_or_went:
             self.expressions.topics_changed(came_or_went)

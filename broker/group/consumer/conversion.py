@@ -7,13 +7,12 @@ from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import GroupState, Protocols
-from purgatorio.broker.group.classic.member import Member as ClassicMember
+from purgatorio.broker.group.classic.member import ClassicMember, GroupState, Protocols
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.member import CurrentAssignment, Member
-from purgatorio.broker.group.consumer.update import GroupUpdate
+from purgatorio.broker.group.consumer.member import ConsumerMember, CurrentAssignment
+from purgatorio.broker.group.consumer.records import ConsumerUpdate
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, collect, minus, union
-from purgatorio.broker.group.modern.update import Change
+from purgatorio.broker.group.modern.records import Change
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey
@@ -49,7 +48,7 @@ def read_subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
 
 
-def classic_protocols(member: Member) -> Protocols:
+def classic_protocols(member: ConsumerMember) -> Protocols:
     """Return the assignors that a classic member of a consumer group supports, as in its last JoinGroup."""
     metadata = member.subscription.classic_member_metadata
     return () if metadata is None else tuple((each.name, bytes(each.metadata)) for each in metadata.supported_protocols)
@@ -95,7 +94,7 @@ def write_assignment(partitions: Partitions, protocols: Protocols, image: Cluste
 # --- upgrade ---
 
 
-def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> GroupUpdate:
+def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> ConsumerUpdate:
     """Return the records that make a classic group a consumer group of the same members, with what they own.
 
     Raises:
@@ -104,7 +103,7 @@ def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> Grou
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE or len(group.members) > max_size:
         raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"classic group {group.group_id} cannot be converted")
-    update = GroupUpdate(ConsumerGroup(group.group_id), image)
+    update = ConsumerUpdate(ConsumerGroup(group.group_id), image)
     update.changes.append(Change(GroupMetadataKey(group_id=group.group_id), None))
     try:
         owned: dict[str, Partitions] = {}
@@ -178,7 +177,7 @@ def downgraded(
 
 def removal_of(group: ConsumerGroup, image: ClusterImage) -> list[Change]:
     """Return the tombstones of all records of a consumer group."""
-    update = GroupUpdate(group, image)
+    update = ConsumerUpdate(group, image)
     for member_id in group.members:
         update.remove_member(member_id)
     return [*update.changes, *(Change(key, None) for key in group.record_keys())]

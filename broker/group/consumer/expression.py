@@ -33,11 +33,11 @@ MAX_WORK: Final = 60_000
 """The most nodes that are followed for one expression, over all names: some 15 ms. Ordinary expressions need some
 hundreds, whatever the number of topics is."""
 STEP_WORK: Final = 20
-"""What each step that is kept counts for, besides its nodes: bounds the memory, to some megabytes."""
+"""The work of a step that is kept, besides its nodes: bounds the memory, to some megabytes."""
 NODE_BYTES: Final = 300
-"""What a node of the graph takes."""
+"""The memory of a node of the graph."""
 WORK_BYTES: Final = 16
-"""What is kept for each node that was followed."""
+"""The memory that is kept for each node that was followed."""
 
 _MATCHED: Final = 0
 """The node at which the whole expression has matched."""
@@ -145,7 +145,7 @@ class Expression:
         return number
 
     def _follow(self, state: _State, after: str) -> Iterable[int]:
-        """Return all nodes that are reached without another character; `after` tells the next one, or the end."""
+        """Return all nodes that are reached without another character; `after` is the next one, or the end."""
         found = dict.fromkeys(state.nodes)
         waiting = list(found)
         while waiting:

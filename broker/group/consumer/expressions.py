@@ -1,9 +1,9 @@
-"""Which topics the regular expressions of groups match, as topics come and go.
+"""The topics that the regular expressions of groups match, as topics come and go.
 
 An expression is matched once for all groups that subscribe by it: with every topic when it is first needed, then with
-those that come. A few topics are matched at once, and many in steps; until the last one an expression matches nothing
-that a group could be told, as in Kafka, whose coordinator resolves expressions beside its requests. Then the groups are
-marked, and look at their next heartbeats.
+those that come. A few topics are matched at once, and many in steps. Until the last step the groups get no topic of it,
+as in Kafka, whose coordinator resolves expressions beside its requests. Then the groups are marked, and look at their
+next heartbeats.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
 from purgatorio.broker.group.memory import ENTRY_BYTES, GroupMemory, text_bytes
-from purgatorio.broker.group.modern.topic_index import TopicIndex
+from purgatorio.broker.group.modern.modern_group import SubscriptionIndex
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
@@ -31,13 +31,13 @@ COST_PER_STEP: Final = 20_000
 match takes up to 15 more, once."""
 
 COST_OF_NAME: Final = 20
-"""What a name costs besides its characters; an expression, too."""
+"""The cost of a name besides its characters; of an expression, too."""
 
 GROUPS_PER_STEP: Final = 1_000
 """The most groups that one step marks."""
 
 COST_OF_PARSING: Final = 20
-"""What a character of an expression costs to parse."""
+"""The cost of a character of an expression that is parsed."""
 
 
 class MatchedExpression:
@@ -278,11 +278,11 @@ class Expressions:
                 yield
 
 
-class ExpressionIndex(TopicIndex[ConsumerGroup, str]):
+class ExpressionIndex(SubscriptionIndex[ConsumerGroup]):
     """The consumer groups of one broker by the topics that they subscribe to; the topics need not exist.
 
     Args:
-        expressions: told by which regular expressions each group subscribes.
+        expressions: learns by which regular expressions each group subscribes.
     """
 
     def __init__(self, expressions: Expressions) -> None:

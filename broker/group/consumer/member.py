@@ -33,7 +33,7 @@ LEFT_FOR_A_WHILE: Final = -2
 
 
 class MemberState(IntEnum):
-    """What a member waits for; the numbers are those of the records."""
+    """How far a member is on its way to its target assignment; the numbers are those of the records."""
 
     STABLE = 0
     """It owns all that it shall own by the target assignment of its epoch."""
@@ -45,12 +45,12 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
-    """What a member owns, and its epoch.
+    """The partitions that a member owns, and its epoch.
 
     Attributes:
         epoch: the epoch of the target assignment that the member has reached; 0 before the first.
         previous_epoch: the epoch before; a member still sends it if it has missed the answer with the new one.
-        state: what the member waits for.
+        state: how far the member is on its way to the target assignment of its epoch.
         assigned: the partitions that it may own.
         revoking: the partitions that it has to give up, and may own until it says that it does not.
     """
@@ -111,7 +111,7 @@ def subscription_bytes(subscription: ConsumerGroupMemberMetadataValue) -> int:
     return size_bytes
 
 
-class Member:
+class ConsumerMember:
     """A member as its records define it, with its timers.
 
     Attributes:

@@ -1,20 +1,135 @@
-"""The records of consumer groups: how they are written, and how they make the groups of a shard."""
+"""The records of consumer groups: an update makes them, its writer appends them, replays make groups of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from typing import ClassVar, Final
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
-from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
+from purgatorio.broker.group.consumer.assignors import ASSIGNORS
+from purgatorio.broker.group.consumer.consumer_group import (
+    ConsumerGroup,
+    ConsumerSessions,
+    ConsumerSubscriptionCounts,
+    ResolvedExpression,
+)
 from purgatorio.broker.group.consumer.expressions import ExpressionIndex
-from purgatorio.broker.group.consumer.member import Member
-from purgatorio.broker.group.consumer.sessions import MemberTimers
-from purgatorio.broker.group.consumer.update import TYPES, GroupUpdate
-from purgatorio.broker.group.modern.records import Replays, UpdateWriter
+from purgatorio.broker.group.consumer.member import ConsumerMember
+from purgatorio.broker.group.modern.partitions import Partitions
+from purgatorio.broker.group.modern.records import ModernUpdate, RecordTypes, Replays, UpdateWriter
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
-from purgatorio.protocol.group_records import ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.protocol.group_records import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
 from purgatorio.purgatory.clock import Clock
+
+TYPES: Final = RecordTypes(
+    group_key=ConsumerGroupMetadataKey,
+    group_value=ConsumerGroupMetadataValue,
+    member_key=ConsumerGroupMemberMetadataKey,
+    target_epoch_key=ConsumerGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ConsumerGroupTargetAssignmentMetadataValue,
+    target_key=ConsumerGroupTargetAssignmentMemberKey,
+    target_value=ConsumerGroupTargetAssignmentMemberValue,
+    current_key=ConsumerGroupCurrentMemberAssignmentKey,
+)
+
+
+class ConsumerUpdate(ModernUpdate[ConsumerGroup, ConsumerGroupMemberMetadataValue]):
+    """The changes that one request makes to a consumer group.
+
+    Attributes:
+        resolved: the stale regular expressions that were looked at.
+    """
+
+    types: ClassVar[RecordTypes] = TYPES
+
+    def __init__(self, group: ConsumerGroup, image: ClusterImage) -> None:
+        super().__init__(group, image)
+        self.resolved: list[str] = []
+        self._expressions: dict[str, ResolvedExpression] = {}
+
+    @property
+    def changes_subscriptions(self) -> bool:
+        """Whether the group subscribes to other topics than before, perhaps."""
+        return super().changes_subscriptions or bool(self._expressions)
+
+    # --- topics ---
+
+    @property
+    def topic_count(self) -> int:
+        """How many topics members will subscribe to; one that several expressions match may count several times."""
+        return super().topic_count + self.group.matched_count
+
+    def put_expression(self, expression: str, resolved: ResolvedExpression) -> None:
+        """Note the topics that a regular expression matches."""
+        self._expressions[expression] = resolved
+        value = ConsumerGroupRegularExpressionValue(
+            topics=sorted(resolved.topics), version=resolved.version, timestamp_ms=resolved.resolved_ms
+        )
+        self._change(ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=expression), value)
+
+    def drop_unused_expressions(self) -> None:
+        """Forget the regular expressions that no member will subscribe by any more."""
+        used = self._consumer_counts().expressions
+        for expression in self.group.expressions:
+            if expression not in used:
+                key = ConsumerGroupRegularExpressionKey(group_id=self._group_id, regular_expression=expression)
+                self._change(key, None)
+
+    def matches(self, expression: str | None) -> frozenset[str]:
+        """Return the topics that a member's regular expression matches; nothing if it has none."""
+        if not expression:
+            return frozenset()
+        resolved = self._expressions.get(expression) or self.group.expressions.get(expression)
+        return frozenset() if resolved is None else resolved.topics
+
+    def subscribed_topics(self) -> Iterable[str]:
+        """Return the names of the topics that members will subscribe to; they need not exist."""
+        counts = self._consumer_counts()
+        names: dict[str, object] = dict.fromkeys(counts.names)
+        for expression in counts.expressions:
+            names.update(dict.fromkeys(self.matches(expression)))
+        return names
+
+    def _consumer_counts(self) -> ConsumerSubscriptionCounts:
+        counts = self._counts()
+        assert isinstance(counts, ConsumerSubscriptionCounts)
+        return counts
+
+    # --- the target assignment ---
+
+    def _assignment(self) -> Generator[None, None, dict[str, Partitions]]:
+        subscriptions = self.subscriptions
+        members, partition_counts = yield from self._assigned_members(subscriptions)
+        assignor = ASSIGNORS[choose_assignor(subscriptions.values())]
+        return (yield from assignor(members, partition_counts))
+
+    def _wants(self, subscription: ConsumerGroupMemberMetadataValue) -> Hashable:
+        return tuple(subscription.subscribed_topic_names), subscription.subscribed_topic_regex
+
+    def _names_of(self, subscription: ConsumerGroupMemberMetadataValue) -> Iterable[str]:
+        names = subscription.subscribed_topic_names
+        return dict.fromkeys((*names, *self.matches(subscription.subscribed_topic_regex)))
+
+
+def choose_assignor(subscriptions: Iterable[ConsumerGroupMemberMetadataValue]) -> str:
+    """Return the name of the assignor that most members prefer; the default if none prefers one."""
+    votes = Counter(each.server_assignor for each in subscriptions if each.server_assignor in ASSIGNORS)
+    return max(ASSIGNORS, key=lambda name: votes[name])
+
 
 _REPLAYS: Final = Replays(ConsumerGroup, TYPES)
 
@@ -37,7 +152,7 @@ REPLAYS: Final[Mapping[type, ReplayRecord]] = {
 """By type of key, what applies a record."""
 
 
-class GroupWriter(UpdateWriter[GroupUpdate]):
+class ConsumerWriter(UpdateWriter[ConsumerUpdate]):
     """Writes updates of consumer groups; the tombstone of a classic group that becomes one of them is written only.
 
     Attributes:
@@ -45,24 +160,24 @@ class GroupWriter(UpdateWriter[GroupUpdate]):
 
     Args:
         clock: when target assignments are made.
-        timers: stopped and started as members change.
+        sessions: stopped and started as members change.
     """
 
-    def __init__(self, log: CoordinatorLog, clock: Clock, timers: MemberTimers, index: ExpressionIndex) -> None:
-        super().__init__(log, clock, timers, index, REPLAYS)
-        self._timers = timers
+    def __init__(self, log: CoordinatorLog, clock: Clock, sessions: ConsumerSessions, index: ExpressionIndex) -> None:
+        super().__init__(log, clock, sessions, index, REPLAYS)
+        self._revocations = sessions
         self.only_classic_left: Callable[[GroupShard, ConsumerGroup], None] = _stay
 
-    def _apply(self, shard: GroupShard, update: GroupUpdate) -> list[Member]:
+    def _apply(self, shard: GroupShard, update: ConsumerUpdate) -> list[ConsumerMember]:
         removed = super()._apply(shard, update)
         group = update.group
         for member_id in update.moved:
-            self._timers.watch_revocation(shard, group, group.members[member_id])
+            self._revocations.watch_revocation(shard, group, group.members[member_id])
         if update.begins_epoch:
             group.looked_at(update.resolved)
         return removed
 
-    def _has_removed(self, shard: GroupShard, update: GroupUpdate, removed: list[Member]) -> None:
+    def _has_removed(self, shard: GroupShard, update: ConsumerUpdate, removed: list[ConsumerMember]) -> None:
         group = update.group
         is_over = not all(member.is_classic for member in removed)
         if is_over and group.members and all(member.is_classic for member in group.members.values()):

@@ -1,5 +1,6 @@
-"""What consumer groups (KIP-848) and share groups (KIP-932) have in common: the coordinator assigns the partitions.
+"""Consumer groups (KIP-848) and share groups (KIP-932): the coordinator assigns the partitions, by heartbeats.
 
-`modern_group.py` is a group as its records make it, `update.py` what a request changes, `assigning.py` when and how
-the target assignment is made (in steps), `sessions.py` when a silent member is removed.
+Begin with `heartbeats.py`, the way of a heartbeat of either kind, which makes the target assignment when it is due (in
+steps). `modern_group.py` is a group as its records make it, `records.py` the changes of a request as records,
+`sessions.py` when a silent member is removed.
 """

@@ -1,8 +1,9 @@
-"""A group whose partitions the coordinator assigns, as its records define it."""
+"""A group whose partitions the coordinator assigns, as its records define it, and the groups of each topic."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -10,6 +11,8 @@ from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, partitions_bytes
+from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
+from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.protocol.errors import ErrorCode
 
 NAME_BYTES: Final = 500
@@ -17,7 +20,7 @@ NAME_BYTES: Final = 500
 
 
 class Subscription(Protocol):
-    """What the record of a member says, whatever the group's protocol."""
+    """The fields that the records of members have in each kind of group."""
 
     client_id: str
     client_host: str
@@ -29,8 +32,8 @@ class ModernMember(Protocol):
 
     Attributes:
         subscription: its last record, a `Subscription`; a change replaces it.
-        current: what it has been assigned, with its epoch.
-        counted_bytes: what its group has counted for its subscription.
+        current: its assignment, with its epoch.
+        counted_bytes: the bytes that its group has counted for its subscription.
         session: ends when the member is taken for dead; None while its broker loads it.
     """
 
@@ -87,9 +90,9 @@ class ModernGroup(Group, Generic[M]):
 
     Attributes:
         epoch: grows when members, subscriptions or topics change.
-        metadata_hash: tells whether the subscribed topics have changed since that epoch began.
+        metadata_hash: of the subscribed topics when that epoch began, by which a change is noticed.
         target_epoch: the epoch that the target assignment was made for; lower than `epoch` if there is none yet.
-        target: what each member shall have.
+        target: the partitions that each member shall have, by member id.
         members: by member id, in the order of joining.
         is_metadata_stale: whether a subscribed topic may have changed since `metadata_hash`; the next heartbeat checks.
         assigned_ms: when the target assignment was made, by the clock's monotonic time; None: before this was loaded.
@@ -136,6 +139,11 @@ class ModernGroup(Group, Generic[M]):
             self._behind = sum(self._is_behind(member) for member in self.members.values())
         return not self._behind and self.epoch == self.target_epoch
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the next heartbeat shall look whether an epoch is due."""
+        return self.is_metadata_stale
+
     @abstractmethod
     def subscribed_topics(self) -> frozenset[str]:
         """Return the names of the topics that members subscribe to, in whatever way; they need not exist."""
@@ -167,8 +175,12 @@ class ModernGroup(Group, Generic[M]):
         """
         member = self.members.get(member_id)
         if member is None:
-            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id}")
+            raise self.unknown(member_id)
         return member
+
+    def unknown(self, name: str) -> CoordinatorError:
+        """Return the refusal of a member that the group does not have."""
+        return CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"{name!r} is no member of group {self.group_id}")
 
     # --- what records say ---
 
@@ -178,7 +190,7 @@ class ModernGroup(Group, Generic[M]):
         self.counts.remove(member.subscription)
         member.subscription = subscription
         self.counts.add(subscription)
-        size_bytes = self._subscription_bytes(subscription)
+        size_bytes = self.subscription_bytes(subscription)
         self.memory.change(size_bytes - member.counted_bytes)
         member.counted_bytes = size_bytes
 
@@ -196,10 +208,10 @@ class ModernGroup(Group, Generic[M]):
 
     @abstractmethod
     def put_current_record(self, member_id: str, value: Any) -> None:
-        """Apply what a member has been assigned; None: nothing is known of it."""
+        """Apply a member's assignment; None: nothing is known of it."""
 
     def put_current(self, member_id: str, current: Any) -> None:
-        """Apply what a member has been assigned."""
+        """Apply a member's assignment."""
         member = self._member(member_id)
         was_behind = self._is_behind(member)
         self._moves(member, current.held)
@@ -209,7 +221,7 @@ class ModernGroup(Group, Generic[M]):
             self._behind += self._is_behind(member) - was_behind
 
     def put_target(self, member_id: str, partitions: Partitions | None) -> None:
-        """Apply what a member shall have; None: nothing is known of it."""
+        """Apply a member's target; None: nothing is known of it."""
         before = self.target.pop(member_id, None)
         if before is not None:
             self.memory.change(-text_bytes(member_id) - partitions_bytes(before))
@@ -239,7 +251,7 @@ class ModernGroup(Group, Generic[M]):
         """Make a member of which nothing is known."""
 
     @abstractmethod
-    def _subscription_bytes(self, subscription: Any) -> int:
+    def subscription_bytes(self, subscription: Any) -> int:
         """Return the bytes that a member's subscription takes."""
 
     @abstractmethod
@@ -248,3 +260,71 @@ class ModernGroup(Group, Generic[M]):
 
     def _moves(self, member: M, held: Partitions) -> None:
         """Note that a member has other partitions from now on."""
+
+
+G = TypeVar("G", bound=ModernGroup[Any])
+K = TypeVar("K", str, bytes)
+
+
+class TopicIndex(Generic[G, K]):
+    """The groups of one kind and one broker by the topics that they have to do with; the topics need not exist.
+
+    Args:
+        topics_of: returns the topics of a group, by name or by id.
+    """
+
+    def __init__(self, topics_of: Callable[[G], frozenset[K]]) -> None:
+        self._topics_of: Callable[[G], frozenset[K]] = topics_of
+        self._groups: dict[K, dict[G, None]] = {}
+        self._topics: dict[G, frozenset[K]] = {}
+
+    def refresh(self, group: G) -> None:
+        """Note the topics of a group that has to do with others, perhaps."""
+        topics = self._topics_of(group)
+        self._move(group, self._topics.get(group, frozenset()), topics)
+        self._topics[group] = topics
+
+    def forget(self, group: G) -> None:
+        """Forget a group that this broker no longer coordinates, or that has ended."""
+        self._move(group, self._topics.pop(group, frozenset()), frozenset())
+
+    def groups_of(self, topic: K) -> Iterable[G]:
+        """Return the groups of a topic."""
+        return self._groups.get(topic, ())
+
+    def _move(self, group: G, before: frozenset[K], after: frozenset[K]) -> None:
+        for topic in sorted(before - after):
+            groups = self._groups[topic]
+            del groups[group]
+            if not groups:
+                del self._groups[topic]
+        for topic in sorted(after - before):
+            self._groups.setdefault(topic, {})[group] = None
+
+
+class SubscriptionIndex(TopicIndex[G, str]):
+    """The groups of one kind and one broker by the names of the topics that they subscribe to.
+
+    Args:
+        topics_of: returns the topics of a group.
+    """
+
+    def __init__(self, topics_of: Callable[[G], frozenset[str]]) -> None:
+        super().__init__(topics_of)
+        self._seen: ClusterImage | None = None
+
+    def image_changed(self, image: ClusterImage) -> list[TopicDelta]:
+        """Have groups look at their topics that were created, deleted, or have more partitions; return these."""
+        before, self._seen = self._seen, image
+        if before is None:
+            return []
+        changed = [each for each in changed_topics(before, image) if _shape(each.before) != _shape(each.after)]
+        for delta in changed:
+            for group in self.groups_of(delta.name):
+                group.is_metadata_stale = True
+        return changed
+
+
+def _shape(topic: Topic | None) -> tuple[bytes, int] | None:
+    """Return the properties of a topic that an assignment depends on."""
+    return None if topic is None else (topic.topic_id, len(topic.partitions))

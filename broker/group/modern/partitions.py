@@ -1,9 +1,9 @@
-"""Sets of partitions by topic id, as assignments hold them."""
+"""Sets of partitions by topic id, as assignments hold them, and the interface of the assignors that make these."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from purgatorio.broker.group.memory import ENTRY_BYTES
 
@@ -89,3 +89,48 @@ def includes(whole: Partitions, part: Partitions) -> bool:
 def partitions_bytes(partitions: Partitions) -> int:
     """Return the bytes that a set of partitions takes."""
     return sum(2 * ENTRY_BYTES + PARTITION_BYTES * len(numbers) for numbers in partitions.values())
+
+
+# --- assignors: pure functions of members and topics, in steps ---
+
+TopicId = bytes
+Partition = tuple[TopicId, int]
+
+STEP: Final = 4_000
+"""How many subscriptions to a topic, or partitions, a step looks at: some milliseconds."""
+
+
+class AssignedMember(NamedTuple):
+    """A member, as assignors see it.
+
+    Attributes:
+        instance_id: the name of a static member (KIP-345); None for a dynamic member.
+        topics: the ids of the topics that it subscribes to and that exist, ascending.
+        target: what it shall have until now.
+    """
+
+    member_id: str
+    instance_id: str | None
+    topics: tuple[TopicId, ...]
+    target: Partitions = NO_PARTITIONS
+
+
+Assignment = Generator[None, None, dict[str, Partitions]]
+"""Returns what each member shall have, by member id, after its steps."""
+
+
+class Work:
+    """Counts work, so that a step ends when it has done enough."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def is_enough(self, amount: int) -> bool:
+        """Add to the work; return whether the step is over."""
+        self._done += 1 + amount
+        if self._done < STEP:
+            return False
+        self._done = 0
+        return True

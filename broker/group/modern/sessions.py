@@ -23,7 +23,7 @@ RETRY_MS: Final = 500
 SHORTEST_INTERVAL_MS: Final = 250
 """The shortest time between two heartbeats that members are asked for."""
 STABLE_BEATS_PER_SECOND: Final = 400
-"""Heartbeats that a broker's members may send while there is nothing to tell them."""
+"""Heartbeats that a broker's members may send while no partitions move."""
 RECONCILING_BEATS_PER_SECOND: Final = 1_000
 """Heartbeats that a broker's members may send while partitions move."""
 
@@ -31,13 +31,14 @@ RECONCILING_BEATS_PER_SECOND: Final = 1_000
 class MemberSessions(ABC, Generic[G]):
     """Begins and ends the sessions of the members of one kind of group.
 
-    Args:
-        fence: called when a member's time is over.
+    Attributes:
+        fence: called when a member's time is over; set before the first session begins.
     """
 
-    def __init__(self, services: GroupServices, fence: Fence[G]) -> None:
+    fence: Fence[G]
+
+    def __init__(self, services: GroupServices) -> None:
         self._services = services
-        self._fence = fence
 
     @abstractmethod
     def _timeout_ms(self, group: G, member: Any) -> int:
@@ -75,6 +76,10 @@ class MemberSessions(ABC, Generic[G]):
             expired=partial(self._over, shard, group, member, "its session has ended"),
         ).start(member.subscription.client_id)
 
+    def start(self, shard: GroupShard, group: G, member: Any) -> None:
+        """Start the timers of a member that was loaded."""
+        self.renew(shard, group, member)
+
     def stop(self, member: Any) -> None:
         """End the session of a member that has gone, or that another broker looks after now."""
         if member.session is not None:
@@ -85,5 +90,5 @@ class MemberSessions(ABC, Generic[G]):
     def _over(self, shard: GroupShard, group: G, member: Any, why: str) -> None:
         if not shard.is_active or group.members.get(member.member_id) is not member:
             return
-        if not self._fence(shard, group, member, why):
+        if not self.fence(shard, group, member, why):
             self._services.timer.call_later(RETRY_MS, self._over, shard, group, member, why)

@@ -14,8 +14,15 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from purgatorio.broker.group.modern.assignment import AssignedMember, Assignment, Partition, TopicId, Work
-from purgatorio.broker.group.modern.partitions import collect, each
+from purgatorio.broker.group.modern.partitions import (
+    AssignedMember,
+    Assignment,
+    Partition,
+    TopicId,
+    Work,
+    collect,
+    each,
+)
 
 NAME: Final = "simple"
 

@@ -43,7 +43,7 @@ class DelayedInitialization(DelayedOperation):
     Attributes:
         unanswered: the share partitions for which there is no answer yet.
         failures: the share partitions that failed, with the error of each.
-        has_ended: is told by `tell`.
+        has_ended: called once, by `end_with`.
     """
 
     __slots__ = (
@@ -85,8 +85,8 @@ class DelayedInitialization(DelayedOperation):
         """Whether share coordinators are asked; else the next attempt is waited for."""
         return not self.error_code
 
-    def tell(self, failures: Mapping[SharePartitionKey, ErrorCode]) -> None:
-        """Tell which partitions have no new state, once, if that is to be told."""
+    def end_with(self, failures: Mapping[SharePartitionKey, ErrorCode]) -> None:
+        """Call `has_ended`, if it was not yet, with the partitions that have no new state."""
         has_ended, self.has_ended = self.has_ended, None
         if has_ended is not None:
             has_ended(failures)

@@ -14,9 +14,8 @@ from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.modern.partitions import Partitions, each
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.group.share.records import ShareGroupWriter
+from purgatorio.broker.group.share.records import ShareUpdate, ShareWriter
 from purgatorio.broker.group.share.share_group import ShareGroup
-from purgatorio.broker.group.share.update import ShareUpdate
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -30,7 +29,7 @@ Deleted = Callable[[Mapping[bytes, ErrorCode]], None]
 class StateDeletion:
     """Deletes the states of one broker's share groups."""
 
-    def __init__(self, services: GroupServices, writer: ShareGroupWriter) -> None:
+    def __init__(self, services: GroupServices, writer: ShareWriter) -> None:
         self._services = services
         self._writer = writer
 
@@ -98,7 +97,7 @@ class StateDeletion:
         missing = len(keys) + 1
         failures: dict[bytes, ErrorCode] = {}
 
-        def told(topic_id: bytes, error_code: ErrorCode) -> None:
+        def answered(topic_id: bytes, error_code: ErrorCode) -> None:
             nonlocal missing
             missing -= 1
             # The share coordinators delete the states of topics that are gone by themselves.
@@ -108,8 +107,8 @@ class StateDeletion:
                 self._note(shard, group, partitions, failures, done, forgets)
 
         for key in keys:
-            self._services.persister.delete(key, done=partial(told, key.topic_id))
-        told(b"", ErrorCode.NONE)
+            self._services.persister.delete(key, done=partial(answered, key.topic_id))
+        answered(b"", ErrorCode.NONE)
 
     def _note(
         self,

@@ -1,7 +1,7 @@
 """How the states of share partitions come to be: asked of the share coordinators, then noted, then assigned (KIP-932).
 
 Partitions that members subscribe to and that have no state become "initializing" with a record. When it is committed
-the persister is asked for the states; when all answers have come another record tells which partitions are
+the persister is asked for the states; when all answers have come another record has the partitions that are
 "initialized". Those that failed are forgotten, and asked for again after a pause. If answers do not come in time, or
 the coordinator has changed, partitions are asked for again, too. Each attempt after the first begins with a new epoch
 of the group: the state has that epoch, and what is left of earlier attempts is fenced by it. Kafka asks again with the
@@ -19,10 +19,9 @@ from purgatorio.broker.group.modern.partitions import collect
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.delayed_initialization import AssignmentKey, DelayedInitialization, HasEnded
-from purgatorio.broker.group.share.records import ShareGroupWriter
+from purgatorio.broker.group.share.records import ShareUpdate, ShareWriter
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.group.share.state_partitions import NamedPartitions, Topics
-from purgatorio.broker.group.share.update import ShareUpdate
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -44,9 +43,7 @@ class Initializations:
         begin: takes steps in turns of the event loop.
     """
 
-    def __init__(
-        self, services: GroupServices, writer: ShareGroupWriter, begin: Callable[[Iterator[None]], None]
-    ) -> None:
+    def __init__(self, services: GroupServices, writer: ShareWriter, begin: Callable[[Iterator[None]], None]) -> None:
         self._services = services
         self._begin_steps = begin
         self._writer = writer
@@ -123,7 +120,7 @@ class Initializations:
 
         def written(error_code: ErrorCode) -> None:
             if error_code:
-                attempt.tell(dict.fromkeys(starts, error_code))  # if it is not in the log
+                attempt.end_with(dict.fromkeys(starts, error_code))  # if it is not in the log
 
         self._writer.write(shard, update, written)
 
@@ -164,10 +161,10 @@ class Initializations:
                 key,
                 state_epoch=attempt.state_epoch,
                 start_offset=start_offset,
-                done=partial(self._told, shard, group, attempt, key),
+                done=partial(self._answered, shard, group, attempt, key),
             )
 
-    def _told(
+    def _answered(
         self,
         shard: GroupShard,
         group: ShareGroup,
@@ -233,7 +230,7 @@ class Initializations:
         group.is_states_stale = True
         group.must_begin_epoch |= bool(failures)
         attempt.force_complete()
-        attempt.tell(failures)
+        attempt.end_with(failures)
         self._services.share_purgatory().check_and_complete(AssignmentKey(group.group_id), "states of share partitions")
 
     def unloaded(self, group: ShareGroup) -> None:

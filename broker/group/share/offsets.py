@@ -13,10 +13,9 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.deletion import StateDeletion, check_idle
 from purgatorio.broker.group.share.initialization import Initializations
-from purgatorio.broker.group.share.records import ShareGroupWriter
-from purgatorio.broker.group.share.share_group import ShareGroup, new_group
+from purgatorio.broker.group.share.records import ShareUpdate, ShareWriter
+from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.group.share.state_partitions import NamedPartitions
-from purgatorio.broker.group.share.update import ShareUpdate
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
@@ -56,7 +55,7 @@ class ShareOffsets:
         self,
         services: GroupServices,
         coordinator: GroupCoordinator,
-        writer: ShareGroupWriter,
+        writer: ShareWriter,
         initializations: Initializations,
         deletion: StateDeletion,
     ) -> None:
@@ -131,7 +130,7 @@ class ShareOffsets:
         starts: dict[TopicPartition, StartOffset] = {}
         counts: dict[TopicPartition, int] = {}
 
-        def told(tp: TopicPartition | None, error_code: ErrorCode, state: Any) -> None:
+        def answered(tp: TopicPartition | None, error_code: ErrorCode, state: Any) -> None:
             nonlocal missing
             missing -= 1
             if tp is not None and not error_code and state is not None:
@@ -151,8 +150,8 @@ class ShareOffsets:
             done(starts)
 
         for key, tp in keys.items():
-            self._services.persister.summary(key, done=partial(told, tp))
-        told(None, ErrorCode.NONE, None)
+            self._services.persister.summary(key, done=partial(answered, tp))
+        answered(None, ErrorCode.NONE, None)
 
     # --- alter ---
 
@@ -178,7 +177,8 @@ class ShareOffsets:
         shard = self._shard_of(group_id)
         group = shard.groups.get(group_id)
         if group is None and not shard.offsets.knows(group_id):
-            group = new_group(shard, group_id, self._services.config.max_groups)
+            shard.check_group_count(self._services.config.max_groups)
+            group = ShareGroup(group_id)
         group = _checked(group, group_id)
         wanted, offsets = _wanted(group_id, starts, self._services.image())
         check_idle(group, frozenset(wanted))

@@ -1,17 +1,20 @@
-"""A share group, as its records define it (KIP-932)."""
+"""A share group and its members, as their records define them (KIP-932)."""
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import ClassVar, Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import GroupType
-from purgatorio.broker.group.modern.modern_group import ModernGroup, SubscriptionCounts
+from purgatorio.broker.group.memory import text_bytes
+from purgatorio.broker.group.modern.modern_group import NAME_BYTES, ModernGroup, SubscriptionCounts
+from purgatorio.broker.group.modern.partitions import Partitions, from_wire, to_wire
 from purgatorio.broker.group.modern.sessions import MemberSessions
-from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.delayed_initialization import DelayedInitialization
-from purgatorio.broker.group.share.member import NOTHING_YET, ShareAssignment, ShareMember, subscription_bytes
 from purgatorio.broker.group.share.state_partitions import NO_STATE, StatePartitions
+from purgatorio.late import dataclass
 from purgatorio.protocol.consumer_offsets import Key
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.group_records import (
@@ -20,9 +23,86 @@ from purgatorio.protocol.group_records import (
     ShareGroupMetadataKey,
     ShareGroupStatePartitionMetadataKey,
     ShareGroupTargetAssignmentMetadataKey,
+    TargetPartitions,
 )
 
 PROTOCOL_TYPE: Final = "share"
+STABLE: Final = 0
+"""The state of all members in their records: none has to give up partitions before another gets them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareAssignment:
+    """The partitions of which a member acquires records, and its epoch.
+
+    Attributes:
+        epoch: the epoch of the target assignment that the member has reached; 0 before the first.
+        previous_epoch: the epoch before; a member still sends it if it has missed the answer with the new one.
+    """
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    assigned: Partitions = field(default_factory=dict)
+
+    @property
+    def held(self) -> Partitions:
+        """The same partitions: others may have them, too."""
+        return self.assigned
+
+    @staticmethod
+    def of_record(value: ShareGroupCurrentMemberAssignmentValue) -> ShareAssignment:
+        """Return what a record says."""
+        return ShareAssignment(value.member_epoch, value.previous_member_epoch, from_wire(value.assigned_partitions))
+
+    def record(self) -> ShareGroupCurrentMemberAssignmentValue:
+        """Return the value of its record."""
+        return ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=self.epoch,
+            previous_member_epoch=self.previous_epoch,
+            state=STABLE,
+            assigned_partitions=to_wire(self.assigned, TargetPartitions),
+        )
+
+    def moved(self, target_epoch: int, target: Partitions) -> ShareAssignment:
+        """Return what a member has when it follows the target assignment of this epoch; the same if it does."""
+        return self if self.epoch == target_epoch else ShareAssignment(target_epoch, self.epoch, target)
+
+    def without(self, topic_ids: frozenset[bytes]) -> ShareAssignment:
+        """Return the assignment without the partitions of these topics, in the same epoch; the same if it has none."""
+        if topic_ids.isdisjoint(self.assigned):
+            return self
+        kept = {key: numbers for key, numbers in self.assigned.items() if key not in topic_ids}
+        return ShareAssignment(self.epoch, self.previous_epoch, kept)
+
+
+NOTHING_YET: Final = ShareAssignment()
+"""The assignment of a member that has just come."""
+
+
+def subscription_bytes(subscription: ShareGroupMemberMetadataValue) -> int:
+    """Return the bytes that a member's subscription takes."""
+    names = subscription.subscribed_topic_names
+    size_bytes = text_bytes(subscription.rack_id, subscription.client_id, subscription.client_host)
+    return size_bytes + NAME_BYTES * len(names) + sum(map(len, names))
+
+
+class ShareMember:
+    """A member as its records define it, with its session.
+
+    Attributes:
+        subscription: its last record; a change replaces it.
+        counted_bytes: what its group has counted for its subscription.
+        session: ends when the member is taken for dead; None while its broker loads it.
+    """
+
+    __slots__ = ("counted_bytes", "current", "member_id", "session", "subscription")
+
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
+        self.subscription = ShareGroupMemberMetadataValue()
+        self.current = NOTHING_YET
+        self.counted_bytes = 0
+        self.session: DelayedHeartbeat | None = None
 
 
 class ShareGroup(ModernGroup[ShareMember]):
@@ -100,6 +180,11 @@ class ShareGroup(ModernGroup[ShareMember]):
         """Return the attempts that are under way for partitions of these topics."""
         return [each for each in self.initializations if each.is_asking and not topic_ids.isdisjoint(each.names)]
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the next heartbeat shall look whether an epoch is due, or a state is missing."""
+        return self.is_metadata_stale or self.is_states_stale
+
     # --- committed offsets ---
 
     def check_commit(self, member_id: str, instance_id: str | None, generation_or_epoch: int, version: int) -> None:
@@ -154,23 +239,11 @@ class ShareGroup(ModernGroup[ShareMember]):
     def _new_member(self, member_id: str) -> ShareMember:
         return ShareMember(member_id)
 
-    def _subscription_bytes(self, subscription: ShareGroupMemberMetadataValue) -> int:
+    def subscription_bytes(self, subscription: ShareGroupMemberMetadataValue) -> int:
         return subscription_bytes(subscription)
 
     def _is_behind(self, member: ShareMember) -> bool:
         return member.current.epoch != self.target_epoch
-
-
-def new_group(shard: GroupShard, group_id: str, max_groups: int) -> ShareGroup:
-    """Return a new group, which enters the shard with its records.
-
-    Raises:
-        CoordinatorError: GROUP_MAX_SIZE_REACHED: the shard has as many as it may.
-    """
-    if len(shard.groups) >= max_groups:
-        message = f"this broker keeps {len(shard.groups)} groups in {shard.tp}, the most that it may"
-        raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
-    return ShareGroup(group_id)
 
 
 class ShareMemberSessions(MemberSessions[ShareGroup]):

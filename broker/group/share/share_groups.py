@@ -7,18 +7,16 @@ from typing import Final
 
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.modern.topic_index import TopicIndex, shape
+from purgatorio.broker.group.modern.modern_group import SubscriptionIndex, TopicIndex
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.delayed_initialization import AssignmentKey
 from purgatorio.broker.group.share.deletion import StateDeletion
 from purgatorio.broker.group.share.heartbeats import ShareHeartbeats
 from purgatorio.broker.group.share.initialization import Initializations
-from purgatorio.broker.group.share.member import ShareMember
 from purgatorio.broker.group.share.offsets import ShareOffsets
-from purgatorio.broker.group.share.records import ShareGroupWriter
+from purgatorio.broker.group.share.records import ShareWriter
 from purgatorio.broker.group.share.share_group import ShareGroup, ShareMemberSessions
-from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import ClusterImage
 
 LOADING_MS: Final = 100
@@ -48,32 +46,21 @@ class ShareGroups:
         self._services = services
         self._coordinator = coordinator
         self._wake = wake
-        self._subscriptions = TopicIndex[ShareGroup, str](ShareGroup.subscribed_topics)
+        subscriptions = SubscriptionIndex[ShareGroup](ShareGroup.subscribed_topics)
         self._states = TopicIndex[ShareGroup, bytes](lambda group: group.states.topic_ids)
-        self._sessions = ShareMemberSessions(services, self._fence)
-        self._writer = ShareGroupWriter(services, self._sessions, self._subscriptions, self._states)
-        self._initializations = Initializations(services, self._writer, begin)
-        self.heartbeats = ShareHeartbeats(
-            services,
-            coordinator,
-            writer=self._writer,
-            sessions=self._sessions,
-            initializations=self._initializations,
-        )
-        self.deletion = StateDeletion(services, self._writer)
-        self.offsets = ShareOffsets(services, coordinator, self._writer, self._initializations, self.deletion)
+        sessions = ShareMemberSessions(services)
+        writer = ShareWriter(services, sessions, subscriptions, self._states)
+        self._subscriptions = subscriptions
+        self._initializations = Initializations(services, writer, begin)
+        self.heartbeats = ShareHeartbeats(services, coordinator, sessions, writer, self._initializations)
+        self.deletion = StateDeletion(services, writer)
+        self.offsets = ShareOffsets(services, coordinator, writer, self._initializations, self.deletion)
         self._work: dict[ShareGroup, GroupShard] = {}  # the groups with states of topics that do not exist any more
-        self._seen: ClusterImage | None = None
-
-    def _fence(self, shard: GroupShard, group: ShareGroup, member: ShareMember, why: str) -> bool:
-        return self.heartbeats.fence(shard, group, member, why)
 
     def loaded(self, shard: GroupShard, group: Group) -> None:
         """Start the sessions of a group's members: this broker coordinates it from now on."""
         assert isinstance(group, ShareGroup)
-        for member in group.members.values():
-            self._sessions.renew(shard, group, member)
-        self._subscriptions.refresh(group)
+        self.heartbeats.start(shard, group)
         self._states.refresh(group)
         if any(self._services.image().topic_by_id(each) is None for each in group.states.topic_ids):
             self._forget_later(shard, group)  # topics were deleted before this broker came
@@ -81,9 +68,7 @@ class ShareGroups:
     def unloaded(self, shard: GroupShard, group: Group) -> None:
         """Stop the sessions of a group's members, and answer the heartbeats that wait with NOT_COORDINATOR."""
         assert isinstance(group, ShareGroup)
-        for member in group.members.values():
-            self._sessions.stop(member)
-        self._subscriptions.forget(group)
+        self.heartbeats.end(group, group.members.values())
         self._states.forget(group)
         self._initializations.unloaded(group)
         self._services.share_purgatory().check_and_complete(AssignmentKey(group.group_id), "group unloaded")
@@ -92,15 +77,8 @@ class ShareGroups:
 
     def image_changed(self, image: ClusterImage) -> None:
         """Have groups look at topics that were created, deleted, or have more partitions."""
-        before, self._seen = self._seen, image
-        if before is None:
-            return
         bereft: dict[ShareGroup, None] = {}
-        for delta in changed_topics(before, image):
-            if shape(delta.before) == shape(delta.after):
-                continue
-            for group in self._subscriptions.groups_of(delta.name):
-                group.is_metadata_stale = True
+        for delta in self._subscriptions.image_changed(image):
             if delta.before is not None and (delta.after is None or delta.after.topic_id != delta.before.topic_id):
                 bereft.update(dict.fromkeys(self._states.groups_of(delta.before.topic_id)))
         for group in bereft:

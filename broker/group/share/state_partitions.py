@@ -1,4 +1,4 @@
-"""What a share group knows of its state in the share coordinators: its share partitions, by what has become of them."""
+"""The share partitions of a group, by how far the share coordinators are with their states."""
 
 from __future__ import annotations
 

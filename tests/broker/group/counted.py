@@ -12,8 +12,8 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.memory import ENTRY_BYTES, GROUP_BYTES, MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.modern.partitions import partitions_bytes
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.group.share.member import subscription_bytes as share_subscription_bytes
 from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_group import subscription_bytes as share_subscription_bytes
 
 
 def group_bytes(group: Group) -> int:

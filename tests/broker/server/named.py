@@ -12,13 +12,11 @@ from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import GroupState
-from purgatorio.broker.group.classic.member import Member as ClassicMember
+from purgatorio.broker.group.classic.member import ClassicMember, GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
-from purgatorio.broker.group.share.member import ShareAssignment
-from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_group import ShareAssignment, ShareGroup
 from purgatorio.broker.group.share.state_partitions import NamedPartitions, StatePartitions
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType

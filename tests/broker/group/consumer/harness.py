@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.heartbeats import Client
+from purgatorio.broker.group.modern.heartbeats import Client
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, each, from_wire, to_wire
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.protocol.errors import ErrorCode
@@ -20,8 +20,6 @@ from purgatorio.protocol.messages.consumer_group_heartbeat import (
 )
 from tests.broker.group.harness import GroupHarness, offsets_topic
 from tests.broker.replica.harness import topic
-
-CLIENT = Client("app", "/127.0.0.1", 1)
 
 
 class ConsumerHarness(GroupHarness):
@@ -64,11 +62,10 @@ class ConsumerHarness(GroupHarness):
         answers: list[ConsumerGroupHeartbeatResponse] = []
         version = fields.pop("version", 1)
         request = ConsumerGroupHeartbeatRequest(**{"group_id": "app", **fields})
-        left = self.groups.consumer.heartbeats.heartbeat(request, CLIENT._replace(version=version), answers.append)
-        if left is not None:
-            self.left.append(left)
-            if self.takes_steps:
-                self.take_steps()
+        client = Client("app", "/127.0.0.1", version, answers.append, self.left.append)
+        self.groups.consumer.heartbeats.heartbeat(request, client)
+        if self.takes_steps:
+            self.take_steps()
         return answers
 
     def take_steps(self) -> None:

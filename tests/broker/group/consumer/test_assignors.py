@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatorio.broker.group.consumer.assignors import ASSIGNORS, Assignor
-from purgatorio.broker.group.modern.assignment import STEP, AssignedMember
-from purgatorio.broker.group.modern.partitions import Partitions, each
+from purgatorio.broker.group.modern.partitions import STEP, AssignedMember, Partitions, each
 
 
 def taken(assignor: Assignor, joined: Sequence[AssignedMember], counts: Mapping[bytes, int]) -> dict[str, Partitions]:

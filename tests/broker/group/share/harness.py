@@ -9,8 +9,8 @@ import pytest
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
+from purgatorio.broker.group.modern.heartbeats import Client
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, each, from_wire
-from purgatorio.broker.group.share.heartbeats import Client
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.protocol.consumer_offsets import Key, Value, decode_key, decode_value
@@ -85,7 +85,8 @@ class ShareHarness(GroupHarness):
         """Send a heartbeat; the answer may come later."""
         answers: list[ShareGroupHeartbeatResponse] = []
         request = ShareGroupHeartbeatRequest(**{"group_id": "app", **fields})
-        self.groups.share.heartbeats.heartbeat(request, Client("shop", "/127.0.0.1", answers.append, self.left.append))
+        client = Client("shop", "/127.0.0.1", 1, answers.append, self.left.append)
+        self.groups.share.heartbeats.heartbeat(request, client)
         return answers
 
     def take_steps(self) -> int:

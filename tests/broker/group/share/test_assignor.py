@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatorio.broker.group.modern.assignment import STEP, AssignedMember, Assignment
-from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, each
+from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, STEP, AssignedMember, Assignment, Partitions, each
 from purgatorio.broker.group.share.assignor import assign_simple
 
 Counts = Mapping[bytes, int]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.group.modern.assigning import MEMBERS_ASSIGNED_AT_ONCE, TOPICS_AT_ONCE
-from purgatorio.broker.group.share.heartbeats import MAX_WAIT_MS
-from purgatorio.broker.group.share.identification import MAX_MEMBER_ID
+from purgatorio.broker.group.modern.heartbeats import MEMBERS_ASSIGNED_AT_ONCE, TOPICS_AT_ONCE
+from purgatorio.broker.group.share.heartbeats import MAX_MEMBER_ID, MAX_WAIT_MS
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import Purgatory
