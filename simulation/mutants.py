@@ -24,7 +24,7 @@ from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.shard_offsets import ShardOffsets
+from purgatorio.broker.group.offsets import ShardOffsets
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition

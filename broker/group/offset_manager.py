@@ -9,10 +9,9 @@ from purgatorio.broker.coordinator.coordinator_log import Committed, Coordinator
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.memory import text_bytes
-from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange
+from purgatorio.broker.group.offsets import CommittedOffset, GroupOffsets, OffsetChange, ShardOffsets
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_offsets import NO_EXPIRY, OffsetCommitValue, encode_value
 from purgatorio.protocol.end_marker import EndMarker

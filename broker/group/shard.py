@@ -9,8 +9,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.memory import GroupMemory
-from purgatorio.broker.group.offsets import CommittedOffset
-from purgatorio.broker.group.shard_offsets import ShardOffsets
+from purgatorio.broker.group.offsets import CommittedOffset, ShardOffsets
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.consumer_offsets import (
     NO_EXPIRY,

@@ -14,9 +14,8 @@ from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
 from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter, offset_record
-from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
+from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange, ShardOffsets
 from purgatorio.broker.group.shard import GroupShard
-from purgatorio.broker.group.shard_offsets import ShardOffsets
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey, Key, OffsetCommitKey, decode_key
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode

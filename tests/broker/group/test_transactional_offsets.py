@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
-from purgatorio.broker.group.shard_offsets import ShardOffsets
+from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange, ShardOffsets
 
 A, B = 1, 2
 KEY = ("app", "orders", 0)
