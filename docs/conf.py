@@ -9,8 +9,8 @@ from sphinx.highlighting import lexers
 
 from purgatorio import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.declare import Settings
-from purgatorio.broker.config.setting import Setting
-from purgatorio.broker.config.without_effect import by_reason
+from purgatorio.broker.config.kafka_settings import by_reason
+from purgatorio.broker.log.setting import Setting
 
 project = "Purgatorio"
 author = "the Purgatorio contributors"
@@ -47,7 +47,7 @@ def _default(field: Setting) -> str:
 def _settings_list(config: type[Settings]) -> str:
     """One line for each setting that has a plain value: its name, its default, its documentation."""
     return "\n".join(
-        f"* **`{name.replace('_', '.')}`** ({_default(field)}): {field.description}"
+        f"* **`{name.replace('_', '.')}`** ({_default(field)}): {field.doc}"
         for name, field in config.model_fields.items()
     )
 

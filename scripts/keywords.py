@@ -19,7 +19,7 @@ from purgatorio.broker.config.descriptions import settings_of_process
 from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.toxic import Toxic
 from purgatorio.broker.log.config import TOPIC_CONFIGS
-from purgatorio.broker.log.config_keys import ConfigType
+from purgatorio.broker.log.setting import ConfigType
 from purgatorio.testing.options import OWN_NAMES
 
 MODULE: Final = Path(__file__).resolve().parent.parent / "testing" / "keywords.py"
@@ -55,7 +55,7 @@ _CHOICES: Final = {
 def module() -> str:
     """Return the text of the module."""
     settings = {name: _value(field.type) for name, field in settings_of_process().items()}
-    topic = {key.name.replace(".", "_"): _value(key.type) for key in TOPIC_CONFIGS.values()}
+    topic = {each.name: _value(each.type) for each in TOPIC_CONFIGS.values()}
     own = {name: value for name, value in settings.items() if name not in OWN_NAMES}
     toxic = _fields(Toxic, without=("toxic",))
     parts = [

@@ -9,7 +9,7 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.log.config import TOPIC_CONFIGS
-from purgatorio.broker.log.config_keys import ConfigType, config_text
+from purgatorio.broker.log.setting import ConfigType, config_text
 from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS
 from purgatorio.broker.metadata.image import ALL_BROKERS
 from purgatorio.late import dataclass
@@ -78,13 +78,13 @@ def topic_entries(admin: AdminContext, configs: Mapping[str, str]) -> list[Confi
     defaults = admin.topics.log.to_strings()
     entries = []
     for key in TOPIC_CONFIGS.values():
-        if key.name in admin.topics.hidden:
+        if key.dotted in admin.topics.hidden:
             continue
-        name = admin.topic_synonyms.get(key.name, key.name)
-        synonyms = [*_dynamic_synonyms(admin, name), _start_synonym(admin, name, defaults[key.name])]
-        if key.name in configs:
-            synonyms.insert(0, ConfigSynonym(key.name, configs[key.name], ConfigSource.TOPIC_CONFIG))
-        entries.append(ConfigEntry(key.name, tuple(synonyms), read_only=False, type=key.type, doc=key.doc))
+        name = admin.topic_synonyms.get(key.dotted, key.dotted)
+        synonyms = [*_dynamic_synonyms(admin, name), _start_synonym(admin, name, defaults[key.dotted])]
+        if key.dotted in configs:
+            synonyms.insert(0, ConfigSynonym(key.dotted, configs[key.dotted], ConfigSource.TOPIC_CONFIG))
+        entries.append(ConfigEntry(key.dotted, tuple(synonyms), read_only=False, type=key.type, doc=key.doc))
     return entries
 
 
@@ -137,10 +137,10 @@ def group_entries(admin: AdminContext, group_id: str) -> list[ConfigEntry]:
     configs = admin.store.image.group_configs.get(group_id, {})
     entries = []
     for key in admin.group_keys.values():
-        synonyms = [_start_synonym(admin, key.broker_name or key.name, config_text(key.default))]
-        if key.name in configs:
-            synonyms.insert(0, ConfigSynonym(key.name, configs[key.name], ConfigSource.GROUP_CONFIG))
-        entries.append(ConfigEntry(key.name, tuple(synonyms), read_only=False, type=key.type, doc=key.doc))
+        synonyms = [_start_synonym(admin, key.broker_name or key.dotted, config_text(key.default))]
+        if key.dotted in configs:
+            synonyms.insert(0, ConfigSynonym(key.dotted, configs[key.dotted], ConfigSource.GROUP_CONFIG))
+        entries.append(ConfigEntry(key.dotted, tuple(synonyms), read_only=False, type=key.type, doc=key.doc))
     return entries
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Protocol
 
-from purgatorio.broker.log.config_keys import ConfigKey
+from purgatorio.broker.log.setting import Setting
 from purgatorio.broker.metadata.cluster_change import ClusterChange, R
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.delayed_decision import DelayedDecision, MetadataPurgatories, TopicKey
@@ -80,11 +80,11 @@ class AdminContext:
     max_partitions_per_page: int = 2_000
     seems_dead: Callable[[int], bool] = lambda broker_id: False
     broker_configs: Mapping[str, ConfigValue] = field(default_factory=dict)
-    dynamic_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
+    dynamic_keys: Mapping[str, Setting] = field(default_factory=dict)
     type_of: Callable[[str], int | None] = lambda name: None
     is_fixed: Callable[[str], bool] = lambda name: False
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
-    group_keys: Mapping[str, ConfigKey] = field(default_factory=dict)
+    group_keys: Mapping[str, Setting] = field(default_factory=dict)
     has_authorizer: bool = False
     listings: Listings = field(default_factory=lambda: Listings(lambda: None))
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from purgatorio.broker.cluster.decisions import decided, until
 from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused
 from purgatorio.broker.cluster.restart import partitions_of
-from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.errors import LogError

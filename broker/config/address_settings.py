@@ -6,8 +6,8 @@ import contextlib
 import ipaddress
 from typing import Any, Final, Literal
 
-from purgatorio.broker.config.declare import Settings, flag, number, other, text
-from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
+from purgatorio.broker.config.declare import Settings
+from purgatorio.broker.log.setting import MAX_INT, ConfigType, flag, number, other, text
 
 _KIB: Final = 1024
 WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "::"})
@@ -33,8 +33,13 @@ class AddressSettings(Settings):
     """Identity, listeners, TLS, access control and SASL."""
 
     # Identity and address
-    broker_id: int = number(1, "The broker's id; in a cluster, the id of its first broker.", le=MAX_INT - 100)
-    rack: str | None = text(None, "The rack, announced in metadata.", min_length=1)
+    broker_id: int = number(
+        1,
+        "The broker's id; in a cluster, the id of its first broker.",
+        le=MAX_INT - 100,
+        names=("broker.id", "node.id"),
+    )
+    rack: str | None = text(None, "The rack, announced in metadata.", min_length=1, names=("broker.rack",))
     host: str = text("127.0.0.1", "The address to listen on for Kafka clients.", min_length=1)
     port: int = number(9092, "The port to listen on for Kafka clients; 0 takes any free one.", le=65535)
     advertised_host: str | None = text(

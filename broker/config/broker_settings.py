@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from purgatorio.broker.config.address_settings import AddressSettings
 from purgatorio.broker.config.coordinator_settings import CoordinatorSettings
-from purgatorio.broker.config.declare import number, other, text
+from purgatorio.broker.config.declare import SettingsError
 from purgatorio.broker.config.replica_settings import ReplicaSettings
-from purgatorio.broker.config.setting import SettingsError
-from purgatorio.broker.log.config_keys import MAX_INT, ConfigType
+from purgatorio.broker.log.setting import MAX_INT, ConfigType, number, other, text
 from purgatorio.broker.metadata.releases import LATEST, releases
 
 _KIB: Final = 1024
@@ -47,7 +46,7 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
     def _filled(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Sort Kafka's settings out that have no effect, leave controllers out, and count times in one unit."""
         if _UNREAD in given or any(name not in cls.model_fields for name in given):
-            from purgatorio.broker.config.without_effect import sorted_out
+            from purgatorio.broker.config.kafka_settings import sorted_out
 
             given = _without_controllers(sorted_out(given, cls.model_fields, _UNREAD))
         found = {}
@@ -98,12 +97,14 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         "Connections of all clients together; the broker closes further ones at once. Kafka's default is no limit; "
         "a process lowers it so that its brokers share three quarters of the files that it may open, at most.",
         ge=1,
+        dynamic=True,
     )
     max_connections_per_ip: int = number(
         15_000,
         "Connections from one IP address; the broker closes further ones at once. Kafka's default is no limit. Where "
         "open files lower max.connections, the default is three quarters of that.",
         ge=1,
+        dynamic=True,
     )
     max_connections_per_ip_overrides: str = text(
         "",
@@ -111,7 +112,10 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         pattern=r"^([0-9a-fA-F.:]+:[0-9]{1,9}(,[0-9a-fA-F.:]+:[0-9]{1,9})*)?$",
     )
     max_connection_creation_rate: int = number(
-        MAX_INT, "Connections that the broker accepts per second; it reads further ones up to a second later.", ge=1
+        MAX_INT,
+        "Connections that the broker accepts per second; it reads further ones up to a second later.",
+        ge=1,
+        dynamic=True,
     )
     connections_max_idle_ms: int = number(
         600_000, "Idle time after which the broker closes a connection.", ge=1, long=True

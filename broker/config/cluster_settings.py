@@ -8,10 +8,9 @@ from purgatorio.broker.config.address_settings import is_loopback
 from purgatorio.broker.config.authentication import check_authentication
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.brokers_tls import check_brokers_tls
-from purgatorio.broker.config.declare import Settings, flag, number, other, part, text
+from purgatorio.broker.config.declare import Settings, SettingsError, part
 from purgatorio.broker.config.listeners import counted_up, listener_configs
-from purgatorio.broker.config.setting import SettingsError
-from purgatorio.broker.log.config_keys import ConfigType
+from purgatorio.broker.log.setting import ConfigType, flag, number, other, text
 
 _MIN_TOKEN_CHARS: Final = 16
 MAX_BROKERS: Final = 100

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from purgatorio.broker.config.declare import Settings, flag, number, other, text
-from purgatorio.broker.log.config_keys import ConfigType
+from purgatorio.broker.config.declare import Settings
+from purgatorio.broker.log.setting import ConfigType, flag, number, other, text
 
 _PROTOCOL: Final = "(classic|consumer|share|streams)"
 
@@ -133,6 +133,7 @@ class CoordinatorSettings(Settings):
         0,
         "Shortest time between two target assignments of a share group. Kafka's is 1000; 0 here, so that a member need "
         "not wait for its partitions.",
+        dynamic=True,
     )
     group_share_min_assignment_interval_ms: int = number(
         0, "Shortest share.assignment.interval.ms of one group, unless the brokers' own is shorter."

@@ -1,32 +1,37 @@
-"""How settings are declared: a class of settings, and for each its default, its bounds and its documentation."""
+"""Classes of settings: immutable objects with a value for each setting that the class declares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self, dataclass_transform
+from typing import Any, ClassVar, Final, Self, TypeVar, dataclass_transform
 
-from purgatorio.broker.config.setting import Setting, SettingsError
 from purgatorio.broker.log.config import TOPIC_CONFIGS
-from purgatorio.broker.log.config_keys import MAX_INT, MAX_LONG, ConfigType, config_text
+from purgatorio.broker.log.setting import ConfigType, Setting, config_text, other
 
+V = TypeVar("V")
 _SET: Final = "model_fields_set"
 
 
-class Part:
-    """Declares settings within settings; see `part`."""
+class SettingsError(ValueError):
+    """Settings cannot be used.
 
-    __slots__ = ("cls",)
+    Attributes:
+        problems: one line each, with the setting and what is wrong, without its value: that may be a password.
+    """
 
-    def __init__(self, cls: type[Settings]) -> None:
-        self.cls = cls
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Settings:
     """Immutable settings, whose text as an object tells no password: it comes into logs and reports.
 
-    A subclass declares one by each field, with the functions below. They are checked when an object is made, all by
+    A subclass declares one by each field, with `number`, `flag` and the like of `purgatorio.broker.log.setting`, and
+    settings within settings with `part`. They are checked when an object is made, all by
     plain code: a library that builds validators from types takes longer to do so than a cluster to start. Their
     methods have the names of such a library's, pydantic, which users may know from there.
 
@@ -53,10 +58,10 @@ class Settings:
         for name, annotation in cls.__annotations__.items():
             declared = cls.__dict__.get(name)
             if isinstance(declared, Setting):
-                declared.owner, declared.name, declared.annotation = cls, name, annotation
-                fields[name] = declared
+                declared.owner, declared.annotation = cls, annotation
+                fields[name] = declared.named(name)
                 delattr(cls, name)
-            elif isinstance(declared, Part):
+            elif isinstance(declared, _Within):
                 parts[name] = declared.cls
                 delattr(cls, name)
         cls.model_fields, cls._parts = MappingProxyType(fields), MappingProxyType(parts)
@@ -150,43 +155,46 @@ class Settings:
         return name in self.model_fields and self.model_fields[name].type is ConfigType.PASSWORD
 
 
-def number(default: int, doc: str, *, ge: int = 0, le: int | None = None, long: bool = False) -> Any:
-    """Declare a setting of type INT, or LONG, from `ge` to `le` (not given: the type's largest number)."""
-    bound = le if le is not None else MAX_LONG if long else MAX_INT
-    return other(default, doc, ConfigType.LONG if long else ConfigType.INT, ge=ge, le=bound)
-
-
-def flag(default: bool, doc: str) -> Any:
-    """Declare a setting of type BOOLEAN."""
-    return other(default, doc, ConfigType.BOOLEAN)
-
-
-def text(default: str | None, doc: str, *, min_length: int = 0, pattern: str | None = None) -> Any:
-    """Declare a setting of type STRING; a field's type may name choices, as a `Literal`."""
-    return other(default, doc, ConfigType.STRING, min_length=min_length, pattern=pattern)
-
-
-def other(
-    default: object,
-    doc: str,
-    kind: ConfigType,
-    *,
-    ge: float | None = None,
-    le: float | None = None,
-    min_length: int = 0,
-    pattern: str | None = None,
-) -> Any:
-    """Declare a setting of any type. One whose default is None may be None; what it is else, follows from `kind`."""
-    return Setting(default, doc, kind, low=ge, high=le, min_length=min_length, pattern=pattern)
-
-
 def topic_default(name: str) -> Any:
-    """Declare the setting that is the default of a topic config, as the table of topic configs has it."""
-    key = TOPIC_CONFIGS[name]
-    default = config_text(key.default) if key.type is ConfigType.LIST else key.default
-    return other(default, key.doc, key.type, ge=key.low, le=key.high)
+    """Declare the setting that is the default of a topic config, as that is declared."""
+    config = TOPIC_CONFIGS[name]
+    default = config_text(config.default) if config.type is ConfigType.LIST else config.default
+    return other(default, config.doc, config.type, ge=config.low, le=config.high)
 
 
 def part(cls: type[Settings]) -> Any:
     """Declare settings within settings, given as an object of this class or as a table."""
-    return Part(cls)
+    return _Within(cls)
+
+
+class _Within:
+    """The class of settings within settings."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type[Settings]) -> None:
+        self.cls = cls
+
+
+class MadeLate(Mapping[str, V]):
+    """A mapping that its first use makes: few brokers of tests are ever asked for theirs.
+
+    Args:
+        make: returns what it has; called once.
+    """
+
+    def __init__(self, make: Callable[[], Mapping[str, V]]) -> None:
+        self._make = make
+
+    def __getitem__(self, name: str) -> V:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @cached_property
+    def _made(self) -> Mapping[str, V]:
+        return self._make()

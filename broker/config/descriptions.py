@@ -10,10 +10,9 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
+from purgatorio.broker.config.declare import MadeLate
 from purgatorio.broker.config.listeners import ListenerAddress, listener_configs
-from purgatorio.broker.config.made_late import MadeLate
-from purgatorio.broker.config.setting import Setting
-from purgatorio.broker.log.config_keys import ConfigType, config_text
+from purgatorio.broker.log.setting import ConfigType, Setting, config_text
 from purgatorio.broker.metadata.releases import release
 
 _NOT_DESCRIBED: Final = frozenset(
@@ -73,31 +72,28 @@ def _describe(config: BrokerConfig) -> Mapping[str, SettingValue]:
         shown = None if value is None or kind is ConfigType.PASSWORD else config_text(value)
         found[dotted] = SettingValue(shown, value == default, kind, doc)
     for name in ("listeners", "advertised_listeners"):
-        doc = BrokerConfig.model_fields[name].description
-        found[name.replace("_", ".")] = SettingValue(_addresses(config, name), False, ConfigType.LIST, doc)
-    from purgatorio.broker.config.without_effect import DOC, all_unread, reason_of  # with a table, which few ask for
+        field = BrokerConfig.model_fields[name]
+        found[field.dotted] = SettingValue(_addresses(config, name), False, ConfigType.LIST, field.doc)
+    from purgatorio.broker.config.kafka_settings import all_unread  # with a table, which few ask for
 
     for each in all_unread(BrokerConfig.model_fields):
         if each.is_internal or each.dotted in hidden:
             continue
         value = config.without_effect.get(each.name, each.default)
         shown = None if value is None or each.type is ConfigType.PASSWORD else config_text(value)
-        found[each.dotted] = SettingValue(shown, value == each.default, each.type, DOC + reason_of(each.dotted))
+        found[each.dotted] = SettingValue(shown, value == each.default, each.type, each.doc)
     return dict(sorted(found.items()))
 
 
 @cache
 def _described() -> tuple[tuple[str, str, object, ConfigType, str], ...]:
-    """Return what is told of each setting whatever its value is: name, dotted name, default, type, doc."""
-    rows = []
-    for name, field in BrokerConfig.model_fields.items():
-        if name in _NOT_DESCRIBED:
-            continue
-        dotted = "broker.rack" if name == "rack" else name.replace("_", ".")
-        rows.append((name, dotted, field.default, field.type, field.description))
-        if name == "broker_id":
-            rows.append((name, "node.id", *rows[-1][2:]))
-    return tuple(rows)
+    """Return what does not depend on a setting's value: its name, dotted name, default, type and documentation."""
+    return tuple(
+        (name, dotted, field.default, field.type, field.doc)
+        for name, field in BrokerConfig.model_fields.items()
+        if name not in _NOT_DESCRIBED
+        for dotted in (field.dotted, *field.other_names)
+    )
 
 
 def _addresses(config: BrokerConfig, setting: str) -> str:
@@ -120,13 +116,13 @@ def as_toml(config: ClusterConfig) -> str:
         own = name in ClusterConfig.model_fields
         value = getattr(config if own else config.broker, name)
         default = field.default if own else getattr(template, name)
-        lines += [f"# {line}" for line in textwrap.wrap(field.description, width=100)]
+        lines += [f"# {line}" for line in textwrap.wrap(field.doc, width=100)]
         lines += [f"{'# ' if value == default else ''}{name} ={_toml_value(_shown(field, value))}", ""]
     return "\n".join([*lines, *_unread_as_toml(config.broker.without_effect)])
 
 
 def _unread_as_toml(given: Mapping[str, object]) -> list[str]:
-    from purgatorio.broker.config.without_effect import by_reason, is_of_class
+    from purgatorio.broker.config.kafka_settings import by_reason, is_of_class
 
     lines = []
     for why, settings in by_reason(BrokerConfig.model_fields).items():

@@ -1,7 +1,7 @@
 """The settings that can be changed while brokers run (KIP-226), and a broker's settings in effect.
 
 They are those of Kafka's dynamic broker configs that exist here, all defaults of topics and a few others, and those
-that are accepted without effect (`purgatorio.broker.config.without_effect`). The changes are in the cluster's image:
+that are accepted without effect (`purgatorio.broker.config.kafka_settings`). The changes are in the cluster's image:
 they outlive a broker, but not the process that holds the metadata.
 """
 
@@ -13,20 +13,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.made_late import MadeLate
+from purgatorio.broker.config.declare import MadeLate
 from purgatorio.broker.log.config import TOPIC_CONFIGS
-from purgatorio.broker.log.config_keys import MAX_LONG, ConfigKey, ConfigType, config_text, number_key
+from purgatorio.broker.log.setting import MAX_LONG, ConfigType, Setting, config_text, number
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage
 from purgatorio.broker.metadata.releases import release
 
-_NUMBERS: Final = (
-    "group_share_assignment_interval_ms",
-    "log_cleaner_backoff_ms",
-    "max_connection_creation_rate",
-    "max_connections",
-    "max_connections_per_ip",
-    "producer_id_expiration_ms",
-)
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
 _THROTTLES: Final = {
@@ -39,25 +31,23 @@ _RATES: Final = (LEADER_RATE, FOLLOWER_RATE)
 
 
 @cache
-def dynamic_keys() -> Mapping[str, ConfigKey]:
+def dynamic_keys() -> Mapping[str, Setting]:
     """Return the settings that can be changed while brokers run, by Kafka's dotted names."""
-    from purgatorio.broker.config.without_effect import unread_keys  # they are in a table, which few processes read
+    from purgatorio.broker.config.kafka_settings import unread_keys  # they are in a table, which few processes read
 
-    keys = [_key(name) for name in _NUMBERS]
-    keys += [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]
-    found = {key.broker_name or key.name: key for key in keys}
-    for name, doc in _THROTTLES.items():
-        found[name] = number_key(name, MAX_LONG, doc, low=0, high=MAX_LONG, kind=ConfigType.LONG)
+    found = {each.dotted: each for each in BrokerConfig.model_fields.values() if each.is_dynamic}
+    found.update({each.broker_name: each for each in TOPIC_CONFIGS.values() if each.broker_name is not None})
+    found.update({name: number(MAX_LONG, doc, long=True).named(name) for name, doc in _THROTTLES.items()})
     found.update(unread_keys(BrokerConfig.model_fields))
     return MappingProxyType(dict(sorted(found.items())))
 
 
-def dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
+def dynamic_keys_of(config: BrokerConfig) -> Mapping[str, Setting]:
     """Return the settings that clients of a broker can change: those that the release of Kafka has."""
     return MadeLate(partial(_dynamic_keys_of, config))
 
 
-def _dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
+def _dynamic_keys_of(config: BrokerConfig) -> Mapping[str, Setting]:
     known = release(config.as_version)
     if known is None:
         return dynamic_keys()
@@ -66,28 +56,17 @@ def _dynamic_keys_of(config: BrokerConfig) -> Mapping[str, ConfigKey]:
 
 
 def type_of(name: str) -> ConfigType | None:
-    """Return the type of one of Kafka's settings, as `purgatorio.broker.config.without_effect.type_of` does."""
-    from purgatorio.broker.config import without_effect
+    """Return the type of one of Kafka's settings, as `purgatorio.broker.config.kafka_settings.type_of` does."""
+    from purgatorio.broker.config import kafka_settings
 
-    return without_effect.type_of(name)
+    return kafka_settings.type_of(name)
 
 
 def is_fixed(name: str) -> bool:
-    """Return whether no client may change a setting, as `purgatorio.broker.config.without_effect.is_fixed` says."""
-    from purgatorio.broker.config import without_effect
+    """Return whether no client may change a setting, as `purgatorio.broker.config.kafka_settings.is_fixed` says."""
+    from purgatorio.broker.config import kafka_settings
 
-    return without_effect.is_fixed(name)
-
-
-def _key(field_name: str) -> ConfigKey:
-    """Return the key of a setting that is a number and no default of topics."""
-    field = BrokerConfig.model_fields[field_name]
-    low, high = field.low, field.high
-    assert low is not None
-    assert high is not None
-    assert isinstance(field.default, int)
-    name = field_name.replace("_", ".")
-    return number_key(name, field.default, field.description, low=int(low), high=int(high), kind=field.type)
+    return kafka_settings.is_fixed(name)
 
 
 class DynamicBrokerConfig:

@@ -8,15 +8,14 @@ which set them first go on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.config.made_late import MadeLate
+from purgatorio.broker.config.declare import MadeLate
 from purgatorio.broker.coordinator import share_settings as share
 from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER_SESSION_TIMEOUT
-from purgatorio.broker.log.config_keys import MAX_INT, ConfigKey, ConfigType, number_key
+from purgatorio.broker.log.setting import MAX_INT, ConfigType, Setting, number, text
 from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 
@@ -26,8 +25,10 @@ _PREFIX: Final = "group."
 """A group config's default is the broker's setting of its name behind this prefix."""
 
 
-def _number(name: str, default: int, low: int, high: int, doc: str) -> ConfigKey:
-    return replace(number_key(name, default, doc, low=low, high=high), broker_name=_PREFIX + name)
+def _number(name: str, default: int, low: int, high: int, doc: str) -> Setting:
+    setting: Setting = number(default, doc, ge=low, le=high, names=(name,))
+    setting.broker_name = _PREFIX + name
+    return setting
 
 
 _NUMBERS: Final = (
@@ -51,68 +52,64 @@ _OF_BROKER: Final = (
 """The configs whose default and bounds are settings of the broker."""
 
 
-def _offset_reset(text: str) -> str:
+def _offset_reset(text: str) -> None:
     share.OffsetReset.parse(text)
-    return text
 
 
-def _dead_letter_topic(text: str) -> str:
+def _dead_letter_topic(text: str) -> None:
     problem = topic_name_problem(text) if text else None
     if text.startswith("__"):
         problem = "the name of a dead-letter topic must not start with '__'"
     if problem is not None:
         raise ValueError(problem)
-    return text
 
 
-def _one_of(*choices: str) -> Any:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"'{text}' is not one of {', '.join(choices)}")
-        return text
+class _GroupFlag(Setting):
+    """A flag of a group, whose value stays text, and of which Kafka refuses other texts by listing the two."""
 
-    return parse
-
-
-def _flag(name: str, default: str, doc: str) -> ConfigKey:
-    return ConfigKey(name, ConfigType.BOOLEAN, default, doc, lambda text: _one_of("true", "false")(text.lower()))
+    def parse(self, text: str) -> str:
+        """Return the text in lower case; raises ValueError as `Setting.parse`."""
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"'{text.lower()}' is not one of true, false")
+        return text.lower()
 
 
-_TEXTS: Final = (
-    ConfigKey(
-        share.AUTO_OFFSET_RESET,
-        ConfigType.STRING,
+_TEXTS: Final[tuple[Setting, ...]] = (
+    text(
         "latest",
         "Where a share group begins in a partition that it has not read before: earliest, latest, or so long ago: "
         "by_duration:PnDTnHnMn.nS (KIP-1106).",
-        _offset_reset,
+        rule=_offset_reset,
+        names=(share.AUTO_OFFSET_RESET,),
     ),
-    ConfigKey(
-        share.ISOLATION_LEVEL,
-        ConfigType.STRING,
+    text(
         share.READ_UNCOMMITTED,
         "Whether a share group gets the records of aborted transactions, too: read_uncommitted, or read_committed.",
-        _one_of(share.READ_COMMITTED, share.READ_UNCOMMITTED),
+        only=(share.READ_COMMITTED, share.READ_UNCOMMITTED),
+        names=(share.ISOLATION_LEVEL,),
     ),
-    _flag(
-        share.RENEW_ACKNOWLEDGE, "true", "Whether the members of a share group may renew the locks of their records."
+    _GroupFlag(
+        True,
+        "Whether the members of a share group may renew the locks of their records.",
+        ConfigType.BOOLEAN,
+        names=(share.RENEW_ACKNOWLEDGE,),
     ),
-    ConfigKey(
-        share.DEAD_LETTER_TOPIC,
-        ConfigType.STRING,
+    text(
         "",
         "The topic to which a share group's records go that are rejected, or delivered too often; none if it is empty.",
-        _dead_letter_topic,
+        rule=_dead_letter_topic,
+        names=(share.DEAD_LETTER_TOPIC,),
     ),
-    _flag(
-        share.COPY_DEAD_LETTERS,
-        "false",
+    _GroupFlag(
+        False,
         "Whether dead letters have the key and the value of such records; else only their headers tell of them.",
+        ConfigType.BOOLEAN,
+        names=(share.COPY_DEAD_LETTERS,),
     ),
 )
 
 
-def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
+def group_keys(config: BrokerConfig) -> Mapping[str, Setting]:
     """Return the configs that a group may have, by name; the defaults are those of a broker with these settings.
 
     Those that the release of Kafka has not got, as which the broker answers, are left out.
@@ -122,17 +119,17 @@ def group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
     return MadeLate(partial(_group_keys, config))
 
 
-def _group_keys(config: BrokerConfig) -> Mapping[str, ConfigKey]:
+def _group_keys(config: BrokerConfig) -> Mapping[str, Setting]:
     own = [_of_broker(config, name) for name in _OF_BROKER]
     known = release(config.as_version)
     hidden = frozenset() if known is None else known.configs["group"].absent
-    keys = sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.name)
-    return {key.name: key for key in keys if key.name not in hidden}
+    keys = sorted((*own, *_NUMBERS, *_TEXTS), key=lambda key: key.dotted)
+    return {key.dotted: key for key in keys if key.dotted not in hidden}
 
 
-def _of_broker(config: BrokerConfig, name: str) -> ConfigKey:
+def _of_broker(config: BrokerConfig, name: str) -> Setting:
     """Return a config whose default and bounds are settings of the broker."""
     kind, _, rest = name.replace(".", "_").partition("_")
     field = f"group_{kind}_{rest}"
     value, low, high = (getattr(config, f"group_{kind}_{bound}{rest}") for bound in ("", "min_", "max_"))
-    return _number(name, value, min(low, value), max(high, value), BrokerConfig.model_fields[field].description)
+    return _number(name, value, min(low, value), max(high, value), BrokerConfig.model_fields[field].doc)

@@ -52,7 +52,7 @@ def kafka_variables(environ: Mapping[str, str], secrets: Path = SECRETS) -> Iter
     """
     if not any(sign in environ for sign in SIGNS):
         return
-    from purgatorio.broker.config.without_effect import unread
+    from purgatorio.broker.config.kafka_settings import unread
 
     for variable, value in environ.items():
         rest = variable.removeprefix(PREFIX)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from purgatorio.broker.config.declare import Settings, flag, number, other, text, topic_default
+from purgatorio.broker.config.declare import Settings, topic_default
 from purgatorio.broker.log.config import CleanupPolicyText, CompressionTypeText, TimestampTypeText
-from purgatorio.broker.log.config_keys import MAX_INT, MAX_LONG, ConfigType
 from purgatorio.broker.log.memory import UNCOMMITTED_PERCENT
+from purgatorio.broker.log.setting import MAX_INT, MAX_LONG, ConfigType, flag, number, other, text
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _MIB: Final = 1024 * 1024
@@ -66,7 +66,7 @@ class ReplicaSettings(Settings):
     )
     log_cleanup_policy: CleanupPolicyText = topic_default("cleanup.policy")
     log_cleaner_enable: bool = flag(True, "Compact the topics whose cleanup policy is compact.")
-    log_cleaner_backoff_ms: int = number(15_000, "Time between two compaction passes.", ge=1, long=True)
+    log_cleaner_backoff_ms: int = number(15_000, "Time between two compaction passes.", ge=1, long=True, dynamic=True)
     log_cleaner_delete_retention_ms: int = topic_default("delete.retention.ms")
     log_cleaner_min_cleanable_ratio: float = topic_default("min.cleanable.dirty.ratio")
     log_cleaner_min_compaction_lag_ms: int = topic_default("min.compaction.lag.ms")
@@ -85,7 +85,7 @@ class ReplicaSettings(Settings):
         "only, unless the topic needs the records; malformed records reach consumers.",
     )
     producer_id_expiration_ms: int = number(
-        _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1
+        _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1, dynamic=True
     )
 
     # Replication

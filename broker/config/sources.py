@@ -3,7 +3,7 @@
 A setting may be spelt as in `purgatorio.broker.config` (``log_retention_ms``) or as Kafka spells it
 (``log.retention.ms``). In the environment it is upper-case after a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
 ``PURGATORIO_CONFIG`` names the file. The names of Kafka's own image are understood too, see `kafka_environment`. All
-settings of Kafka's brokers are known, those that have no effect here, too, see `without_effect`.
+settings of Kafka's brokers are known, those that have no effect here, too, see `kafka_settings`.
 An unknown setting is an error: ignoring it silently would be worse. Only what others put into the environment is a
 warning: variables of Kafka's image that no broker reads, and those by which Kubernetes tells of its Services.
 """
@@ -11,6 +11,7 @@ warning: variables of Kafka's image that no broker reads, and those by which Kub
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,15 +19,25 @@ from typing import Any, Final, NamedTuple
 from purgatorio.broker.config.address_settings import is_per_listener
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.cluster_settings import ClusterConfig
+from purgatorio.broker.config.declare import SettingsError
 from purgatorio.broker.config.descriptions import settings_of_process
 from purgatorio.broker.config.kafka_environment import PREFIX, is_of_kubernetes, kafka_variables
-from purgatorio.broker.config.setting import Setting, SettingsError
-from purgatorio.broker.log.config_keys import ConfigType
+from purgatorio.broker.log.setting import ConfigType, Setting
 
 ENVIRONMENT_PREFIX: Final = "PURGATORIO_"
-_ALIASES: Final = {"node_id": "broker_id", "broker_rack": "rack"}
+_FIELD_NAMES: Final = {
+    dotted.replace(".", "_"): name
+    for name, field in BrokerConfig.model_fields.items()
+    for dotted in (field.dotted, *field.other_names)
+}
+"""The brokers' settings by Kafka's names of them, with underscores for dots."""
 _OF_LISTENER: Final = "listener_name"
 _PROPERTIES: Final = ".properties"
+_ENTRY: Final = r"((?:[^\\=:\s]|\\.)*)(?:\s*[=:]\s*|\s+|$)(.*)"
+_LINE_END: Final = r"\r\n|\r|\n"
+_ESCAPE: Final = r"(?s)\\(u[0-9a-fA-F]{4}|.?)"
+"""Expressions of property files, which are compiled when there is one."""
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 MAX_WARNINGS: Final = 20
 """The most variables of the environment that are named, one a line, as no settings."""
 
@@ -102,7 +113,7 @@ def load_cluster_config(
         warn(f"environment: {len(strangers) - MAX_WARNINGS} more variables are not settings, and are left out")
     config = _build(merged)
     if config.broker.without_effect or config.broker.listener_name:
-        from purgatorio.broker.config.without_effect import surprises
+        from purgatorio.broker.config.kafka_settings import surprises
 
         for line in surprises(config.broker.without_effect, config.broker.listener_name):
             warn(line)
@@ -138,10 +149,42 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _from_properties(path: Path, place: str) -> Iterator[Given]:
-    from purgatorio.broker.config.properties import parse_properties
-
     for key, value in parse_properties(path.read_text("utf-8")).items():
         yield Given(f"{place}: ", key, value.strip())
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Return the properties of one of Java's property files, as Kafka's server.properties is, the last one of a name.
+
+    A line has ``name=value``, ``name: value`` or ``name value``. One that begins with ``#`` or ``!`` is a comment, and
+    one that ends in a backslash goes on in the next one. Source: the documentation of java.util.Properties.
+    """
+    found: dict[str, str] = {}
+    before = ""
+    for line in re.split(_LINE_END, text):
+        line = before + line.lstrip(" \t\f")
+        before = ""
+        if not line or line[0] in "#!":
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            before = line[:-1]
+            continue
+        _add_property(line, found)
+    if before:
+        _add_property(before, found)
+    return found
+
+
+def _add_property(line: str, found: dict[str, str]) -> None:
+    entry = re.fullmatch(_ENTRY, line, re.DOTALL)
+    assert entry is not None, "a name may be empty, and anything may follow it"
+    name, value = (re.sub(_ESCAPE, _character, each) for each in entry.groups())
+    found[name] = value
+
+
+def _character(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
 
 
 def _from_environment(environ: Mapping[str, str], strangers: list[str]) -> Iterator[Given]:
@@ -206,7 +249,7 @@ def _setting_of_listener(name: str, settings: Mapping[str, Setting]) -> str | No
 
 def _unread(name: str) -> Setting | None:
     """Return a setting of Kafka's that is not declared here; its table is read when the first one is asked for."""
-    from purgatorio.broker.config.without_effect import unread
+    from purgatorio.broker.config.kafka_settings import unread
 
     return unread(name)
 
@@ -224,7 +267,7 @@ def _build(merged: Mapping[str, Any]) -> ClusterConfig:
 def _canonical(spelling: str) -> str:
     """A setting's name as a field, from any of its spellings."""
     name = spelling.removeprefix(ENVIRONMENT_PREFIX).lstrip("-").lower().replace(".", "_").replace("-", "_")
-    return _ALIASES.get(name, name)
+    return _FIELD_NAMES.get(name, name)
 
 
 def _suggestion(spelling: str, settings: Mapping[str, Setting]) -> str:

@@ -20,11 +20,11 @@ from purgatorio.broker.api.routes import own_routes, versions_as
 from purgatorio.broker.causes.kinds import DELETE_RECORDS, FAULT, FETCH, PRODUCE, SHARE_FETCH
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
+from purgatorio.broker.config.by_room import fetch_settings, share_version, topic_settings, topic_synonyms
 from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys_of, is_fixed, type_of
 from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.config.listeners import BROKERS
-from purgatorio.broker.config.room_settings import fetch_settings, share_version, topic_settings, topic_synonyms
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.delays.tracing import spans_of

@@ -22,7 +22,7 @@ from purgatorio.broker.causes.kinds import (
     TRANSACTION_TIMEOUT,
 )
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.room_settings import (
+from purgatorio.broker.config.by_room import (
     dead_letter_rules,
     group_config,
     retry_settings,

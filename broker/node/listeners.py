@@ -10,13 +10,13 @@ from typing import Any, Final
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices, sasl_settings
 from purgatorio.broker.config.brokers_tls import tls_settings
+from purgatorio.broker.config.by_room import connection_limits
 from purgatorio.broker.config.listeners import (
     BROKERS,
     ListenerConfig,
     brokers_own,
     listener_configs,
 )
-from purgatorio.broker.config.room_settings import connection_limits
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.metadata.image import Endpoint

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
+from purgatorio.broker.config.by_room import connection_limits
 from purgatorio.broker.config.listeners import brokers_own, listener_configs
-from purgatorio.broker.config.room_settings import connection_limits
 from purgatorio.broker.metadata.served import ServedStore
 from purgatorio.broker.server.listening import open_sockets
 from purgatorio.late import dataclass

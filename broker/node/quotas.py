@@ -11,7 +11,7 @@ from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.config.listeners import has_security
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
-from purgatorio.broker.log.config_keys import MAX_INT
+from purgatorio.broker.log.setting import MAX_INT
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache

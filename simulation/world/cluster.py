@@ -11,7 +11,7 @@ from typing import Any, Final
 from purgatorio.broker.causes.kinds import THROTTLED
 from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
 from purgatorio.broker.layers.quotas.naming import CLIENT_ID
 from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.admin.operations.reading.records import check_isolation_level
-from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER

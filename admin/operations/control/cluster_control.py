@@ -17,7 +17,7 @@ from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import decided
 from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused, named, no_broker
 from purgatorio.broker.cluster.restart import partitions_of, rolling_restart
-from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import ElectionResult, ElectionType, elect_leaders, unregister_broker
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState

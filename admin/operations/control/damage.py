@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any, Final
 
-from purgatorio.broker.log.config_keys import MAX_LONG
+from purgatorio.broker.log.setting import MAX_LONG
 
 _MAX_SHOWN_CHARS: Final = 200
 

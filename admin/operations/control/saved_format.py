@@ -16,8 +16,8 @@ from purgatorio.admin.operations.control import saved_metadata
 from purgatorio.admin.operations.control.damage import Damaged, one_line, require, shown, whole
 from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
-from purgatorio.broker.log.config_keys import MAX_INT
 from purgatorio.broker.log.errors import LogError
+from purgatorio.broker.log.setting import MAX_INT
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import check_fetched
 from purgatorio.broker.metadata import keys

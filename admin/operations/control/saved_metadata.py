@@ -17,7 +17,7 @@ from purgatorio.broker.config.group_configs import group_keys
 from purgatorio.broker.layers.quotas.keys import value_problem
 from purgatorio.broker.layers.quotas.naming import entity_of, parts_of
 from purgatorio.broker.log.config import LogConfig
-from purgatorio.broker.log.config_keys import MAX_INT
+from purgatorio.broker.log.setting import MAX_INT
 from purgatorio.broker.metadata import keys
 from purgatorio.broker.metadata.clients import QuotaEntity, ScramCredential, ScramUser
 from purgatorio.broker.metadata.controller import create_acls

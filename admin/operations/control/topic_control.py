@@ -14,7 +14,7 @@ from purgatorio.admin.operations.reading.records import IsolationLevel
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import decided, newest, until
 from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, NotThere
-from purgatorio.broker.config.room_settings import topic_settings
+from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.topic_partition import TopicPartition

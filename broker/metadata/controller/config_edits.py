@@ -6,7 +6,7 @@ import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from purgatorio.broker.log.config_keys import ConfigKey, ConfigType
+from purgatorio.broker.log.setting import ConfigType, Setting
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
@@ -45,7 +45,7 @@ class ResourceConfigs:
     """
 
     configs: Mapping[str, str]
-    keys: Mapping[str, ConfigKey]
+    keys: Mapping[str, Setting]
     defaults: Mapping[str, str]
 
 

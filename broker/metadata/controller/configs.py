@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from purgatorio.broker.log.config import TOPIC_CONFIGS, InvalidConfig, LogConfig
-from purgatorio.broker.log.config_keys import ConfigKey
+from purgatorio.broker.log.setting import Setting
 from purgatorio.broker.metadata.controller.config_edits import ConfigEdit, ResourceConfigs
 from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settler
 from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
@@ -89,7 +89,7 @@ def alter_broker_configs(
     name: str,
     edit: ConfigEdit,
     *,
-    keys: Mapping[str, ConfigKey],
+    keys: Mapping[str, Setting],
     static: Mapping[str, str],
     is_fixed: Callable[[str], bool] = lambda name: False,
     settings: TopicSettings,
@@ -138,11 +138,11 @@ def alter_broker_configs(
     return after
 
 
-def _check_broker_config(key: ConfigKey, value: str) -> None:
+def _check_broker_config(key: Setting, value: str) -> None:
     try:
         key.parse(value.strip())
     except ValueError as error:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{key.name}: {error}") from error
+        raise Refused(ErrorCode.INVALID_REQUEST, f"{key.dotted}: {error}") from error
 
 
 def _settle_eligible(image: ClusterImage, settings: TopicSettings) -> ClusterImage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from purgatorio.broker.log.config_keys import ConfigKey, config_text
+from purgatorio.broker.log.setting import Setting, config_text
 from purgatorio.broker.metadata.controller.config_edits import ConfigEdit, ResourceConfigs
 from purgatorio.broker.metadata.controller.result import Refused
 from purgatorio.broker.metadata.image import ClusterImage
@@ -24,7 +24,7 @@ def alter_group_configs(
     group_id: str,
     edit: ConfigEdit,
     *,
-    keys: Mapping[str, ConfigKey],
+    keys: Mapping[str, Setting],
     validate_only: bool = False,
 ) -> ClusterImage:
     """Edit the configs of a group, which need not exist; the whole edit is made, or nothing is.
@@ -49,7 +49,7 @@ def alter_group_configs(
     return image if validate_only or configs == before else image.with_group_configs(group_id, configs)
 
 
-def _checked(name: str, value: str | None, keys: Mapping[str, ConfigKey]) -> str:
+def _checked(name: str, value: str | None, keys: Mapping[str, Setting]) -> str:
     if value is None:
         raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
     if name not in keys:

@@ -14,10 +14,10 @@ from purgatorio.broker.api.features import Feature, FeatureLevels, features
 from purgatorio.broker.api.routes import APIS, versions_as
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.address_settings import AddressSettings
+from purgatorio.broker.config.by_room import share_version, topic_settings, transaction_config
 from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import dynamic_keys_of
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.config.room_settings import share_version, topic_settings, transaction_config
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.controller.configs import check_configs
 from purgatorio.broker.metadata.releases import LATEST, NEEDS, Levels, Release, release, releases

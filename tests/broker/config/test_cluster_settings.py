@@ -3,7 +3,7 @@
 import pytest
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
-from purgatorio.broker.config.setting import SettingsError
+from purgatorio.broker.config.declare import SettingsError
 
 
 def test_brokers_of_a_cluster_count_up_from_the_first() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
-from purgatorio.broker.config.setting import SettingsError
+from purgatorio.broker.config.declare import SettingsError
 
 
 def test_all_mistakes_are_told_at_once_and_no_value() -> None:

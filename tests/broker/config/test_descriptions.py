@@ -21,5 +21,5 @@ def test_settings_are_described_under_kafkas_names() -> None:
 def test_every_setting_is_documented() -> None:
     """Each setting says in a sentence what it does."""
     for name, field in settings_of_process().items():
-        assert field.description is not None, name
-        assert field.description.endswith("."), name
+        assert field.doc is not None, name
+        assert field.doc.endswith("."), name

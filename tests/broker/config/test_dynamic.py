@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys
-from purgatorio.broker.config.room_settings import topic_settings
-from purgatorio.broker.config.without_effect import unread_keys
+from purgatorio.broker.config.kafka_settings import unread_keys
 from purgatorio.broker.metadata.image import ClusterImage
 
 STATIC = BrokerConfig(broker_id=1, log_retention_ms=5)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.config.by_room import share_settings
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.config.room_settings import share_settings
 from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, ShareGroupSettings, ShareSettings
+from purgatorio.broker.log.setting import config_text
 from purgatorio.broker.metadata.image import ClusterImage
 
 EMPTY = ClusterImage(1, "test")
@@ -45,7 +46,9 @@ def test_the_defaults_are_those_of_a_broker_and_of_the_group_configs() -> None:
     config = BrokerConfig(broker_id=1)
     assert share_settings(config) == ShareSettings()
     shared = {
-        key.name: str(key.default) for key in group_keys(config).values() if key.name.startswith(("share.", "errors."))
+        key.dotted: config_text(key.default)
+        for key in group_keys(config).values()
+        if key.dotted.startswith(("share.", "errors."))
     }
     assert settings_of(shared) == ShareSettings()
     assert len(shared) == 11

@@ -1,4 +1,4 @@
-"""Values of settings: which are allowed, and what is said of the others."""
+"""Values of settings: which are allowed, and what is said of the others, in a file and to a client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.descriptions import settings_of_process
-from purgatorio.broker.config.setting import Setting
-from purgatorio.broker.log.config_keys import ConfigType
+from purgatorio.broker.log.setting import ConfigType, Setting
 
 
 def setting(name: str) -> Setting:

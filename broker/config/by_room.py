@@ -1,10 +1,10 @@
-"""The part of a broker's settings that each room gets: the log, the followers, connections, groups, transactions."""
+"""The part of a broker's settings that each room gets: topics, followers, connections, groups, transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from purgatorio.broker.config.broker_settings import QUEUED_REQUEST_BYTES, BrokerConfig
@@ -12,7 +12,7 @@ from purgatorio.broker.coordinator.broker_calls import Retries
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig
-from purgatorio.broker.log.config_keys import config_text
+from purgatorio.broker.log.setting import ConfigType
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
 from purgatorio.broker.metadata.releases import release
@@ -23,8 +23,6 @@ from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.share.state_client import QUICK_RETRIES_MS
 from purgatorio.broker.txn.config import TransactionConfig
 
-_DEFAULTS_KEPT: Final = 64
-"""Defaults of topics that are kept parsed; all brokers of a cluster have the same."""
 DEAD_LETTER_VERSION: Final = 2
 """The share.version from which on share groups may have dead-letter topics (KIP-1191)."""
 
@@ -62,9 +60,12 @@ def _overrides(text: str) -> dict[str, int]:
 
 
 def topic_settings(config: BrokerConfig) -> TopicSettings:
-    """The defaults for topics that are created without saying more."""
-    log_defaults = _parsed(tuple(topic_defaults(config).items()))
-    settings = TopicSettings(config.num_partitions, config.default_replication_factor, log_defaults)
+    """The defaults for topics that are created without saying more.
+
+    Raises:
+        InvalidConfig: settings contradict each other.
+    """
+    settings = TopicSettings(config.num_partitions, config.default_replication_factor, _log_defaults(config))
     known = release(config.as_version)
     if known is None:
         return settings
@@ -72,23 +73,23 @@ def topic_settings(config: BrokerConfig) -> TopicSettings:
     return replace(settings, hidden=configs.absent, lowest=configs.lowest)
 
 
-@lru_cache(_DEFAULTS_KEPT)
-def _parsed(configs: tuple[tuple[str, str], ...]) -> LogConfig:
-    return LogConfig.from_strings(dict(configs))
+def _log_defaults(config: BrokerConfig) -> LogConfig:
+    values = {}
+    for topic_name, name in topic_synonyms().items():
+        topic_config, value = TOPIC_CONFIGS[topic_name], getattr(config, name.replace(".", "_"))
+        values[topic_config.name] = _items(value) if topic_config.type is ConfigType.LIST else value
+    return LogConfig(**values).consistent()
 
 
-def topic_defaults(config: BrokerConfig) -> dict[str, str]:
-    """The broker's defaults of topic configs, by the topic configs' names (``retention.ms``)."""
-    return {
-        key.name: config_text(getattr(config, key.broker_field_name))
-        for key in TOPIC_CONFIGS.values()
-        if key.broker_field_name is not None
-    }
+def _items(text: str) -> tuple[str, ...]:
+    """Return the items of a list, which a broker's settings have as they were given: ``compact,delete``."""
+    return tuple(item for item in text.split(",") if item)
 
 
-def topic_synonyms() -> dict[str, str]:
+@cache
+def topic_synonyms() -> Mapping[str, str]:
     """For each topic config the broker's setting that is its default, both by Kafka's dotted names."""
-    return {key.name: key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name is not None}
+    return {name: each.broker_name for name, each in TOPIC_CONFIGS.items() if each.broker_name is not None}
 
 
 _MINUTE_MS = 60_000
