@@ -74,36 +74,6 @@ def read_uvarint_tail(data: Buffer, position: int, first: int) -> tuple[int, int
     raise MalformedVarint(f"a varint is longer than five bytes, at byte {position}")
 
 
-def read_uvarlong(data: Buffer, position: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most ten bytes.
-
-    Raises:
-        MalformedVarint: the varint does not end with its tenth byte, or does not fit into 64 bits.
-    """
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > UINT64_MAX:
-                raise MalformedVarint(f"the varlong that ends at byte {position} does not fit into 64 bits")
-            return value, position
-    raise MalformedVarint(f"a varlong is longer than ten bytes, at byte {position}")
-
-
-def read_varint(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a signed (zigzag) varint of at most five bytes."""
-    value, position = read_uvarint(data, position)
-    return (value >> 1) ^ -(value & 1), position
-
-
-def read_varlong(data: Buffer, position: int) -> tuple[int, int]:
-    """Read a signed (zigzag) varint of at most ten bytes."""
-    value, position = read_uvarlong(data, position)
-    return (value >> 1) ^ -(value & 1), position
-
-
 def encode_uvarint(value: int) -> bytes:
     """Encode an unsigned varint.
 
@@ -120,15 +90,6 @@ def encode_uvarint(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
-
-
-def encode_varint(value: int) -> bytes:
-    """Encode a signed (zigzag) varint; a value within 32 bits takes at most five bytes.
-
-    Raises:
-        EncodeError: the value does not fit into 64 bits.
-    """
-    return encode_uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def skip_tagged_fields(data: Buffer, position: int, size_bytes: int, first: int, allowed: int) -> tuple[int, int]:

@@ -11,9 +11,13 @@ from typing import Any
 
 from purgatorio.protocol.api import ApiKey, decode_response, encode_request
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from purgatorio.protocol.messages.metadata import (
+    METADATA_VERSION,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 
-METADATA_VERSION = 9
 DEFAULT_PORT = 9092
 INTERRUPTED = 130  # what a shell expects of a program that Ctrl-C ended
 

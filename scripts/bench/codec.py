@@ -13,7 +13,7 @@ from purgatorio.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from rows import Row
-from wire import FETCH_VERSION, METADATA_VERSION, produce_frame
+from wire import FETCH_VERSION, produce_frame
 
 
 def _microseconds(statement: object, quick: bool) -> float:
@@ -44,7 +44,7 @@ def rows(quick: bool = False) -> list[Row]:
     statements = {
         "Produce v9, 16 KiB: decode": decode_produce,
         "Fetch v12, 16 KiB: build and encode": encode_fetch,
-        "Metadata v9, 4 partitions: encode": lambda: encode_response(ApiKey.METADATA, METADATA_VERSION, 1, metadata),
+        "Metadata v9, 4 partitions: encode": lambda: encode_response(ApiKey.METADATA, 9, 1, metadata),
     }
     return [
         Row(f"codec: {name}", f"{_microseconds(statement, quick):.1f} µs") for name, statement in statements.items()

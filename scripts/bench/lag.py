@@ -18,9 +18,9 @@ from processes import Brokers, brokers
 from purgatorio.admin.cli.build import build
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS
 from purgatorio.protocol.api import ApiKey
-from purgatorio.protocol.messages.metadata import MetadataRequest
+from purgatorio.protocol.messages.metadata import METADATA_VERSION, MetadataRequest
 from rows import Row, rounds_at_most
-from wire import METADATA_VERSION, Wire, create_topic, fetch_frame, frame, produce_frame
+from wire import Wire, create_topic, fetch_frame, frame, produce_frame
 
 ROUNDS = 5
 TOPICS = 20

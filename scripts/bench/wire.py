@@ -9,14 +9,18 @@ from typing import Any
 from purgatorio.protocol.api import ApiKey, decode_response, encode_request
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from purgatorio.protocol.messages.metadata import (
+    METADATA_VERSION,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
-METADATA_VERSION = 9
 CREATE_TOPICS_VERSION = 5
 TIMEOUT_SECONDS = 30
 

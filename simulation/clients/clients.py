@@ -19,7 +19,12 @@ from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
-from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from purgatorio.protocol.messages.metadata import (
+    METADATA_VERSION,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
@@ -28,7 +33,6 @@ from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import Acked, Failed, History, Sent, Unknown
 from purgatorio.simulation.world.loop import SimulatedLoop
 
-METADATA_VERSION: Final = 12
 PRODUCE_VERSION: Final = 9
 INIT_PRODUCER_ID_VERSION: Final = 4
 FIND_COORDINATOR_VERSION: Final = 4

@@ -13,11 +13,10 @@ from purgatorio.broker.server.peer import PeerBusy, PeerConnection
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode, ProtocolError
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
-from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from purgatorio.protocol.messages.metadata import METADATA_VERSION, MetadataRequest, MetadataRequestTopic
 from purgatorio.purgatory import Purgatory
 from purgatorio.purgatory.clock import Clock
 
-METADATA_VERSION: Final = 12
 FIND_COORDINATOR_VERSION: Final = 4
 GROUP, TRANSACTION = 0, 1
 """The types of keys that have a coordinator."""
