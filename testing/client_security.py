@@ -137,7 +137,7 @@ def client_security(tls: bool, mechanism: str | None, users: str | None) -> Clie
         near = get_close_matches(mechanism.upper(), MECHANISMS, n=1, cutoff=0.4)
         hint = f"; did you mean {near[0]!r}?" if near else f": there are {', '.join(MECHANISMS)}"
         raise ValueError(f"{mechanism!r} is not a SASL mechanism{hint}")
-    from purgatorio.broker.security.jaas import listed_users  # not at the top: few clusters have users
+    from purgatorio.broker.security.plain import listed_users  # not at the top: few clusters have users
 
     return ClientSecurity(tls, mechanism, listed_users(users or FIRST_USERS))
 

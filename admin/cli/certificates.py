@@ -11,9 +11,8 @@ from typing import Final
 
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.address_settings import WILDCARD_HOSTS
-from purgatorio.broker.config.listeners import ListenerAddress, listener_configs, parse_addresses
+from purgatorio.broker.config.listeners import ListenerAddress, SecurityProtocol, listener_configs, parse_addresses
 from purgatorio.broker.metadata.image import Endpoint
-from purgatorio.broker.security.security_protocol import SecurityProtocol
 from purgatorio.broker.security.throw_away import CertificateFiles, throw_away_certificates
 
 USER: Final = "alice"

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.config.listeners import listener_configs
-from purgatorio.broker.security.security_protocol import SecurityProtocol
+from purgatorio.broker.config.listeners import SecurityProtocol, listener_configs
 from purgatorio.registry import RegistryUnavailable, SchemaRegistry, Target, free_port
 from purgatorio.registry.kinds import chosen
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.coordinator_topics import ensure_topic, offsets_topic
+from purgatorio.broker.api.init_producer_id import fenced_before
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.transaction_errors import fenced_before
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.layers.access.guards.transactions import add_offsets as guard
 from purgatorio.broker.log.topic_partition import TopicPartition

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.init_producer_id import fenced_before
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.transaction_errors import fenced_before
 from purgatorio.broker.layers.access.guards.transactions import add_partitions as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage

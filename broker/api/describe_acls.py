@@ -13,8 +13,14 @@ from typing import Any, Final
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.whole import cluster
-from purgatorio.broker.metadata.acl_filter import AclFilter
-from purgatorio.broker.metadata.acls import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from purgatorio.broker.metadata.acls import (
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

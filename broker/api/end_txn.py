@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from purgatorio.broker.api.init_producer_id import fenced_before
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.transaction_errors import fenced_before
 from purgatorio.broker.layers.access.guards.whole import named
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext

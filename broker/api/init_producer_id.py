@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
-from purgatorio.broker.api.transaction_errors import fenced_before
 from purgatorio.broker.layers.access.guards.transactions import init_producer_id as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.txn.producers import Producer
@@ -57,6 +56,15 @@ def _allocate(transactions: Transactions, request: InitProducerIdRequest, reply:
             reply(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
     transactions.producer_ids.next(answer)
+
+
+def fenced_before(version: int, ctx: RequestContext, error_code: ErrorCode) -> ErrorCode:
+    """Return the error code as the request's version knows it: before `version` a fenced producer has another one.
+
+    PRODUCER_FENCED came with KIP-588; before, clients knew INVALID_PRODUCER_EPOCH.
+    """
+    is_old = ctx.api_version < version
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_old and error_code == ErrorCode.PRODUCER_FENCED else error_code
 
 
 API: Final = ApiHandler(

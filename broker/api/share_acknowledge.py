@@ -16,7 +16,7 @@ from purgatorio.broker.api.share_requests import (
     keys_of,
     leader_hint,
 )
-from purgatorio.broker.layers.access.guards.share import share_acknowledge as guard
+from purgatorio.broker.layers.access.guards.share_groups import share_acknowledge as guard
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.broker.share.share_fetches import Results, ShareRequestError
 from purgatorio.protocol.api_key import ApiKey

@@ -18,7 +18,7 @@ from purgatorio.broker.api.share_requests import (
     keys_of,
     leader_hint,
 )
-from purgatorio.broker.layers.access.guards.share import share_fetch as guard
+from purgatorio.broker.layers.access.guards.share_groups import share_fetch as guard
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.broker.share.acquiring import AcquireMode
 from purgatorio.broker.share.share_fetches import (

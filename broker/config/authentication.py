@@ -12,10 +12,9 @@ from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.listeners import ListenerConfig, listener_configs
 from purgatorio.broker.metadata.clients import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
 from purgatorio.broker.security import oauthbearer, plain, scram
-from purgatorio.broker.security.jaas import listed_users, plain_users
 from purgatorio.broker.security.mechanism import SaslMechanism
 from purgatorio.broker.security.oauthbearer import OAuthBearer
-from purgatorio.broker.security.plain import Plain
+from purgatorio.broker.security.plain import Plain, listed_users, plain_users
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
 from purgatorio.broker.security.signed_tokens import KeySet

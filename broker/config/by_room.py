@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.config.broker_settings import QUEUED_REQUEST_BYTES, BrokerConfig
 from purgatorio.broker.coordinator.broker_calls import Retries
@@ -74,7 +74,7 @@ def topic_settings(config: BrokerConfig) -> TopicSettings:
 
 
 def _log_defaults(config: BrokerConfig) -> LogConfig:
-    values = {}
+    values: dict[str, Any] = {}
     for topic_name, name in topic_synonyms().items():
         topic_config, value = TOPIC_CONFIGS[topic_name], getattr(config, name.replace(".", "_"))
         values[topic_config.name] = _items(value) if topic_config.type is ConfigType.LIST else value

@@ -6,6 +6,7 @@ listener EXTERNAL.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -14,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.config.address_settings import WILDCARD_HOSTS
 from purgatorio.broker.config.broker_settings import BrokerConfig
-from purgatorio.broker.security.security_protocol import SecurityProtocol
 from purgatorio.late import dataclass
 
 PLAINTEXT: Final = "PLAINTEXT"
@@ -22,10 +22,29 @@ BROKERS: Final = "BROKERS"
 """The listener that brokers of one process open for each other, on loopback, as soon as clients need credentials."""
 _ENTRY: Final = re.compile(r"(?P<name>[A-Za-z0-9_]+)://(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:\[\]/]*)):(?P<port>\d+)")
 _LOOPBACK: Final = "127.0.0.1"
-_ON_LOOPBACK: Final = SecurityProtocol.SASL_PLAINTEXT
+_ON_LOOPBACK: Final = "SASL_PLAINTEXT"
 _MAX_PORT: Final = 65_535
 _MAPS_KEPT: Final = 64
 """Protocol maps that are kept parsed; each broker's start asks for its own several times."""
+
+
+class SecurityProtocol(enum.StrEnum):
+    """How a listener speaks: with or without TLS, with or without SASL; the four protocols, by Kafka's names."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients authenticate by SASL before anything else."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class ListenerAddress(NamedTuple):
@@ -102,7 +121,7 @@ def brokers_own(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
     return (
         ListenerConfig(
             name=BROKERS,
-            protocol=SecurityProtocol(config.security_inter_broker_protocol) if on_hosts else _ON_LOOPBACK,
+            protocol=SecurityProtocol(config.security_inter_broker_protocol if on_hosts else _ON_LOOPBACK),
             host=host,
             port=port,
             advertised=((config.advertised_host or host) if on_hosts else host, port),

@@ -111,7 +111,7 @@ class Setting:
         dynamic: bool = False,
     ) -> None:
         self.owner: type = object
-        self.name = self.annotation = self.dotted = ""
+        self.name = self.annotation = ""
         self.default: Any = default
         self.doc = doc
         self.type = kind
@@ -121,10 +121,8 @@ class Setting:
         self.pattern = pattern
         self.only = tuple(only)
         self.rule = rule
-        self.other_names = ()
-        if names:
-            self.dotted, *more = names
-            self.other_names = tuple(more)
+        self.dotted, *others = names or ("",)
+        self.other_names = tuple(others)
         self.is_dynamic = dynamic
         self.of_one_broker = False
         self.broker_name: str | None = None

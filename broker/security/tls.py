@@ -30,7 +30,7 @@ class TlsSettings:
     Attributes:
         client_auth: none, requested or required, as in Kafka.
         versions: TLSv1.2, TLSv1.3, or both.
-        principal_mapping_rules: see `purgatorio.broker.security.distinguished_name`.
+        principal_mapping_rules: see `purgatorio.broker.security.client_certificate`.
         verifies_host: the client's side makes sure that a certificate names the host to which it connects.
     """
 

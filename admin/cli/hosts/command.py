@@ -26,8 +26,7 @@ from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.etcd.address import EtcdAddress
 from purgatorio.broker.metadata.etcd.gateway import gateway
-from purgatorio.broker.metadata.etcd.membership import BY_CERTIFICATES, Membership
-from purgatorio.broker.metadata.etcd.store import EtcdStore, StoreUnusable
+from purgatorio.broker.metadata.etcd.store import BY_CERTIFICATES, EtcdStore, Membership, StoreUnusable
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.node.member import Member

@@ -14,8 +14,7 @@ from purgatorio.broker.cluster.errors import NotThere, OperationRefused
 from purgatorio.broker.cluster.network import Network
 from purgatorio.broker.layers.quotas.altering import EntityEdit, QuotaEdit, alter_client_quotas
 from purgatorio.broker.layers.quotas.naming import EntityPart
-from purgatorio.broker.metadata.acl_filter import AclFilter
-from purgatorio.broker.metadata.acls import AclBinding
+from purgatorio.broker.metadata.acls import AclBinding, AclFilter
 from purgatorio.broker.metadata.controller import create_acls, delete_acls
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.security.acl_text import acl_text

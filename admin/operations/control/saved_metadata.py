@@ -14,8 +14,7 @@ from purgatorio.admin.operations.control.damage import Damaged, one_line, requir
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.layers.quotas.keys import value_problem
-from purgatorio.broker.layers.quotas.naming import entity_of, parts_of
+from purgatorio.broker.layers.quotas.naming import entity_of, parts_of, value_problem
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.setting import MAX_INT
 from purgatorio.broker.metadata import keys

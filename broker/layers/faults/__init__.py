@@ -10,10 +10,9 @@ topics, and how that part is refused, is in `protocol/parts.py`.
 """
 
 from purgatorio.broker.layers.faults.live_rule import FaultRule
-from purgatorio.broker.layers.faults.parsing import AnyFault, parse_fault
 from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, Faults, FiredFault, TooManyFaults
 from purgatorio.broker.layers.faults.rule import FaultError, Rule, parse_rule
-from purgatorio.broker.layers.faults.toxic import Toxic
+from purgatorio.broker.layers.faults.toxic import AnyFault, Toxic, parse_fault
 from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
 
 __all__ = [

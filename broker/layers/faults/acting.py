@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import FaultAction, FaultActs
-from purgatorio.broker.layers.faults.live_rule import FaultRule
+from purgatorio.broker.layers.faults.live_rule import HOLD_MS, FaultedRequest, FaultRule
 from purgatorio.broker.layers.faults.matching import SPLIT, KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
-from purgatorio.broker.layers.faults.parked import HOLD_MS, FaultedRequest
 from purgatorio.broker.layers.faults.skipping import Skips
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.replies import AlteredReply, DelayedReply, LostReply, throttled

@@ -12,11 +12,10 @@ from typing import Any, Final, NamedTuple, overload
 from purgatorio.broker.layers.faults.acting import Interceptor, WithoutSessions, needs_partitions
 from purgatorio.broker.layers.faults.live_rule import FaultRule
 from purgatorio.broker.layers.faults.matching import KnownTopics
-from purgatorio.broker.layers.faults.parsing import AnyFault
 from purgatorio.broker.layers.faults.request_log import RequestLog
 from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.skipping import can_match, skipper, straight
-from purgatorio.broker.layers.faults.toxic import Toxic
+from purgatorio.broker.layers.faults.toxic import AnyFault, Toxic
 from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers

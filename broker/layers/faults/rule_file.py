@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from purgatorio.broker.layers.faults.names import nearest
-from purgatorio.broker.layers.faults.parsing import AnyFault, parse_fault
 from purgatorio.broker.layers.faults.rule import FaultError
+from purgatorio.broker.layers.faults.toxic import AnyFault, parse_fault
 
 
 def read_rules(path: Path) -> list[AnyFault]:

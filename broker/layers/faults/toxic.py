@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import nearest
-from purgatorio.broker.layers.faults.rule import MAX_DELAY_MS, MAX_TEXT, FaultError
+from purgatorio.broker.layers.faults.rule import MAX_DELAY_MS, MAX_TEXT, FaultError, Rule, parse_rule
 from purgatorio.late import dataclass
 
 MAX_BYTES: Final = 2**40
@@ -143,3 +143,19 @@ def _value(name: str, value: object, numbers: Mapping[str, tuple[int, int]]) -> 
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise FaultError(f"{name!r} must be a whole number from {least} to {most}")
     return value
+
+
+AnyFault = Rule | Toxic
+"""A rule about requests, or about connections."""
+
+
+def parse_fault(data: Mapping[str, object], *, functions: bool = False) -> AnyFault:
+    """Return the rule that these names and values describe: with "toxic", one about connections.
+
+    Args:
+        functions: whether values may be functions, as in Python.
+
+    Raises:
+        FaultError: see `parse_rule` and `parse_toxic`.
+    """
+    return parse_toxic(data) if data.get("toxic") is not None else parse_rule(data, functions=functions)

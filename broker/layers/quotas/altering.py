@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from purgatorio.broker.layers.quotas.keys import value_problem
-from purgatorio.broker.layers.quotas.naming import BadEntity, EntityPart, entity_of
+from purgatorio.broker.layers.quotas.naming import BadEntity, EntityPart, entity_of, value_problem
 from purgatorio.broker.metadata.clients import QuotaEntity
 from purgatorio.broker.metadata.controller import Refused
 from purgatorio.broker.metadata.image import ClusterImage

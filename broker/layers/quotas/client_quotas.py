@@ -20,13 +20,13 @@ from purgatorio.broker.layers.quotas.charging import (
 )
 from purgatorio.broker.layers.quotas.client_rates import ClientBuckets, ClientRates
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
-from purgatorio.broker.layers.quotas.keys import QuotaKey
 from purgatorio.broker.layers.quotas.mutations import (
     STRICT_VERSIONS,
     ChargedMetadata,
     ChargedMutations,
     KnownPartitions,
 )
+from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, ThrottleTimes
 from purgatorio.broker.layers.quotas.throttled_channel import Muting
 from purgatorio.broker.metadata.clients import ClientQuotas

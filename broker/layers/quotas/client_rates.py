@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
 from purgatorio.broker.layers.quotas.entities import Client, Limit, QuotaTable
-from purgatorio.broker.layers.quotas.keys import QuotaKey
+from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.metadata.clients import ClientQuotas
 from purgatorio.broker.time.rates import Average, Rate, RateWindow, TokenBucket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from purgatorio.broker.layers.quotas.keys import QuotaKey
+from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, ClientQuotas, QuotaEntity
 
 

@@ -14,21 +14,23 @@ from purgatorio.broker.metadata.controller.brokers import (
     resume_broker,
     unregister_broker,
 )
-from purgatorio.broker.metadata.controller.config_edits import (
+from purgatorio.broker.metadata.controller.configs import (
     ConfigChange,
     ConfigEdit,
     ConfigOperation,
+    alter_broker_configs,
+    alter_group_configs,
+    alter_topic_configs,
     changing,
     replacing,
+    topic_log_config,
 )
-from purgatorio.broker.metadata.controller.configs import alter_broker_configs, alter_topic_configs, topic_log_config
 from purgatorio.broker.metadata.controller.elections import (
     ElectionResult,
     ElectionType,
     PreferredElections,
     elect_leaders,
 )
-from purgatorio.broker.metadata.controller.group_configs import alter_group_configs
 from purgatorio.broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
 from purgatorio.broker.metadata.controller.partitions import MorePartitions, create_partitions
 from purgatorio.broker.metadata.controller.reassignments import Reassignment, ReassignmentResult, reassign_partitions

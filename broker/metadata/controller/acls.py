@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from purgatorio.broker.metadata.acl_filter import AclFilter
 from purgatorio.broker.metadata.acls import (
     CLUSTER_NAME,
     AclBinding,
+    AclFilter,
     AclOperation,
     PatternType,
     PermissionType,

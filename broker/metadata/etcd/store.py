@@ -26,9 +26,8 @@ import contextlib
 import math
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
-from purgatorio.broker.metadata.etcd.membership import Membership
 from purgatorio.broker.metadata.etcd.requests import (
     COMPACTED,
     Etcd,
@@ -52,8 +51,12 @@ from purgatorio.broker.metadata.view import CallSoon
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock, time_limit
 
+BY_SECRET: Final = "SASL_PLAINTEXT"
+"""The protocol of clusters whose key names none."""
+BY_CERTIFICATES: Final = "SSL"
+"""The protocol without a secret."""
+_WITH_TLS: Final = (BY_CERTIFICATES, "SASL_SSL")
 logger = get_logger(__name__)
-
 PAGE_KEYS: Final = 500
 """Keys of one answer when all are read; at 500 partitions a key some 30 MB at most."""
 FIRST_ANSWER_LIMIT_MS: Final = 10_000
@@ -64,6 +67,46 @@ CHECK_INTERVAL_MS: Final = 1_000
 """From one check of the watch and the leases to the next."""
 BEHIND_LIMIT_MS: Final = 1_000
 """How long the watch may take to bring a change of which this process knows."""
+
+
+class Membership(NamedTuple):
+    """The settings that all brokers of a cluster share.
+
+    Attributes:
+        protocol: how they speak with each other (security.inter.broker.protocol).
+        proof: a value that only a broker with the cluster's secret can compute; empty if they have no secret.
+    """
+
+    protocol: str
+    proof: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Parse the text of a membership."""
+        protocol, _, proof = text.partition(" ")
+        return cls(protocol, proof) if protocol in _WITH_TLS else cls(BY_SECRET, text)
+
+    def __str__(self) -> str:
+        """Return the text; that of a cluster with a secret alone is the proof."""
+        return self.proof if self.protocol == BY_SECRET else f"{self.protocol} {self.proof}"
+
+    def refusal(self, found: Membership | None, root: str) -> str:
+        """Return why a broker with this one cannot join the cluster below `root`, and what to set; empty if it can."""
+        if found == self:
+            return ""
+        elsewhere = "a prefix of its own (etcd://HOST:PORT/PREFIX) to begin another cluster"
+        if found is not None and found.protocol != self.protocol:
+            return (
+                f"the brokers of the cluster under {root} know each other by security.inter.broker.protocol="
+                f"{found.protocol}, and this one has {self.protocol}: set it to the same, with the files that it needs "
+                f"(docs/hosts.md), or give it {elsewhere}"
+            )
+        return (
+            f"the cluster under {root} has another secret: give this broker the cluster.secret.file of "
+            f"its other brokers, or {elsewhere}"
+        )
+
+
 KEEP_LIMIT_SECONDS: Final = 1.0
 """How long a member of etcd may take to renew a lease, before another one is asked."""
 

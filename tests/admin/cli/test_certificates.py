@@ -9,9 +9,8 @@ import pytest
 
 from purgatorio.admin.cli.certificates import certificates_for, client_settings
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
-from purgatorio.broker.config.listeners import listener_configs
+from purgatorio.broker.config.listeners import SecurityProtocol, listener_configs
 from purgatorio.broker.metadata.image import Endpoint
-from purgatorio.broker.security.security_protocol import SecurityProtocol
 from purgatorio.broker.security.throw_away import CertificatesUnavailable
 
 

@@ -11,8 +11,8 @@ from purgatorio.broker.config.descriptions import BrokerDescription, as_toml
 from purgatorio.broker.config.listeners import listener_configs
 from purgatorio.broker.config.sources import ConfigError, load_cluster_config
 from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
-from purgatorio.broker.security.jaas import PLAIN_MODULE
 from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity
+from purgatorio.broker.security.plain import PLAIN_MODULE
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.scram import new_credential
 

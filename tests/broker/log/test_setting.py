@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.descriptions import settings_of_process
+from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.setting import ConfigType, Setting
 
 
@@ -109,3 +111,48 @@ def test_the_type_of_each_field_is_that_of_its_values(cls: Any) -> None:
 def test_every_default_is_allowed() -> None:
     for field in settings_of_process().values():
         assert field.checked(field.default) == field.default
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("retention.ms", "7", 7),
+        ("cleanup.policy", " compact ,delete,compact", ("compact", "delete")),
+        ("min.cleanable.dirty.ratio", "1", 1.0),
+        ("preallocate", "TRUE", True),
+        ("compression.type", "zstd", "zstd"),
+        ("follower.replication.throttled.replicas", "0:1,0:1", ("0:1", "0:1")),
+    ],
+)
+def test_a_text_that_a_client_sends_becomes_a_value(name: str, text: str, value: object) -> None:
+    sent = TOPIC_CONFIGS[name].parse(text)
+    assert (sent, type(sent)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("retention.ms", "7.0", "'7.0' is not a whole number"),
+        ("segment.bytes", "13", "13 is not between 14 and 2147483647"),
+        ("compression.gzip.level", "0", "0 is not allowed"),
+        ("min.cleanable.dirty.ratio", "half", "'half' is not a number"),
+        ("min.cleanable.dirty.ratio", "1.50", "1.50 is not between 0 and 1"),
+        ("preallocate", "yes", "'yes' is neither true nor false"),
+        ("remote.storage.enable", "true", "it cannot be true here"),
+        ("compression.type", "ZIP", "'ZIP' is not one of uncompressed, gzip, snappy, lz4, zstd, producer"),
+        ("cleanup.policy", "delete,shrink", "'shrink' is not one of compact, delete"),
+        ("message.format.version", "three", "'three' is no version; one is 3.0-IV1"),
+    ],
+)
+def test_a_text_that_a_client_may_not_send_is_refused_with_the_reason(name: str, text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        TOPIC_CONFIGS[name].parse(text)
+
+
+def test_a_setting_has_kafkas_names_beside_its_own() -> None:
+    names = {name: (setting(name).dotted, *setting(name).other_names) for name in ("broker_id", "rack", "log_roll_ms")}
+    assert names == {
+        "broker_id": ("broker.id", "node.id"),
+        "rack": ("broker.rack",),
+        "log_roll_ms": ("log.roll.ms",),
+    }

@@ -1,10 +1,15 @@
-"""The checks of the APIs about the start offsets of share groups (KIP-932)."""
+"""The checks of the APIs of share groups (KIP-932): ShareFetch, ShareAcknowledge, and those about start offsets.
+
+A share session holds topics that its member may read: READ is needed on the group, and on each topic. One whose member
+lost a permission is over, with the error after which clients open a new one.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from purgatorio.broker.layers.access.access import Access, altering
+from purgatorio.broker.layers.access.access import CODES, Access, Guard, altering, refuse
+from purgatorio.broker.layers.access.authorizer import Permissions
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.whole import named
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
@@ -36,6 +41,8 @@ alter_share_group_offsets: Final = named(
 delete_share_group_offsets: Final = named(
     AclOperation.DELETE, GROUP, "group_id", EachOne(ApiKey.DELETE_SHARE_GROUP_OFFSETS, AclOperation.READ, TOPIC)
 )
+
+READ: Final = AclOperation.READ
 
 
 def describe_share_group_offsets(
@@ -78,3 +85,36 @@ def _refused(topics: Any) -> list[Any]:
         for partition in topic.partitions:
             partition.start_offset = partition.lag = UNKNOWN
     return answers
+
+
+def _within_session(key: ApiKey) -> Guard:
+    topics = EachOne(key, READ, ResourceType.TOPIC)
+
+    def guard(access: Access, route: Route, ctx: RequestContext, request: Any, reply: Reply) -> None:
+        if not access.may(ctx, READ, ResourceType.GROUP, request.group_id or ""):
+            refuse(route, request, reply, CODES[ResourceType.GROUP])
+            return
+        session = access.find_share_session(request.group_id, request.member_id)
+        if session is not None and not _may_go_on(session, access.of(ctx)):
+            refuse(route, request, reply, ErrorCode.SHARE_SESSION_NOT_FOUND)
+            return
+        denied = topics.refused(access, ctx, request)
+        if denied and key is ApiKey.SHARE_FETCH:  # an answer with an error does not wait for records
+            request = changed(request, max_wait_ms=0)
+        topics.pass_on(denied, route, ctx, request, reply)
+
+    return guard
+
+
+def _may_go_on(session: Any, permissions: Permissions) -> bool:
+    """Return whether a member may still read all topics of its session, which is looked at when permissions change."""
+    if session.readable_by is not permissions:
+        names = {partition.tp.topic: None for partition in session.partitions.values()}
+        if not all(permissions.allows(READ, ResourceType.TOPIC, name) for name in names):
+            return False
+        session.readable_by = permissions
+    return True
+
+
+share_fetch: Final = _within_session(ApiKey.SHARE_FETCH)
+share_acknowledge: Final = _within_session(ApiKey.SHARE_ACKNOWLEDGE)

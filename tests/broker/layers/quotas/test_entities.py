@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.layers.quotas.entities import Client, QuotaTable, describe, ip_limits
-from purgatorio.broker.layers.quotas.keys import QuotaKey
+from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
 
 KEY = QuotaKey.PRODUCER_BYTE_RATE

@@ -6,7 +6,8 @@ import pytest
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.metadata.controller import Refused, alter_group_configs, group_configs, replacing
+from purgatorio.broker.metadata.controller import Refused, alter_group_configs, replacing
+from purgatorio.broker.metadata.controller import configs as decisions
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
 
@@ -40,7 +41,7 @@ def test_a_session_is_longer_than_the_time_between_heartbeats(configs: dict[str,
 
 
 def test_the_groups_with_configs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_configs, "MAX_CONFIGURED_GROUPS", 1)
+    monkeypatch.setattr(decisions, "MAX_CONFIGURED_GROUPS", 1)
     image = altered(EMPTY, "g", consumer_session_timeout_ms="50000")
     with pytest.raises(Refused) as refused:
         altered(image, "h", consumer_session_timeout_ms="50000")

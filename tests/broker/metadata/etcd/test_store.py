@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 import socket
 from collections import deque
@@ -21,9 +22,14 @@ from purgatorio.broker.metadata.controller import TopicSettings, fence_broker, r
 from purgatorio.broker.metadata.etcd import store as store_module
 from purgatorio.broker.metadata.etcd.address import EtcdAddress
 from purgatorio.broker.metadata.etcd.gateway import EtcdGateway
-from purgatorio.broker.metadata.etcd.membership import Membership
 from purgatorio.broker.metadata.etcd.requests import Etcd, EtcdRefused, encoded, put
-from purgatorio.broker.metadata.etcd.store import BEHIND_LIMIT_MS, CHECK_INTERVAL_MS, EtcdStore, StoreUnusable
+from purgatorio.broker.metadata.etcd.store import (
+    BEHIND_LIMIT_MS,
+    CHECK_INTERVAL_MS,
+    EtcdStore,
+    Membership,
+    StoreUnusable,
+)
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.served import ServedView
 from purgatorio.broker.metadata.store import Decision, LeaseLost, StoreClosed, StoreError, decide
@@ -495,3 +501,33 @@ async def test_a_cluster_whose_keys_were_deleted_ends(faulty: tuple[World, FakeE
     await world.pass_ms(10)
     with pytest.raises(StoreUnusable, match="is gone: its keys were deleted"):
         await world.running[0]
+
+
+BY_SECRET = Membership("SASL_PLAINTEXT", "5ec4e7")
+
+
+@pytest.mark.parametrize(
+    ("membership", "text"),
+    [(BY_SECRET, "5ec4e7"), (Membership("SSL", ""), "SSL "), (Membership("SASL_SSL", "5ec4e7"), "SASL_SSL 5ec4e7")],
+)
+def test_the_text_of_a_membership_stands_for_it(membership: Membership, text: str) -> None:
+    """That of a secret alone is what the first version wrote."""
+    assert str(membership) == text
+    assert Membership.of(text) == membership
+    assert membership.refusal(membership, "purgatorio/") == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (
+            Membership("SSL", ""),
+            "protocol=SSL, and this one has SASL_PLAINTEXT: set it to the same",
+        ),
+        (Membership("SASL_SSL", "5ec4e7"), "=SASL_SSL, and this one has SASL_PLAINTEXT"),
+        (Membership("SASL_PLAINTEXT", "07he4"), r"another secret: give this broker the cluster\.secret\.file"),
+        (None, "another secret"),
+    ],
+)
+def test_a_broker_of_another_membership_is_told_what_to_set(found: Membership | None, why: str) -> None:
+    assert re.search(why, BY_SECRET.refusal(found, "purgatorio/"))

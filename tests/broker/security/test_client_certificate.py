@@ -13,8 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from purgatorio.broker.routing.request import ANONYMOUS, Principal
 from purgatorio.broker.security import client_certificate
-from purgatorio.broker.security.client_certificate import ClientCertificates
-from purgatorio.broker.security.distinguished_name import PrincipalMapping, distinguished_name
+from purgatorio.broker.security.client_certificate import ClientCertificates, PrincipalMapping, distinguished_name
 
 
 def certificate(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
