@@ -1,4 +1,4 @@
-// What TypeScript checks of the hand.
+// Uses of the kit for the TypeScript compiler to check.
 import { type Kafka, startKafka } from "purgatorio";
 import { useKafka } from "purgatorio/vitest";
 

@@ -1,4 +1,4 @@
-// The hand under vitest, with kafkajs.
+// The kit under vitest, with kafkajs.
 import { Kafka } from "kafkajs";
 import { expect, test } from "vitest";
 import { KafkaRefused, startKafka, useKafka } from "purgatorio/vitest";

@@ -1,4 +1,4 @@
-// The hand under jest, with kafkajs.
+// The kit under jest, with kafkajs.
 const { Kafka } = require("kafkajs");
 const { useKafka } = require("purgatorio/jest");
 

@@ -23,9 +23,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** The Java hand under JUnit 5, with kafka-clients. */
+/** The Java kit under JUnit 5, with kafka-clients. */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
-class HandsTest {
+class KitTest {
     @RegisterExtension
     static final KafkaExtension extension = new KafkaExtension(new KafkaOptions().topic("orders", 3));
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.compat.hands.conftest import CLIENTS, ROOT, run
+from tests.compat.kits.conftest import CLIENTS, ROOT, run
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found, run_install
 from tests.java import SHORT, class_path
 
@@ -22,7 +22,7 @@ PAGE = (ROOT / "docs" / "three-bugs.md").read_text()
 PROGRAMS = dict(re.findall(r"```\w+\n(?:#|//) (\S+)\n(.*?)```", PAGE, re.DOTALL))
 BUG = re.compile(r"^([ \t]*)(\S.*?)  ?(?:#|//) bug: (.*)$", re.MULTILINE)
 FRANZ_GO = "github.com/twmb/franz-go@v1.22.3"
-"""The first versions of franz-go that know share groups are older than the one of the hand's own tests."""
+"""The first versions of franz-go that know share groups are older than the one of the kit's own tests."""
 
 
 class Language(NamedTuple):
@@ -81,8 +81,8 @@ def runner(language: str, folder: Path, cache: pytest.Cache) -> Callable[[], tup
         run_install([go, "mod", "tidy"], folder)
         return lambda: run([go, "test", "-count=1", "."], folder)
     path = class_path(CLIENTS / "java" / "pom.xml", cache)
-    hand = sorted((CLIENTS / "java" / "src" / "main").rglob("*.java"))
-    sources = [str(each) for each in (*hand, folder / "ThreeBugsTest.java")]
+    kit = sorted((CLIENTS / "java" / "src" / "main").rglob("*.java"))
+    sources = [str(each) for each in (*kit, folder / "ThreeBugsTest.java")]
     compile_all = ["javac", *(f"-J{flag}" for flag in SHORT), "-cp", path, "-d", str(folder), *sources]
     launch = ["java", *SHORT, "-cp", f"{path}{os.pathsep}{folder}", "org.junit.platform.console.ConsoleLauncher"]
     shown = ["--select-class", "ThreeBugsTest", "--details=tree", "--disable-banner", "--disable-ansi-colors"]

@@ -1,4 +1,4 @@
-"""The hands for JavaScript, Go and Java: their own tests, each with its language's usual client."""
+"""The test kits for JavaScript, Go and Java: their own tests, each with its language's usual client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.compat.hands.conftest import CLIENTS, PAGE, RUN_TIMEOUT_SECONDS, Run, run
+from tests.compat.kits.conftest import CLIENTS, PAGE, RUN_TIMEOUT_SECONDS, Run, run
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found
 
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
 WAITS = r"broker \d Produce of shop, \d+ ms, -?\d+ ms left: orders-\d: broker \d is at 0 of 1"
 
 
-def test_the_javascript_hand_passes_its_tests_under_vitest(javascript: Run) -> None:
-    code, told = javascript("vitest/vitest.mjs", "run", "hands")
+def test_the_javascript_kit_passes_its_tests_under_vitest(javascript: Run) -> None:
+    code, told = javascript("vitest/vitest.mjs", "run", "kit")
     assert (code, re.findall(r"Tests +(\d+) passed \(\1\)", told)) == (0, ["8"]), told
 
 
-def test_the_javascript_hand_passes_its_tests_under_jest(javascript: Run) -> None:
-    code, told = javascript("jest/bin/jest.js", "hands")
+def test_the_javascript_kit_passes_its_tests_under_jest(javascript: Run) -> None:
+    code, told = javascript("jest/bin/jest.js", "kit")
     assert (code, "Tests:       2 passed, 2 total" in told) == (0, True), told
 
 
@@ -28,17 +28,17 @@ def test_typescript_knows_the_operations(javascript: Run) -> None:
     assert javascript("typescript/bin/tsc", "-p", ".") == (0, "")
 
 
-def test_the_go_hand_passes_its_tests(go: Run) -> None:
+def test_the_go_kit_passes_its_tests(go: Run) -> None:
     code, told = go(".")
     assert code == 0, told
 
 
-def test_the_go_hand_is_as_gofmt_has_it() -> None:
+def test_the_go_kit_is_as_gofmt_has_it() -> None:
     assert run([found("gofmt", "Go"), "-l", "."], CLIENTS / "go") == (0, "")
 
 
-def test_the_java_hand_passes_its_tests(java: Run) -> None:
-    code, told = java("purgatorio.HandsTest")
+def test_the_java_kit_passes_its_tests(java: Run) -> None:
+    code, told = java("purgatorio.KitTest")
     assert (code, "10 tests successful" in told) == (0, True), told
 
 
@@ -50,12 +50,12 @@ def test_the_java_container_has_the_command_and_the_ports_of_its_cluster(java: R
 
 @pytest.mark.parametrize("runner", ["vitest", "jest", "go", "java"])
 def test_a_test_that_fails_tells_what_waits_and_why(request: pytest.FixtureRequest, runner: str) -> None:
-    hand: Run = request.getfixturevalue(runner if runner in ("go", "java") else "javascript")
+    kit: Run = request.getfixturevalue(runner if runner in ("go", "java") else "javascript")
     code, told = {
-        "vitest": lambda: hand("vitest/vitest.mjs", "run", "failing"),
-        "jest": lambda: hand("jest/bin/jest.js", "--forceExit", "failing"),
-        "go": lambda: hand("-run", "TestFailing", ".", FAIL_ON_PURPOSE="1"),
-        "java": lambda: hand("purgatorio.FailingCase"),
+        "vitest": lambda: kit("vitest/vitest.mjs", "run", "failing"),
+        "jest": lambda: kit("jest/bin/jest.js", "--forceExit", "failing"),
+        "go": lambda: kit("-run", "TestFailing", ".", FAIL_ON_PURPOSE="1"),
+        "java": lambda: kit("purgatorio.FailingCase"),
     }[runner]()
     assert code != 0
     assert re.search(WAITS, told), told
@@ -71,7 +71,7 @@ def test_the_programs_of_the_page_run(javascript: Run, go: Run, java: Run) -> No
     assert (code, "1 tests successful" in told) == (0, True), told
 
 
-def test_the_pom_of_the_page_has_the_versions_that_the_java_hand_is_tested_with() -> None:
+def test_the_pom_of_the_page_has_the_versions_that_the_java_kit_is_tested_with() -> None:
     (pom,) = re.findall(r"^```xml\n<!-- pom.xml -->\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     named = re.compile(r"<artifactId>(\S+)</artifactId>\s*<version>(\S+)</version>")
     tested = dict(named.findall((CLIENTS / "java" / "pom.xml").read_text()))

@@ -1,4 +1,4 @@
-// Package test tries the Go hand with franz-go.
+// Package test tries the Go kit with franz-go.
 package test
 
 import (

@@ -1,4 +1,4 @@
-"""The hands for other languages, brought into a folder of their own with the real clients that they are tried with."""
+"""The test kits for other languages, each in a folder of its own with the real clients that it is tried with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Run = Callable[..., tuple[int, str]]
 
 
 def run(command: Sequence[str], folder: Path, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Run a command whose hand starts this repository's `purgatorio`."""
+    """Run a command whose kit starts this repository's `purgatorio`."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PURGATORIO")}
     own |= {"PURGATORIO": f"{sys.executable} -m purgatorio", "NO_COLOR": "1", **(environ or {})}
     ran = subprocess.run(
@@ -50,7 +50,7 @@ def program(name: str) -> str:
 
 @pytest.fixture(scope="session")
 def javascript(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Runs node with what npm has installed: ``javascript("vitest/vitest.mjs", "run", "hands")``."""
+    """Runs node with what npm has installed: ``javascript("vitest/vitest.mjs", "run", "kit")``."""
     node, npm = found("node", "Node.js"), found("npm", "npm")
     package = tmp_path_factory.mktemp("javascript") / "package"
     shutil.copytree(CLIENTS / "javascript", package)
@@ -76,7 +76,7 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Run:
-    """Runs the tests of classes of the Java hand: ``java("purgatorio.HandsTest")``."""
+    """Runs the tests of classes of the Java kit: ``java("purgatorio.KitTest")``."""
     for each, name in (("java", "Java"), ("javac", "a JDK"), ("mvn", "Maven")):
         found(each, name)
     folder = tmp_path_factory.mktemp("java")
