@@ -18,6 +18,7 @@ from typing import Final, cast
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.cluster.restart import Restartable
 from purgatorio.broker.coordinator import shards
+from purgatorio.broker.coordinator.broker_calls import Answer
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
@@ -33,7 +34,7 @@ from purgatorio.broker.metadata import broker_lifecycle
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import TopicSettings, elections, resume_broker
 from purgatorio.broker.metadata.delta import TopicDelta, changed_topics
-from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
+from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.replica import roles
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
@@ -338,12 +339,9 @@ def _ended_sessions() -> Patches:
 @_rule("retried-markers", _PARTLY | {"G0", "hanging-transaction"})
 def _retried_markers() -> Patches:
     """21. A marker is sent until it is written. Without: an attempt is enough, whatever became of it."""
-    answered = MarkerSender._answered
-    yield replaced(
-        MarkerSender,
-        "_answered",
-        lambda sender, each, error_code, why="": answered(sender, each, ErrorCode.NONE, why),
-    )
+    ended = MarkerSender.ended
+    yield replaced(MarkerSender, "passes", lambda sender, call, answer: call.asked == NO_LEADER)
+    yield replaced(MarkerSender, "ended", lambda sender, call, answer: ended(sender, call, Answer()))
 
 
 @_rule("last-stable-offset", {"aborted-read", "unstable-read"})

@@ -192,6 +192,7 @@ PERSISTER: Final = Kind(
     is_late=True,
 )
 DEAD_LETTER: Final = Kind("DeadLetter", "dead letter", holds=Holds.RETRIES, is_late=True)
+MARKER: Final = Kind("Marker", "marker", counted=("end marker", "end markers"), holds=Holds.RETRIES, is_late=True)
 VERIFICATION: Final = Kind(
     "Verification",
     "verification",
@@ -212,8 +213,8 @@ KINDS: Final[dict[str, Kind]] = {
     each.purgatory: each
     for each in (
         PRODUCE, FETCH, SHARE_FETCH, DELETE_RECORDS, TOPIC, ELECT_LEADER, REBALANCE, HEARTBEAT, TRANSACTION,
-        TRANSACTION_TIMEOUT, FAULT, THROTTLED, ACQUISITION_LOCK, SHARE_GROUP, PERSISTER, DEAD_LETTER, VERIFICATION,
-        END_OFFSET, LESSON,
+        TRANSACTION_TIMEOUT, FAULT, THROTTLED, ACQUISITION_LOCK, SHARE_GROUP, PERSISTER, DEAD_LETTER, MARKER,
+        VERIFICATION, END_OFFSET, LESSON,
     )
 }  # fmt: skip
 """By purgatory, in the order in which brokers make them and the page shows them."""

@@ -88,7 +88,7 @@ class Call:
         why: why the last try failed; "" before that.
         pause: what its retries count by; None before the first failure.
         is_waiting: whether it waits for the end of that.
-        is_done: whether it has ended.
+        is_done: whether it has ended, or was not made yet.
     """
 
     __slots__ = (
@@ -121,7 +121,7 @@ class Call:
         self.why = ""
         self.pause: Pause | None = None
         self.is_waiting = False
-        self.is_done = False
+        self.is_done = True
         self.linked: TopicPartition | None = None  # where `BrokerCalls` has it
 
 
@@ -234,10 +234,12 @@ class CallKind(Generic[C]):
         """Return why calls wait."""
         first = next(iter(pause.calls))
         asked = None if first.asked == NO_LEADER else first.asked
-        return CallFailed(first.tp, self.named(first, len(pause.calls)), asked, first.why, first.tries, waited_ms)
+        more_count = len(pause.calls) - 1
+        others = f", with {more_count} other{'s' * (more_count > 1)}," if more_count else ""
+        return CallFailed(first.tp, self.named(first) + others, asked, first.why, first.tries, waited_ms)
 
-    def named(self, call: C, count: int) -> str:
-        """Return calls that wait together in words, by the first one."""
+    def named(self, call: C) -> str:
+        """Return a call in words."""
         raise NotImplementedError
 
     def again(self, call: C) -> None:
@@ -392,10 +394,11 @@ class BrokerCalls:
         """Make calls; `CallKind.ended` has the answer of each, perhaps before this returns."""
         counts = self._counts
         for call in calls:
-            kind = call.kind
             call.is_done = False
-            count = counts[kind.row.purgatory] = counts.get(kind.row.purgatory, 0) + 1
-            if kind.is_bounded and count > MAX_CALLS:
+            counts[call.kind.row.purgatory] = counts.get(call.kind.row.purgatory, 0) + 1
+        for call in calls:
+            kind = call.kind
+            if kind.is_bounded and counts[kind.row.purgatory] > MAX_CALLS and not call.is_done:
                 self._end(call, kind.refusal)
             else:
                 self._route(call, is_alone=len(calls) == 1)
@@ -530,7 +533,7 @@ class BrokerCalls:
         while queue:
             call, nth = queue[0]
             if not call.is_done and call.tries == nth:
-                if self._leader(call.tp) == destination.broker_id:
+                if self.leader(call.tp) == destination.broker_id:
                     return call
                 queue.popleft()
                 self._route(call)
@@ -755,13 +758,13 @@ class BrokerCalls:
             pause.is_over = True
             self._purgatory(pause.kind.row).check(pause.operation, event, tp)
 
-    def _leader(self, tp: TopicPartition) -> int | None:
+    def leader(self, tp: TopicPartition) -> int | None:
         """Return a partition's leader in the newest image, or NO_LEADER; None if the partition does not exist."""
         state = self._image().partition(*tp)
         return None if state is None else state.leader
 
     def _partition_changed(self, tp: TopicPartition) -> None:
-        leader = self._leader(tp)
+        leader = self.leader(tp)
         pauses: dict[Pause, None] = {}
         for call in list(self._by_partition[tp]):
             if call.is_waiting:
@@ -769,7 +772,8 @@ class BrokerCalls:
             elif call.kind.follows and leader not in (call.asked, NO_LEADER):
                 self._route(call)
         for pause in pauses:
-            if self._has_changed(pause.kind, tp, pause.seen[tp]):
+            seen = pause.seen.get(tp)  # None: by a success it is over already
+            if seen is not None and self._has_changed(pause.kind, tp, seen):
                 self._end_wait(pause, pause.kind.event, tp)
 
 

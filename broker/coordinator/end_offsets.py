@@ -132,9 +132,9 @@ class EndOffsets(CallKind[_Question]):
         """Partitions wait together with others of their search."""
         return call.search
 
-    def named(self, call: _Question, count: int) -> str:
+    def named(self, call: _Question) -> str:
         """Return a question in words."""
-        return "the question for the end of the log" + (f", with {count - 1} others," if count > 1 else "")
+        return "the question for the end of the log"
 
     def ended(self, call: _Question, answer: Answer) -> None:
         """Note an end; answer the search with the last one."""

@@ -112,9 +112,7 @@ class Coordinators:
         self.marker_writer = MarkerWriter(
             replicas, clock, timeout_ms=settings.append_timeout_ms, end_offsets=self.groups.txn_offsets.end
         )
-        self._marker_sender = MarkerSender(
-            replicas.broker_id, image=lambda: store.image, write=self.marker_writer.write, ask=ask, timer=parked.timer
-        )
+        self._marker_sender = MarkerSender(self._calls, self.marker_writer.write)
         transaction_services = _transaction_services(
             settings, replicas, clock=clock, store=store, parked=parked, ends=self._marker_sender
         )
@@ -168,7 +166,6 @@ class Coordinators:
         """Follow what has become of topics and leaders."""
         self.groups.image_changed(image)
         self._calls.image_changed(image)
-        self._marker_sender.image_changed(image)
         self.dead_letters.image_changed(image)
 
     def stop(self) -> None:

@@ -140,7 +140,7 @@ class PartitionVerifier(CallKind[_Verification]):
             for result in response.results_by_transaction
         }
 
-    def named(self, call: _Verification, count: int) -> str:
+    def named(self, call: _Verification) -> str:
         """Return a verification in words."""
         return f"the verification of the transaction of {shortened(call.transaction.transactional_id)}"
 

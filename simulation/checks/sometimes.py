@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, cast
 from unittest import mock
 
-from purgatorio.broker.causes.kinds import PERSISTER
+from purgatorio.broker.causes.kinds import MARKER, PERSISTER
 from purgatorio.broker.coordinator.broker_calls import BrokerCalls
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.rebalances import Rebalances
@@ -40,7 +40,6 @@ from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.coordinator import TransactionCoordinator
-from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.producers import NO_PRODUCER, Producers
 from purgatorio.broker.txn.requests import TransactionRequests
 from purgatorio.broker.txn.transaction import TransactionShard
@@ -177,7 +176,11 @@ _PATHS: Final[Mapping[str, _Path]] = {
     "rebalance-moved": _Path(GroupCoordinator, "unload_steps", _is_rebalancing),
     "fenced-static": _Path(CoordinatorError, "__init__", _refused_as(ErrorCode.FENCED_INSTANCE_ID)),
     "expired-member": _Path(Rebalances, "_session_over"),
-    "marker-moved": _Path(MarkerSender, "_partition_changed", lambda sender, tp: tp in sender._by_partition),
+    "marker-moved": _Path(
+        BrokerCalls,
+        "_partition_changed",
+        lambda calls, tp: any(call.kind.row is MARKER for call in calls._by_partition[tp]),
+    ),
     "load-decided": _Path(TransactionCoordinator, "start_steps", _has_decided),
     "timed-out": _Path(Completion, "_timed_out"),
     "fenced-producer": _Path(CoordinatorError, "__init__", _refused_as(ErrorCode.PRODUCER_FENCED)),

@@ -46,8 +46,8 @@ class Echo(CallKind[Call]):
     def answers(self, response: Any, calls: Mapping[Any, list[Call]]) -> Any:
         return response
 
-    def named(self, call: Call, count: int) -> str:
-        return f"the echo of {count}"
+    def named(self, call: Call) -> str:
+        return f"the echo of {call.id}"
 
     def ended(self, call: Call, answer: Answer) -> None:
         self.told.append((call.id, answer.error_code))
@@ -122,7 +122,7 @@ def test_a_call_waits_longer_and_longer_and_tells_why() -> None:
         assert operation is not None
         assert (parked.keys, operation.held_by()) == ((ORDERS_0,), (2,))
         assert nth < 3 or in_words(parked.causes) == (
-            "orders-0: the echo of 1 waits for broker 2, which leads it: "
+            "orders-0: the echo of a waits for broker 2, which leads it: "
             f"{world.clock.now_ms() - world.ended[0].parked_ms} ms, {'third' if nth == 3 else 'fourth'} try, "
             "NOT_LEADER_OR_FOLLOWER"
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from purgatorio.broker.coordinator.broker_calls import BrokerCalls
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.txn.marker_sender import MarkerSender, TransactionEnd
@@ -19,7 +20,7 @@ from purgatorio.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from purgatorio.purgatory import Timer
+from purgatorio.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
 
 HERE = 1
@@ -117,7 +118,9 @@ class World:
         self.here: list[Here] = []
         self.raises: Exception | None = None
         self.is_instant = False
-        self.sender = MarkerSender(HERE, image=lambda: self.image, write=self._write, ask=self._ask, timer=self.timer)
+        self.purgatory: Purgatory[Any] = Purgatory("Marker", self.timer, actions=ActionQueue())
+        self.calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.sender = MarkerSender(self.calls, self._write)
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
         assert api_key == ApiKey.WRITE_TXN_MARKERS
@@ -147,11 +150,17 @@ class World:
         """A new image, in which these topics have changed."""
         image = self.image.with_topics(topics).without_topics(deleted)
         self.image = image.with_version(self.image.version + 1)
-        self.sender.image_changed(self.image)
+        self.calls.image_changed(self.image)
 
     def advance_ms(self, delta_ms: int) -> None:
         self.clock.advance_ms(delta_ms)
         self.timer.advance(self.clock.now_ms())
+        for _ in self.calls.steps():
+            pass
+
+    def turn(self) -> None:
+        """Let this broker write the markers of one turn of the loop."""
+        next(self.calls.steps(), None)
 
     def take(self) -> list[Asked]:
         asked, self.asked = self.asked, []

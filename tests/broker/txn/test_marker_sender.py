@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
+from purgatorio.broker.coordinator.broker_calls import MAX_REQUESTS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.txn.marker_sender import (
     FIRST_RETRY_MS,
     MAX_MARKERS_PER_REQUEST,
-    MAX_REQUESTS,
     MAX_RETRY_MS,
     WARN_AT_FAILURE,
     TransactionEnd,
@@ -105,9 +105,9 @@ def test_many_markers_of_this_broker_are_written_in_turns_of_the_loop() -> None:
     world.end(*partitions)
     world.end(ORDERS_0, name="billing-2", producer_id=8)
     assert [len(each.partitions) for each in world.here] == [MAX_MARKERS_PER_REQUEST]
-    world.advance_ms(1)
+    world.turn()
     assert [len(each.partitions) for each in world.here] == [MAX_MARKERS_PER_REQUEST] * 2
-    world.advance_ms(1)
+    world.turn()
     assert [len(each.partitions) for each in world.here[2:]] == [1, 1]
     world.advance_ms(10)
     assert len(world.here) == 4
@@ -140,6 +140,9 @@ def test_ends_that_follow_each_other_at_once_do_so_without_recursion() -> None:
             world.sender.end(each, written=end, gave_up=lambda code: None)
 
     end()
+    assert ended == 1 + MAX_MARKERS_PER_REQUEST
+    for _ in world.calls.steps():
+        pass
     assert ended == 2_000
 
 

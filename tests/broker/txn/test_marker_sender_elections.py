@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.causes.cause import UnwrittenMarker
+from purgatorio.broker.coordinator.broker_calls import MAX_REQUESTS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.txn.marker_sender import (
-    MAX_REQUESTS,
-    MAX_RETRY_MS,
-)
+from purgatorio.broker.txn.marker_sender import MAX_RETRY_MS
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.txn.marker_world import BILLS_0, HERE, ORDERS_0, ORDERS_1, Told, World, topic
 

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from purgatorio.broker.coordinator.broker_calls import MAX_REQUESTS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
-from purgatorio.broker.txn.marker_sender import MAX_MARKERS_PER_REQUEST, MAX_REQUESTS, MAX_RETRY_MS, TransactionEnd
+from purgatorio.broker.txn.marker_sender import MAX_MARKERS_PER_REQUEST, MAX_RETRY_MS, TransactionEnd
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.txn.marker_world import HERE, Asked, Here, World, topic
 from tests.histories import seeds
@@ -128,8 +129,8 @@ class Model:
     def check(self) -> None:
         for broker_id in BROKERS[1:]:
             assert sum(asked.broker_id == broker_id for asked in self.world.asked) <= MAX_REQUESTS
-        for retries in self.world.sender._retries.values():
-            assert all(each.is_missing for each in retries.waiting)
+        for pause in self.world.calls._pauses.values():
+            assert not any(each.is_done for each in pause.calls)
 
     def step(self) -> None:
         steps = (self.end, self.answer, self.elect, self.delete, self.drop, self.wait)
@@ -163,6 +164,6 @@ def test_every_marker_is_written_once_the_faults_end(seed: int) -> None:
     assert left == []
     assert model.count > 10
     assert model.world.timer.size == 0
-    sender = model.world.sender
-    assert [*sender._endings, *sender._by_partition, *sender._retries] == []
-    assert all((each.requests, len(each.queue)) == (0, 0) for each in sender._destinations.values())
+    calls = model.world.calls
+    assert [*model.world.sender._endings, *calls._by_partition, *calls._pauses] == []
+    assert all((each.under_way, len(each.lanes)) == (0, 0) for each in calls._destinations.values())
