@@ -48,7 +48,7 @@ def answer_each(
 
     Args:
         asked: the names in the request; a repeated name counts once.
-        tell: makes an entry.
+        tell: yields the bytes of each piece of an entry, and returns it.
         refuse: makes an entry with an error: NO_ROOM, or UNKNOWN_SERVER_ERROR for all if an entry cannot be made.
         reply: sends the answer with these entries.
     """

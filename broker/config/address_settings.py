@@ -197,6 +197,6 @@ class AddressSettings(Settings):
 
     @property
     def advertised(self) -> tuple[str, int]:
-        """Host and port that clients are told to connect to; port 0 if the broker has yet to take a free one."""
+        """The advertised host and port; port 0 if the broker has yet to take a free one."""
         host = self.advertised_host or ("localhost" if self.host in WILDCARD_HOSTS else self.host)
         return host, self.advertised_port or self.port

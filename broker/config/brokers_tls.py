@@ -33,7 +33,7 @@ def brokers_tls(config: BrokerConfig) -> TlsSettings | None:
 
 
 def check_brokers_tls(config: BrokerConfig, *, has_secret: bool, needs_token: bool) -> None:
-    """Refuse settings by which a broker on several hosts could not be told from others, or could too easily.
+    """Refuse settings with which brokers on several hosts could not recognize each other, or an intruder could join.
 
     Args:
         has_secret: there is a file with the cluster's secret.

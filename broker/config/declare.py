@@ -28,7 +28,7 @@ class SettingsError(ValueError):
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Settings:
-    """Immutable settings, whose text as an object tells no password: it comes into logs and reports.
+    """Immutable settings, whose text as an object shows no password: it comes into logs and reports.
 
     A subclass declares one by each field, with `number`, `flag` and the like of `purgatorio.broker.log.setting`, and
     settings within settings with `part`. They are checked when an object is made, all by
@@ -36,7 +36,7 @@ class Settings:
     methods have the names of such a library's, pydantic, which users may know from there.
 
     Attributes:
-        model_fields: what is declared, by name; settings within settings are not among them.
+        model_fields: the declared settings, by name; settings within settings are not among them.
         model_fields_set: the names that were given a value, be it the default.
 
     Raises:

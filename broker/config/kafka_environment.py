@@ -72,7 +72,7 @@ def kafka_variables(environ: Mapping[str, str], secrets: Path = SECRETS) -> Iter
 
 
 def is_of_kubernetes(rest: str, value: str) -> bool:
-    """Return whether Kubernetes tells by a variable of a Service that has the name which the variable begins with.
+    """Return whether a variable is Kubernetes' description of a Service, whose name the variable begins with.
 
     Args:
         rest: the variable's name without this name and the underscore behind it, such as PORT_9092_TCP.

@@ -65,8 +65,8 @@ class ListenerConfig:
 
     Attributes:
         port: 0 takes any free one.
-        advertised: the host and port that clients are told to connect to, port 0 if it is the one that is taken; None
-            if they are not told.
+        advertised: the host and port that clients connect to, port 0 for the one that is taken; None if they are not
+            advertised.
         settings: the settings in effect at this listener, by field name, as far as it has its own.
     """
 

@@ -4,8 +4,8 @@ A setting may be spelt as in `purgatorio.broker.config` (``log_retention_ms``) o
 (``log.retention.ms``). In the environment it is upper-case after a prefix: ``PURGATORIO_LOG_RETENTION_MS``;
 ``PURGATORIO_CONFIG`` names the file. The names of Kafka's own image are understood too, see `kafka_environment`. All
 settings of Kafka's brokers are known, those that have no effect here, too, see `kafka_settings`.
-An unknown setting is an error: ignoring it silently would be worse. Only what others put into the environment is a
-warning: variables of Kafka's image that no broker reads, and those by which Kubernetes tells of its Services.
+An unknown setting is an error: ignoring it silently would be worse. Only variables that other programs set are a
+warning: those of Kafka's image that no broker reads, and those by which Kubernetes describes its Services.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ LIVED_MS: Final = 900_000
 """The last part of a move, which brokers live through in steps: transaction.max.timeout.ms, the longest of the times
 that need it. It takes about a second."""
 ENDED_KEPT: Final = 10_000
-"""The most operations of which one move tells."""
+"""The most operations that the answer to one move lists."""
 
 
 class EndedOperation(NamedTuple):
