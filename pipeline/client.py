@@ -235,7 +235,7 @@ def _is_transient(error: KafkaError) -> bool:
     )
 
 
-class Reader:
+class RecordReader:
     """Reads ranges of records.
 
     Args:

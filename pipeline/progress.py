@@ -34,7 +34,7 @@ DISCOVERY_SECONDS: Final = 2.0
 """The time after which new partitions are looked up."""
 
 
-class Topics(Protocol):
+class TopicsMetadata(Protocol):
     """The brokers' metadata that a stream needs (`purgatorio.pipeline.client.Metadata`; tests have a fake)."""
 
     topic_ids: dict[str, str]
@@ -64,7 +64,7 @@ class Progress:
         now_seconds: returns monotonic seconds.
     """
 
-    def __init__(self, options: ReadOptions, topics: Topics, now_seconds: Callable[[], float]) -> None:
+    def __init__(self, options: ReadOptions, topics: TopicsMetadata, now_seconds: Callable[[], float]) -> None:
         self._options = options
         self._topics = topics
         self._now_seconds = now_seconds

@@ -84,11 +84,11 @@ def _tasks(ranges: list[OffsetRange], options: ReadOptions) -> list[InputPartiti
 
 def _read(ranges: list[OffsetRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
     from purgatorio.pipeline import rows
-    from purgatorio.pipeline.client import Reader
+    from purgatorio.pipeline.client import RecordReader
 
     if not ranges:
         return
-    reader = Reader(options.client)
+    reader = RecordReader(options.client)
     try:
         yield from rows.to_arrow(reader.read(ranges), include_headers=options.include_headers)
     finally:

@@ -6,7 +6,7 @@
     logger.info("broker started", broker=1, port=9092)
 
 A handler of `logging` writes ``broker started broker=1 port=9092``. A formatter that wants the fields themselves finds
-them in the record's message, which is an `Event`; the command's formatter does so
+them in the record's message, which is a `LogEvent`; the command's formatter does so
 (`purgatorio.admin.cli.logging_setup`).
 
 The loggers are named like their modules, below ``purgatorio``. A program that imports the library sees no line
@@ -24,7 +24,7 @@ _CALLER: Final = 3
 """Frames between the line that logs and `logging`: a method of `Logger`, and `Logger._log`."""
 
 
-class Event:
+class LogEvent:
     """The message of a log record: the name of an event, and its fields.
 
     Args:
@@ -43,7 +43,7 @@ class Event:
         return " ".join([self.event, *(f"{name}={_readable(value)}" for name, value in self.fields.items())])
 
     def __repr__(self) -> str:
-        return f"Event({self.event!r}, {self.fields!r})"
+        return f"LogEvent({self.event!r}, {self.fields!r})"
 
 
 def _readable(value: object) -> str:
@@ -102,7 +102,7 @@ class Logger:
 
     def _log(self, level: int, event: str, fields: dict[str, Any]) -> None:
         exc_info, stack_info = fields.pop("exc_info", None), fields.pop("stack_info", False)
-        self._logger.log(level, Event(event, fields), exc_info=exc_info, stack_info=stack_info, stacklevel=_CALLER)
+        self._logger.log(level, LogEvent(event, fields), exc_info=exc_info, stack_info=stack_info, stacklevel=_CALLER)
 
 
 def get_logger(name: str) -> Logger:

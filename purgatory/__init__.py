@@ -5,11 +5,12 @@ is the short way; the other classes are its parts.
 """
 
 from purgatorio.purgatory.actions import ActionQueue
+from purgatorio.purgatory.clock import Alarm
 from purgatorio.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
 from purgatorio.purgatory.group import PurgatoryGroup
 from purgatorio.purgatory.group_watch import GroupOperation, GroupWatch, KeyGroup, LaterChecks, WatchedKey
 from purgatorio.purgatory.purgatory import Purgatory
-from purgatorio.purgatory.reaper import Alarm, Reaper
+from purgatorio.purgatory.reaper import Reaper
 from purgatorio.purgatory.snapshots import ParkedOperation, WatchListSnapshot
 from purgatorio.purgatory.timer import MAX_DELAY_MS, Timer
 from purgatorio.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel

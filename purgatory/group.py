@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from purgatorio.purgatory.actions import MAX_ROUNDS, ActionQueue
+from purgatorio.purgatory.clock import Alarm
 from purgatorio.purgatory.delayed_operation import FinishedOperation
 from purgatorio.purgatory.purgatory import Purgatory
-from purgatorio.purgatory.reaper import Alarm, Reaper
+from purgatorio.purgatory.reaper import Reaper
 from purgatorio.purgatory.timer import Timer
 
 _log = logging.getLogger(__name__)

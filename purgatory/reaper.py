@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from purgatorio.purgatory.actions import ActionQueue
+from purgatorio.purgatory.clock import Alarm
 from purgatorio.purgatory.timer import Timer
 
 SLICE_MS = 2
@@ -22,14 +22,6 @@ SLICE_ENTRIES = 4096
 LISTENING_TURNS = 2
 """Turns in which an event loop reads all bytes that have arrived before: it reads once a turn, and asyncio's own loop
 handles them only after what was ready already."""
-
-
-class Alarm(Protocol):
-    """A scheduled call, such as an `asyncio.TimerHandle`."""
-
-    def cancel(self) -> None:
-        """Prevent the call; does nothing if it was made or cancelled before."""
-        ...
 
 
 class Reaper:

@@ -23,7 +23,7 @@ from purgatorio.simulation.checks.transaction_checkers import TRANSACTION_CHECKS
 from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import Acked, Failed, Fault, Polled, Sent, Unknown
 from purgatorio.simulation.rules import CompiledFunction
-from purgatorio.simulation.run import Report, Scenario, has_share_group, has_transactions, simulate
+from purgatorio.simulation.run import Scenario, SeedReport, has_share_group, has_transactions, simulate
 from purgatorio.simulation.watch.failure import failures
 from purgatorio.simulation.watch.recorder import Recorder
 from purgatorio.simulation.world.nemesis import FAULTS
@@ -108,7 +108,7 @@ def run(
     return 1 if failed or missed else 0
 
 
-def _tell(report: Report, history: str | None, recorder: Recorder | None, port: int) -> None:
+def _tell(report: SeedReport, history: str | None, recorder: Recorder | None, port: int) -> None:
     """Print the report of the only seed, write its history, and play it, if that is asked for."""
     print_report(report)
     if history is not None:
@@ -117,7 +117,7 @@ def _tell(report: Report, history: str | None, recorder: Recorder | None, port: 
         play(report, recorder, port)
 
 
-def play(report: Report, recorder: Recorder, port: int) -> None:
+def play(report: SeedReport, recorder: Recorder, port: int) -> None:
     """Play a recorded simulation on the page until Ctrl-C.
 
     Raises:
@@ -159,7 +159,7 @@ def _check_rule(rule: str) -> None:
         raise UsageError(str(error)) from error
 
 
-def _replay(report: Report, without: str | None) -> str:
+def _replay(report: SeedReport, without: str | None) -> str:
     """Return the command line that runs this seed again, and the version of Python; another's history may differ."""
     options = f" --without {without}" if without is not None else ""
     if report.scenario.seconds != Scenario().seconds:
@@ -169,7 +169,7 @@ def _replay(report: Report, without: str | None) -> str:
     return f"purgatorio simulate --seed {report.seed}{options}   # Python {platform.python_version()}"
 
 
-def print_report(report: Report) -> None:
+def print_report(report: SeedReport) -> None:
     """Print the faults, the number of operations, and the result of each check."""
     events = list(report.history)
     began_ms = events[0].time_ms if events else 0

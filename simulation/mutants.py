@@ -55,7 +55,7 @@ from purgatorio.protocol.records import NO_PRODUCER_ID, iter_batches
 from purgatorio.protocol.transaction_state import TransactionState
 from purgatorio.purgatory.clock import Alarm
 from purgatorio.simulation.checks.checkers import Anomaly
-from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
+from purgatorio.simulation.rules import BrokerRule, Patches, declares_in, replaced
 from purgatorio.simulation.share_mutants import SHARE_RULES
 from purgatorio.simulation.world.nemesis import Nemesis
 
@@ -66,7 +66,7 @@ _LOSS: Final = frozenset(
 _PARTLY: Final = frozenset({"aborted-read", "torn-transaction", "lost-transaction"})
 
 
-RULES: Final[dict[str, Rule]] = {}
+RULES: Final[dict[str, BrokerRule]] = {}
 """Every rule, by its name on the command line."""
 _rule = declares_in(RULES)
 

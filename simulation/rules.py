@@ -13,7 +13,7 @@ Patches = Iterator[contextlib.AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class BrokerRule:
     """A rule that can be switched off.
 
     Attributes:
@@ -29,12 +29,12 @@ Declare = Callable[[str, Iterable[str]], Callable[[Callable[[], Patches]], None]
 """Takes the name of a rule and the kinds of anomaly that prove it, and decorates the function of its patches."""
 
 
-def declares_in(rules: dict[str, Rule]) -> Declare:
+def declares_in(rules: dict[str, BrokerRule]) -> Declare:
     """Return a decorator that adds rules to these."""
 
     def rule(name: str, found_by: Iterable[str]) -> Callable[[Callable[[], Patches]], None]:
         def declare(patches: Callable[[], Patches]) -> None:
-            rules[name] = Rule(patches, frozenset(found_by))
+            rules[name] = BrokerRule(patches, frozenset(found_by))
 
         return declare
 

@@ -43,7 +43,7 @@ from purgatorio.simulation.watched import Watched
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.nemesis import Nemesis
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 WRITERS_PAUSE: Final = 4
 """How much longer than a producer a transactional one waits: it sends much more between two waits."""
@@ -75,7 +75,7 @@ class Scenario:
 
 
 @dataclass(slots=True)
-class Report:
+class SeedReport:
     """The result of a simulation.
 
     Attributes:
@@ -105,7 +105,7 @@ class Report:
 
 def simulate(
     seed: int, scenario: Scenario | None = None, *, watch: Callable[[Watched], object] | None = None
-) -> Report:
+) -> SeedReport:
     """Run one simulation; the same seed and scenario give the same history, whether something watches it or not."""
     simulation = _Simulation(seed, scenario or Scenario())
     with collected(simulation.loop) as errors, counted() as reached, simulation.recorded():
@@ -151,11 +151,11 @@ class _Simulation:
         self._rng = rng = random.Random(seed)
         self._swarm = swarm = _workload_of(seed, scenario)
         self.loop = SimulatedLoop(self._random())
-        self._network = Network(self.loop, self._random())
+        self._network = SimulatedNetwork(self.loop, self._random())
         self._network.split_writes = rng.random() < 0.3
         self._clock = SimulatedClock(self.loop)
         self._history = History()
-        self._report = Report(seed, scenario, self._history, swarm)
+        self._report = SeedReport(seed, scenario, self._history, swarm)
         self._cluster = SimulatedCluster(
             self.loop,
             self._network,
@@ -198,7 +198,7 @@ class _Simulation:
     def watched(self, errors: list[Anomaly]) -> Watched:
         return Watched(self._cluster, self._history, (self._report.anomalies, self._invariants.anomalies, errors))
 
-    def run(self) -> Report:
+    def run(self) -> SeedReport:
         limit_seconds = self._scenario.seconds + 4 * self._scenario.heal_seconds
         try:
             self.loop.run_until_complete(asyncio.wait_for(self._run(), limit_seconds))

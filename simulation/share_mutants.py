@@ -28,12 +28,12 @@ from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import BatchHeader
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
-from purgatorio.simulation.rules import Patches, Rule, declares_in, replaced
+from purgatorio.simulation.rules import BrokerRule, Patches, declares_in, replaced
 
 NEVER: Final = 2**63
 """Above all offsets."""
 
-SHARE_RULES: Final[dict[str, Rule]] = {}
+SHARE_RULES: Final[dict[str, BrokerRule]] = {}
 _rule = declares_in(SHARE_RULES)
 
 

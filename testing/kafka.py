@@ -20,7 +20,7 @@ from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 if TYPE_CHECKING:
     # Tests import `Kafka` for their annotations: the broker is imported by the first cluster, not by this module.
     from purgatorio.broker.cluster.snapshots import Snapshot
-    from purgatorio.registry.kinds import Target
+    from purgatorio.registry.kinds import RegistryTarget
     from purgatorio.registry.process import SchemaRegistry
     from purgatorio.testing.controls import Controls
     from purgatorio.testing.keywords import BrokerSettings, TopicConfigs
@@ -117,12 +117,12 @@ class Kafka(AccessControls):
         """
         return self._registry.running()
 
-    def _as_target(self, port: int) -> Target:
-        from purgatorio.registry.kinds import LOOPBACK, Target
+    def _as_target(self, port: int) -> RegistryTarget:
+        from purgatorio.registry.kinds import LOOPBACK, RegistryTarget
         from purgatorio.testing.registry import login_of
 
         login = login_of(self.client_config("confluent"))
-        return Target(self.bootstrap, self._broker_count, LOOPBACK, port, login)
+        return RegistryTarget(self.bootstrap, self._broker_count, LOOPBACK, port, login)
 
     # --- topics and records ---
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # A cluster without a registry loads nothing of it.
-    from purgatorio.registry.kinds import Target
+    from purgatorio.registry.kinds import RegistryTarget
     from purgatorio.registry.process import SchemaRegistry
 
 
@@ -19,7 +19,7 @@ class RegistryBeside:
         target: returns the cluster as the registry reaches it, at this port.
     """
 
-    def __init__(self, target: Callable[[int], Target]) -> None:
+    def __init__(self, target: Callable[[int], RegistryTarget]) -> None:
         self._target = target
         self._lock = threading.Lock()
         self._registry: SchemaRegistry | None = None

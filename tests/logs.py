@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from purgatorio.logger import Event
+from purgatorio.logger import LogEvent
 
 LIBRARY = logging.getLogger("purgatorio")
 
@@ -19,8 +19,8 @@ class _Entries(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message: Any = record.msg
-        fields = message.fields if isinstance(message, Event) else {}
-        event = message.event if isinstance(message, Event) else record.getMessage()
+        fields = message.fields if isinstance(message, LogEvent) else {}
+        event = message.event if isinstance(message, LogEvent) else record.getMessage()
         traceback = {"exc_info": True} if record.exc_info else {}
         self._entries.append({**fields, **traceback, "event": event, "log_level": record.levelname.lower()})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from purgatorio.logger import Event, get_logger
+from purgatorio.logger import LogEvent, get_logger
 from tests.error_log import ErrorLog
 from tests.logs import capture_logs
 
@@ -30,9 +30,9 @@ def test_a_line_is_the_event_and_its_fields(caplog: pytest.LogCaptureFixture) ->
 def test_fields_reach_a_handler_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
     logger.debug("asked", isr=[1, 2])
     message: object = caplog.records[0].msg
-    assert isinstance(message, Event)
+    assert isinstance(message, LogEvent)
     assert (message.event, message.fields) == ("asked", {"isr": [1, 2]})
-    assert repr(message) == "Event('asked', {'isr': [1, 2]})"
+    assert repr(message) == "LogEvent('asked', {'isr': [1, 2]})"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from purgatorio.broker.time.system_clock import SystemClock
-from purgatorio.logger import Event, LineBudget, cut
+from purgatorio.logger import LineBudget, LogEvent, cut
 from purgatorio.purgatory.clock import Clock
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class EventBudgets(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         event = record.msg
-        if not isinstance(event, Event):
+        if not isinstance(event, LogEvent):
             return True
         budget = self._budgets.setdefault((record.name, event.event), LineBudget(LINES_PER_EVENT))
         left_out = budget.take(self._clock.now_ms())
@@ -102,11 +102,11 @@ class EventBudgets(logging.Filter):
 
 
 def _take_event(_: WrappedLogger, __: str, entry: EventDict) -> EventDict:
-    """Replace the line of an `Event` by its name and its fields."""
+    """Replace the line of a `LogEvent` by its name and its fields."""
     if "stack_info" in entry:
         entry["stack"] = entry.pop("stack_info")  # structlog's name for it
     message = entry["_record"].msg
-    if not isinstance(message, Event):
+    if not isinstance(message, LogEvent):
         return entry
     fields = {
         name: cut(value, MAX_VALUE_CHARS) if isinstance(value, str) else value for name, value in message.fields.items()

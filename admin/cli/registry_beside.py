@@ -12,7 +12,7 @@ from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import SecurityProtocol, listener_configs
-from purgatorio.registry import RegistryUnavailable, SchemaRegistry, Target, free_port
+from purgatorio.registry import RegistryTarget, RegistryUnavailable, SchemaRegistry, free_port
 from purgatorio.registry.kinds import chosen
 
 DEFAULT_PORT: Final = 8081
@@ -39,7 +39,7 @@ async def registry_beside(
         return
     kind = chosen(wanted.name or None)
     port = wanted.port or free_port(config.host)
-    target = Target(plain_addresses(cluster, config), config.brokers, config.host, port, {})
+    target = RegistryTarget(plain_addresses(cluster, config), config.brokers, config.host, port, {})
     registry = SchemaRegistry(kind, target, lambda said: print(f"purgatorio: {said}", file=sys.stderr))
 
     async def restart() -> None:

@@ -39,7 +39,7 @@ NO_BROKER = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """Which broker of which cluster this is."""
 
     cluster_id: str
@@ -57,7 +57,7 @@ def handle(
     request: ApiVersionsRequest,
     reply: Reply,
     *,
-    identity: Callable[[], Identity] | None = None,
+    identity: Callable[[], BrokerIdentity] | None = None,
     release: Release | None = None,
 ) -> None:
     """Answer with the advertised APIs and versions, and the features that the cluster uses.
@@ -93,8 +93,8 @@ def handle(
     reply(response)
 
 
-def _identity(admin: AdminContext) -> Identity:
-    return Identity(admin.store.image.cluster_id, admin.broker_id)
+def _identity(admin: AdminContext) -> BrokerIdentity:
+    return BrokerIdentity(admin.store.image.cluster_id, admin.broker_id)
 
 
 def _is_valid(request: ApiVersionsRequest) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from purgatorio.pipeline.delays.settings import TOPIC, Settings, source_options
+from purgatorio.pipeline.delays.settings import TOPIC, ReportSettings, source_options
 from purgatorio.pipeline.options import OptionError, read_options
 
 EXIT_OK: Final = 0
@@ -97,8 +97,8 @@ def _parser() -> _Parser:
     return parser
 
 
-def _settings(said: argparse.Namespace) -> Settings:
-    return Settings(
+def _settings(said: argparse.Namespace) -> ReportSettings:
+    return ReportSettings(
         bootstrap=said.bootstrap,
         out=said.out,
         topic=said.topic,

@@ -17,7 +17,7 @@ from plotly.subplots import make_subplots
 
 from purgatorio.pipeline.delays import waits
 from purgatorio.pipeline.delays.kinds import COLOURS
-from purgatorio.pipeline.delays.summary import Group, Held, Holding, Place, Summary
+from purgatorio.pipeline.delays.summary import Held, Holding, Measures, PartitionWaits, Summary
 
 MOST_PLACES: Final = 15
 MOST_HELD: Final = 40
@@ -289,7 +289,7 @@ def _log_scale(longest_ms: float, *, upright: bool = False) -> dict[str, Any]:
     }
 
 
-def _mark_percentiles(figure: go.Figure, row: int, group: Group) -> None:
+def _mark_percentiles(figure: go.Figure, row: int, group: Measures) -> None:
     """Draw lines at p50 and p99, with labels on different sides, so that labels of close lines do not overlap."""
     line = {"width": 1, "dash": "dot", "color": _NEUTRAL}
     for name, share, anchor in (("p50", 0.5, "right"), ("p99", 0.99, "left")):
@@ -311,10 +311,10 @@ def _mark_percentiles(figure: go.Figure, row: int, group: Group) -> None:
         )
 
 
-def _times(summary: Summary, kind: str) -> list[tuple[int, Group | None]]:
+def _times(summary: Summary, kind: str) -> list[tuple[int, Measures | None]]:
     """Return a type's groups in order of time, with one None in each gap, so that lines have gaps, too."""
     starts = sorted(at for each, at in summary.moments if each == kind)
-    found: list[tuple[int, Group | None]] = []
+    found: list[tuple[int, Measures | None]] = []
     for at in starts:
         if found and at - found[-1][0] > summary.bin_ms:
             found.append((found[-1][0] + summary.bin_ms, None))
@@ -322,7 +322,7 @@ def _times(summary: Summary, kind: str) -> list[tuple[int, Group | None]]:
     return found
 
 
-def _slowest_of(summary: Summary, kind: str) -> list[tuple[Place, Group]]:
+def _slowest_of(summary: Summary, kind: str) -> list[tuple[PartitionWaits, Measures]]:
     places = [(place, group) for place, group in summary.places.items() if place.kind == kind]
     places.sort(key=lambda each: (-each[1].percentile(0.99), -each[1].count, each[0]))
     return places[:MOST_PLACES]

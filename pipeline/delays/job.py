@@ -20,7 +20,7 @@ from purgatorio.pipeline.delays.batches import Batches, Landed
 from purgatorio.pipeline.delays.console import Console
 from purgatorio.pipeline.delays.events import RECORD_COLUMNS
 from purgatorio.pipeline.delays.report import Reporter
-from purgatorio.pipeline.delays.settings import TOPIC, Settings, source_options, spark_options
+from purgatorio.pipeline.delays.settings import TOPIC, ReportSettings, source_options, spark_options
 from purgatorio.pipeline.delays.tables import CannotGoOn, Tables
 from purgatorio.pipeline.offsets import DataLoss
 from purgatorio.pipeline.options import read_options
@@ -33,7 +33,7 @@ POLL_SECONDS: Final = 0.2
 """The interval of the look-ups of Spark's progress."""
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> str | None:
+def run(settings: ReportSettings, say: Callable[[str], None]) -> str | None:
     """Run until a signal, or with `once` until all records are read; return an error message, or None.
 
     Args:
@@ -54,7 +54,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> str | None:
         return str(error)
 
 
-def stream(session: SparkSession, settings: Settings, tables: Tables, say: Callable[[str], None]) -> str | None:
+def stream(session: SparkSession, settings: ReportSettings, tables: Tables, say: Callable[[str], None]) -> str | None:
     """Run as `run` does, in an existing session and with opened tables."""
     source = f"Topic {settings.topic} at {settings.bootstrap}"
     reporter = Reporter(tables, settings.window_ms, source, time.monotonic, lambda: datetime.now(UTC))
@@ -93,7 +93,7 @@ def cause_of(message: str) -> str:
     return (ours or others or [message.strip()])[-1]
 
 
-def _unreadable(settings: Settings) -> str | None:
+def _unreadable(settings: ReportSettings) -> str | None:
     """Return the reason why the topic cannot be read, or None; checked before Spark starts, which takes seconds."""
     options = read_options(source_options(settings), streaming=True)
     try:
@@ -106,7 +106,7 @@ def _unreadable(settings: Settings) -> str | None:
     return None
 
 
-def _session(settings: Settings) -> SparkSession:
+def _session(settings: ReportSettings) -> SparkSession:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     options = spark_options(settings, submitted=submitted)
     if not submitted:
@@ -125,7 +125,7 @@ def _session(settings: Settings) -> SparkSession:
     return session
 
 
-def _query(session: SparkSession, settings: Settings, tables: Tables, batches: Batches) -> StreamingQuery:
+def _query(session: SparkSession, settings: ReportSettings, tables: Tables, batches: Batches) -> StreamingQuery:
     records = session.readStream.format("purgatorio").options(**source_options(settings)).load()
     writer = records.select(*RECORD_COLUMNS).writeStream.foreachBatch(batches)
     writer = writer.option("checkpointLocation", tables.uri("checkpoint"))

@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from purgatorio.pipeline.delays import figures, waits
 from purgatorio.pipeline.delays.events import LAST_MS
-from purgatorio.pipeline.delays.summary import Group, Summary, summarize
+from purgatorio.pipeline.delays.summary import Measures, Summary, summarize
 from purgatorio.pipeline.delays.tables import Tables
 
 MOST_CLIENTS: Final = 30
@@ -218,7 +218,7 @@ def _clients(summary: Summary) -> str:
     )
 
 
-def _client_row(client: str, kind: str, group: Group, colour: str) -> list[str]:
+def _client_row(client: str, kind: str, group: Measures, colour: str) -> list[str]:
     name = html.escape(client) if client else '<span class="quiet">(none)</span>'
     return [
         name,

@@ -24,7 +24,7 @@ _HERE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReportSettings:
     """The settings of a run.
 
     Attributes:
@@ -43,7 +43,7 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict)
 
 
-def source_options(settings: Settings) -> dict[str, str]:
+def source_options(settings: ReportSettings) -> dict[str, str]:
     """Return the options of the data source."""
     return {
         **{f"kafka.{key}": value for key, value in settings.kafka.items()},
@@ -54,7 +54,7 @@ def source_options(settings: Settings) -> dict[str, str]:
     }
 
 
-def spark_options(settings: Settings, *, submitted: bool) -> dict[str, str]:
+def spark_options(settings: ReportSettings, *, submitted: bool) -> dict[str, str]:
     """Return the settings of the Spark session.
 
     Args:

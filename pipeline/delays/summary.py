@@ -31,7 +31,7 @@ _WIDTHS_MS: Final = (
 
 
 @dataclass
-class Group:
+class Measures:
     """The measures of a group of operations.
 
     Attributes:
@@ -57,7 +57,7 @@ class Group:
         return min(waits.percentile(self.waits, share), self.longest_ms)
 
 
-class Place(NamedTuple):
+class PartitionWaits(NamedTuple):
     """Operations of one kind at one partition."""
 
     kind: str
@@ -96,10 +96,10 @@ class Summary:
         start_ms, end_ms: the start of the first window and the end of the last.
     """
 
-    types: dict[str, Group] = field(default_factory=dict)
-    moments: dict[tuple[str, int], Group] = field(default_factory=dict)
-    places: dict[Place, Group] = field(default_factory=dict)
-    clients: dict[tuple[str, str], Group] = field(default_factory=dict)
+    types: dict[str, Measures] = field(default_factory=dict)
+    moments: dict[tuple[str, int], Measures] = field(default_factory=dict)
+    places: dict[PartitionWaits, Measures] = field(default_factory=dict)
+    clients: dict[tuple[str, str], Measures] = field(default_factory=dict)
     holders: dict[Held, Holding] = field(default_factory=dict)
     bad: dict[str, int] = field(default_factory=dict)
     start_ms: int = 0
@@ -107,9 +107,9 @@ class Summary:
     bin_ms: int = _SECOND_MS
 
     @property
-    def total(self) -> Group:
+    def total(self) -> Measures:
         """All operations of all kinds; each counts once."""
-        whole = Group(
+        whole = Measures(
             count=sum(each.count for each in self.types.values()),
             expired=sum(each.expired for each in self.types.values()),
             longest_ms=max((each.longest_ms for each in self.types.values()), default=0),
@@ -143,7 +143,7 @@ def summarize(tables: Tables, width_ms: int) -> Summary:
     if windows is not None:
         placed = windows.filter(pc.is_valid(windows["topic"]))
         keyed = _groups(placed, "kind", "topic", "partition")
-        summary.places = {Place(*key): group for key, group in keyed.items()}
+        summary.places = {PartitionWaits(*key): group for key, group in keyed.items()}
     summary.holders = _holders(tables)
     return summary
 
@@ -178,9 +178,9 @@ def _starts(rows: pa.Table) -> dict[str, int]:
     return {name: start_of(name) for name in pc.unique(rows["window"]).to_pylist()}
 
 
-def _groups(rows: pa.Table, *keys: str) -> dict[tuple[Any, ...], Group]:
+def _groups(rows: pa.Table, *keys: str) -> dict[tuple[Any, ...], Measures]:
     """Add up rows by keys."""
-    found: dict[tuple[Any, ...], Group] = defaultdict(Group)
+    found: dict[tuple[Any, ...], Measures] = defaultdict(Measures)
     sums = [("count", "sum"), ("expired", "sum"), ("checks", "sum"), ("wait_max_ms", "max")]
     for row in rows.group_by(list(keys)).aggregate(sums).to_pylist():
         group = found[tuple(row[key] for key in keys)]

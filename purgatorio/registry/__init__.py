@@ -6,7 +6,7 @@ ends the program when the process that owns it has ended. See docs/registry.md.
 
 from __future__ import annotations
 
-from purgatorio.registry.kinds import KINDS, RegistryUnavailable, Target
+from purgatorio.registry.kinds import KINDS, RegistryTarget, RegistryUnavailable
 from purgatorio.registry.process import SchemaRegistry, free_port
 
-__all__ = ["KINDS", "RegistryUnavailable", "SchemaRegistry", "Target", "free_port"]
+__all__ = ["KINDS", "RegistryTarget", "RegistryUnavailable", "SchemaRegistry", "free_port"]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from purgatorio.registry.kinds import KINDS, Karapace, Kind, RegistryUnavailable
+from purgatorio.registry.kinds import KINDS, Karapace, RegistryKind, RegistryUnavailable
 
 KARAPACE_COMMIT: Final = "6dcc96fff88d03ff97e19ae1a1851c735a75ad73"
 """Version 6.2.0: a tag can be moved, a commit has one content."""
@@ -55,14 +55,14 @@ def install(name: str, source: str | None = None) -> Path:
     return kind.folder
 
 
-def _install_karapace(kind: Kind, wanted: Sequence[str]) -> None:
+def _install_karapace(kind: RegistryKind, wanted: Sequence[str]) -> None:
     _run([_python(), "-m", "venv", str(kind.folder)])
     python = str(Karapace.python_in(kind.folder))
     _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted])
     _run([python, "-W", "ignore", "-c", "import karapace.core.schema_models"])
 
 
-def _install_apicurio(kind: Kind, source: str) -> None:
+def _install_apicurio(kind: RegistryKind, source: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise RegistryUnavailable("Apicurio Registry is fetched by Maven, and there is no mvn on the PATH")

@@ -30,7 +30,7 @@ class RegistryUnavailable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RegistryTarget:
     """The cluster of a registry, and where the registry listens.
 
     Attributes:
@@ -66,7 +66,7 @@ class Launch(NamedTuple):
     folder: Path
 
 
-class Kind(ABC):
+class RegistryKind(ABC):
     """A program that is a schema registry.
 
     Attributes:
@@ -92,7 +92,7 @@ class Kind(ABC):
         """Whether it is there."""
 
     @abstractmethod
-    def launch(self, target: Target) -> Launch:
+    def launch(self, target: RegistryTarget) -> Launch:
         """Return how to start it.
 
         Raises:
@@ -104,7 +104,7 @@ class Kind(ABC):
         """Return whether it can be written to, by what it answered at `health` with status 200."""
 
 
-class Karapace(Kind):
+class Karapace(RegistryKind):
     """Karapace, in a virtual environment of its own: its dependencies are many, and some are pinned."""
 
     name = "karapace"
@@ -121,7 +121,7 @@ class Karapace(Kind):
     def is_installed(self) -> bool:
         return self.python_in(self.folder).is_file()
 
-    def launch(self, target: Target) -> Launch:
+    def launch(self, target: RegistryTarget) -> Launch:
         settings = {
             "bootstrap_uri": target.bootstrap,
             "host": target.host,
@@ -146,7 +146,7 @@ class Karapace(Kind):
         return bool(json.loads(answer)["status"]["schema_registry_ready"])
 
 
-class Apicurio(Kind):
+class Apicurio(RegistryKind):
     """Apicurio Registry, as unpacked from its archive; needs Java 21."""
 
     name = "apicurio"
@@ -158,7 +158,7 @@ class Apicurio(Kind):
     def is_installed(self) -> bool:
         return (self.folder / "quarkus-run.jar").is_file()
 
-    def launch(self, target: Target) -> Launch:
+    def launch(self, target: RegistryTarget) -> Launch:
         settings = {
             "APICURIO_STORAGE_KIND": "kafkasql",
             "APICURIO_KAFKASQL_BOOTSTRAP_SERVERS": target.bootstrap,
@@ -175,11 +175,11 @@ class Apicurio(Kind):
         return answer.startswith(b"[")
 
 
-KINDS: Final[dict[str, Kind]] = {each.name: each for each in (Karapace(), Apicurio())}
+KINDS: Final[dict[str, RegistryKind]] = {each.name: each for each in (Karapace(), Apicurio())}
 """The registries by name; the first one that is installed is taken where none is named."""
 
 
-def chosen(name: str | None) -> Kind:
+def chosen(name: str | None) -> RegistryKind:
     """Return the registry of this name, or the first that is installed.
 
     Raises:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from purgatorio.registry.guard import guarded
-from purgatorio.registry.kinds import Kind, RegistryUnavailable, Target
+from purgatorio.registry.kinds import RegistryKind, RegistryTarget, RegistryUnavailable
 from purgatorio.unpatched import monotonic
 
 POLL_SECONDS: Final = 0.02
@@ -35,7 +35,9 @@ class SchemaRegistry:
         url: where clients reach its API, which is like Confluent's.
     """
 
-    def __init__(self, kind: Kind, target: Target, on_end: Callable[[str], object] = lambda said: None) -> None:
+    def __init__(
+        self, kind: RegistryKind, target: RegistryTarget, on_end: Callable[[str], object] = lambda said: None
+    ) -> None:
         self._kind = kind
         self._target = target
         self._on_end = on_end

@@ -25,7 +25,7 @@ from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
 from purgatorio.simulation.checks.share_watch import SHARE_INVARIANTS, ShareLook
 from purgatorio.simulation.history.history import FencedAnswer, History, LeaderElected, TopicRecreated
-from purgatorio.simulation.world.cluster import Process, SimulatedCluster
+from purgatorio.simulation.world.cluster import SimulatedCluster, SimulatedProcess
 
 INVARIANTS: Final[Mapping[str, str]] = {
     "committed-prefix": "A replica lacked or had changed a record below a high watermark, or a leader lacked one.",
@@ -137,7 +137,7 @@ class Invariants:
             if is_new and self._is_only_slow(process):
                 self._violated("lease-while-slow", process.host.name, f"{process.host.name} was fenced")
 
-    def _is_only_slow(self, process: Process) -> bool:
+    def _is_only_slow(self, process: SimulatedProcess) -> bool:
         """Return whether a broker's process is that of all, its turns are slow, and there was no other fault lately."""
         slow_since = process.node.slow_since
         if slow_since is None or not self._cluster.one_process or not process.link.is_whole:
@@ -225,7 +225,7 @@ class Invariants:
                 self._violated("watermark-back", where, f"{what} in leader epoch {partition.leader_epoch}")
         self._seen[known.host, partition.tp] = _Seen(partition, partition.leader_epoch, high_watermark)
 
-    def _check_memory(self, process: Process, logs: list[KnownLog]) -> None:
+    def _check_memory(self, process: SimulatedProcess, logs: list[KnownLog]) -> None:
         memory = process.broker.replicas.memory
         held = {id(known.partition.log) for known in logs}
         used_bytes = sum(known.memory_bytes for known in logs)
@@ -250,7 +250,7 @@ class Invariants:
                 for purgatory in process.broker.purgatories:
                     self._look_in(process, purgatory)
 
-    def _look_in(self, process: Process, purgatory: Purgatory[Any]) -> None:
+    def _look_in(self, process: SimulatedProcess, purgatory: Purgatory[Any]) -> None:
         now_ms = purgatory.now_ms()  # members are judged by the time in which their broker's process ran
         for operation in list(purgatory._parked.values()):
             late_ms = now_ms - operation.deadline_ms
@@ -300,7 +300,7 @@ def _difference(shared: list[KnownBatch], expected: list[KnownBatch]) -> str:
 class _Standstill(NamedTuple):
     """A leader's log end offset and high watermark when it was fenced; neither may advance while it acts as leader."""
 
-    process: Process
+    process: SimulatedProcess
     partition: Partition
     leader_epoch: int
     at: tuple[int, int]

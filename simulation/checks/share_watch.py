@@ -30,7 +30,7 @@ from purgatorio.protocol.share_state import RecordState, SharePartitionKey, Stat
 from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.history.history import History
 from purgatorio.simulation.history.share_events import DeadLettersLost, ShareEnded, ShareGivenUp, ShareWriteFailed
-from purgatorio.simulation.world.cluster import Process
+from purgatorio.simulation.world.cluster import SimulatedProcess
 
 START_BACK: Final = "share-start-back"
 BROKEN_STATE: Final = "share-state"
@@ -180,7 +180,7 @@ class ShareLook:
         self._starts: dict[SharePartition, int] = {}
         self._furthest: dict[SharePartitionKey, tuple[int, int]] = {}  # leader epoch, start offset
 
-    def look(self, process: Process) -> None:
+    def look(self, process: SimulatedProcess) -> None:
         """Check the share partitions that one process leads, and its parked locks; not while it shuts down."""
         parked = [each for each in process.broker.purgatories if each.name == ACQUISITION_LOCK.purgatory]
         if any(purgatory._closed for purgatory in parked):
@@ -203,7 +203,7 @@ class ShareLook:
                     told = f"{operation.keys} is parked for {operation.member_id}, and no share partition has it"
                     self._violated(BROKEN_STATE, process.host.name, told)
 
-    def _start_before(self, process: Process, share: SharePartition) -> int:
+    def _start_before(self, process: SimulatedProcess, share: SharePartition) -> int:
         """Return where a share partition began at the last look here, or had to begin after an earlier leader.
 
         A leader before may have passed records that were deleted, are compacted away, or belong to an aborted

@@ -79,7 +79,7 @@ class Transaction:
         return f"{name}, producer {event.producer_id} epoch {event.epoch}, {self.outcome or 'without an end'}"
 
 
-class Reading(NamedTuple):
+class CommittedPoll(NamedTuple):
     """A poll under read_committed; its reader asked for `position` or less, which is negative if it is not known."""
 
     poll: TxnPolled
@@ -107,7 +107,7 @@ class TransactionHistory:
         self.of_value: dict[int, Transaction] = {}
         self.sources: dict[int, tuple[str, int]] = {}
         self.inits: dict[str, list[tuple[int, TxnInit]]] = {}
-        self.readings: list[Reading] = []
+        self.readings: list[CommittedPoll] = []
         self.log: dict[str, list[tuple[int, int | TxnMarker]]] = {}
         self.visible: dict[str, dict[int, int]] = {}
         self.drained: dict[str, TxnDrained] = {}
@@ -171,7 +171,7 @@ class TransactionHistory:
                 self.log.setdefault(event.partition, []).extend(event.records)
         else:
             name = event.consumer, event.partition
-            self.readings.append(Reading(event, place, self._positions.get(name, -1)))
+            self.readings.append(CommittedPoll(event, place, self._positions.get(name, -1)))
             if event.records:
                 self._positions[name] = event.records[-1][0] + 1
             if event.final:

@@ -16,7 +16,7 @@ MAX_FAILURES: Final = 10
 """The anomalies whose moments are looked for, each by some ten checks of a part of the history."""
 
 
-class Failure(NamedTuple):
+class SeenAnomaly(NamedTuple):
     """An anomaly, and the simulation's time at which it was there first."""
 
     ms: int
@@ -25,7 +25,7 @@ class Failure(NamedTuple):
 
 def failures(
     anomalies: Sequence[Anomaly], history: History, frames: Sequence[Frame], seen: Sequence[Seen]
-) -> list[Failure]:
+) -> list[SeenAnomaly]:
     """Return when each of the first `MAX_FAILURES` anomalies was there first, the earliest first.
 
     An anomaly of the history comes up in the first frame by which a check of the history so far finds one of the same
@@ -34,7 +34,7 @@ def failures(
     known = {each.anomaly: each.ms for each in seen}
     first = _First(history, frames)
     return sorted(
-        Failure(known[each] if each in known else first.ms(each), str(each)) for each in anomalies[:MAX_FAILURES]
+        SeenAnomaly(known[each] if each in known else first.ms(each), str(each)) for each in anomalies[:MAX_FAILURES]
     )
 
 

@@ -12,7 +12,7 @@ from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.history.event import Event
 from purgatorio.simulation.history.history import Fault, History, LeaderElected, UncleanElection
-from purgatorio.simulation.watch.failure import Failure
+from purgatorio.simulation.watch.failure import SeenAnomaly
 from purgatorio.simulation.watch.recorder import Frame
 
 LINES: Final = 60
@@ -62,7 +62,7 @@ class Player:
     """
 
     def __init__(
-        self, name: str, frames: Sequence[Frame], history: History, failures: Sequence[Failure], clock: Clock
+        self, name: str, frames: Sequence[Frame], history: History, failures: Sequence[SeenAnomaly], clock: Clock
     ) -> None:
         self._name = name
         self._frames = frames

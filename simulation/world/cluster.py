@@ -22,7 +22,7 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from purgatorio.simulation.world.store import StoreLink, WatchedStore
 
 FIRST_PORT: Final = 9092
@@ -42,7 +42,7 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Process:
+class SimulatedProcess:
     """One running process of a broker, paused or not."""
 
     host: Host
@@ -74,7 +74,7 @@ class SimulatedCluster:
     def __init__(
         self,
         loop: SimulatedLoop,
-        network: Network,
+        network: SimulatedNetwork,
         rng: random.Random,
         *,
         count: int = 3,
@@ -100,8 +100,8 @@ class SimulatedCluster:
         self.store = WatchedStore(
             loop, store_rng, self._lease_clock or self.clock, skips_images=skips_images, keyed=keyed
         )
-        self.processes: dict[int, Process] = {}
-        self.replaced: list[Process] = []
+        self.processes: dict[int, SimulatedProcess] = {}
+        self.replaced: list[SimulatedProcess] = []
         self._rng = rng
         self._domain = domain
         self._hosts = self._build_hosts(count, racks, clock_rates, settings)
@@ -149,7 +149,7 @@ class SimulatedCluster:
         """The nodes of the newest processes."""
         return {broker_id: process.node for broker_id, process in self.processes.items()}
 
-    def all_processes(self) -> Iterator[Process]:
+    def all_processes(self) -> Iterator[SimulatedProcess]:
         """Iterate over all running processes, first those that others have replaced."""
         yield from self.replaced
         yield from self.processes.values()
@@ -227,7 +227,7 @@ class SimulatedCluster:
         )
         if self._memory_bytes:
             broker.replicas.memory.set_limit(self._memory_bytes)
-        self.processes[broker_id] = Process(host, broker, node, link)
+        self.processes[broker_id] = SimulatedProcess(host, broker, node, link)
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
 
     def kill_broker(self, broker_id: int) -> None:
@@ -267,7 +267,7 @@ class SimulatedCluster:
             self.processes[broker_id] = old
         return not refused
 
-    def _replaced_ended(self, process: Process, failure: BaseException | None) -> None:
+    def _replaced_ended(self, process: SimulatedProcess, failure: BaseException | None) -> None:
         """End a process whose broker has ended, since another was registered under its id."""
         if process not in self.replaced:
             return
@@ -338,6 +338,6 @@ class SimulatedCluster:
             await asyncio.wait(self._background)
 
 
-def _kill(process: Process) -> None:
+def _kill(process: SimulatedProcess) -> None:
     process.link.cut()
     process.node.kill()

@@ -143,7 +143,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     """The event loop of a simulation; `rng` interleaves the callbacks of different nodes."""
 
     network: Any = None
-    """The `purgatorio.simulation.world.network.Network` of `create_server` and `create_connection`."""
+    """The `purgatorio.simulation.world.network.SimulatedNetwork` of `create_server` and `create_connection`."""
     after_turn: Callable[[], None] | None = None
     """Looks at the simulation after each turn, from outside: it must change nothing, and take no random number."""
 

@@ -27,8 +27,8 @@ from purgatorio.broker.metadata.controller import (
 )
 from purgatorio.broker.metadata.store import Decision, decide
 from purgatorio.simulation.history.history import Fault, History
-from purgatorio.simulation.world.cluster import Process, SimulatedCluster
-from purgatorio.simulation.world.transport import Link
+from purgatorio.simulation.world.cluster import SimulatedCluster, SimulatedProcess
+from purgatorio.simulation.world.transport import LinkDirection
 
 RECREATION_SECONDS: Final = (2.0, 3.5)
 """The time without a deleted topic: longer than clients wait for an answer and brokers for a lease."""
@@ -217,7 +217,7 @@ class Nemesis:
         await self._hold(end, 0.0, 3.0)
         await self._bring_back(old, standstill, end)
 
-    def _set_aside(self, process: Process, standstill: str) -> None:
+    def _set_aside(self, process: SimulatedProcess, standstill: str) -> None:
         if standstill == PAUSED:
             process.node.pause()
         else:
@@ -225,7 +225,7 @@ class Nemesis:
         if standstill == CUT_OFF:
             self._isolate(process.host.name)
 
-    async def _bring_back(self, process: Process, standstill: str, end: float) -> None:
+    async def _bring_back(self, process: SimulatedProcess, standstill: str, end: float) -> None:
         """Let a process go on; clients and brokers reach it before it reaches the store."""
         if standstill == CUT_OFF:
             self._reconnect(process.host.name)
@@ -396,7 +396,7 @@ class Nemesis:
         link.spike_probability, link.spike_ms = 0.1, (100.0, 1_500.0)
         await self._last(end, f"spikes on {between}", f"{between} is steady again", heal, 0.5, 4.0)
 
-    def _some_link(self) -> tuple[Link, str, Callable[[], None]]:
+    def _some_link(self) -> tuple[LinkDirection, str, Callable[[], None]]:
         """Return the link between two nodes, its name, and what undoes its faults."""
         source, target = self._rng.sample(self._names(), 2)
         network = self._cluster.network

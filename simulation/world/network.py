@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from purgatorio.simulation.world.loop import Node, SimulatedLoop, current_node
-from purgatorio.simulation.world.transport import Link, Pipe, SimulatedTransport
+from purgatorio.simulation.world.transport import LinkDirection, Pipe, SimulatedTransport
 
 FIRST_FREE_PORT: Final = 20_000
 WORLD: Final = "world"
@@ -34,7 +34,9 @@ class SimulatedServer(asyncio.AbstractServer):
     It serves from the start, so that `start_serving` has nothing to do.
     """
 
-    def __init__(self, network: Network, factory: ProtocolFactory, address: Address, node: Node | None) -> None:
+    def __init__(
+        self, network: SimulatedNetwork, factory: ProtocolFactory, address: Address, node: Node | None
+    ) -> None:
         self.factory = factory
         self.address = address
         self.node = node
@@ -78,7 +80,7 @@ class SimulatedServer(asyncio.AbstractServer):
             self.close()
 
 
-class Network:
+class SimulatedNetwork:
     """The network of one simulated loop, whose servers and connections use it from now on."""
 
     def __init__(
@@ -89,7 +91,7 @@ class Network:
         self.split_writes = False
         self._latency_ms = latency_ms
         self._latency_of: dict[str, tuple[float, float]] = {}
-        self._links: dict[tuple[str, str], Link] = {}
+        self._links: dict[tuple[str, str], LinkDirection] = {}
         self.servers: dict[Address, SimulatedServer] = {}
         self._homes: dict[Address, str] = {}  # each address's last node: its host outlasts its process
         self._next_port = FIRST_FREE_PORT
@@ -97,11 +99,11 @@ class Network:
 
     # --- faults ---
 
-    def link(self, source: str, target: str) -> Link:
+    def link(self, source: str, target: str) -> LinkDirection:
         """Return the link from one node to another, by their names."""
         link = self._links.get((source, target))
         if link is None:
-            link = self._links[source, target] = Link(self._default_latency_ms(source, target))
+            link = self._links[source, target] = LinkDirection(self._default_latency_ms(source, target))
         return link
 
     def place(self, name: str, latency_ms: tuple[float, float]) -> None:

@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, committed, image_of, last_values
 from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.world.loop import Node, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 STORE_LATENCY_MS: Final = (0.1, 2.0)
 
@@ -28,7 +28,7 @@ class StoreLink:
         healed_at: the loop's time at which it was healed or resumed last.
     """
 
-    def __init__(self, network: Network, rng: random.Random, node: Node, store: Node | None = None) -> None:
+    def __init__(self, network: SimulatedNetwork, rng: random.Random, node: Node, store: Node | None = None) -> None:
         self._network = network
         self._rng = rng
         self._node = node

@@ -17,7 +17,7 @@ WINDOW_BYTES: Final = 256 * 1024
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class LinkDirection:
     """One direction between two nodes.
 
     Attributes:
@@ -54,7 +54,7 @@ class Pipe:
     It is a timer of the world: the network goes on while nodes are paused.
     """
 
-    def __init__(self, loop: SimulatedLoop, rng: random.Random, link: Link) -> None:
+    def __init__(self, loop: SimulatedLoop, rng: random.Random, link: LinkDirection) -> None:
         self._loop = loop
         self._rng = rng
         self._link = link
@@ -118,7 +118,7 @@ class SimulatedTransport(asyncio.transports._FlowControlMixin):
         name: tuple[str, int],
     ) -> None:
         super().__init__({"peername": peer, "sockname": name}, loop)
-        self.other: SimulatedTransport  # `Network` sets it before it uses either end
+        self.other: SimulatedTransport  # `SimulatedNetwork` sets it before it uses either end
         self._loop = loop
         self._flow = cast("Any", self)  # the mixin's methods, which its type stubs do not name
         self._splits = splits

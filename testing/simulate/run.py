@@ -17,7 +17,7 @@ from typing import Any, Final
 from purgatorio.late import dataclass
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import START_SECONDS, SimulationStalled
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from purgatorio.testing.simulate.faults import Plan, draw_plan
 from purgatorio.testing.simulate.fences import fenced
 from purgatorio.testing.simulate.journal import Journal
@@ -142,7 +142,7 @@ class _Run:
             self._failed("world", error)
 
     async def _live(self) -> None:
-        network = Network(self._loop, self._streams("network"))
+        network = SimulatedNetwork(self._loop, self._streams("network"))
         cluster = SimulatedCluster(
             self._loop,
             network,

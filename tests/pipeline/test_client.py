@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from purgatorio.admin.cli.admin_client import AdminClient as Admin
 from purgatorio.pipeline import client as client_module
-from purgatorio.pipeline.client import BrokerUnreachable, Metadata, Reader, UnknownTopic
+from purgatorio.pipeline.client import BrokerUnreachable, Metadata, RecordReader, UnknownTopic
 from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
 from purgatorio.pipeline.options import ReadOptions, read_options
 from purgatorio.pipeline.rows import to_arrow
@@ -51,7 +51,7 @@ def client(servers: str, **settings: str) -> dict[str, str]:
 
 def read(servers: str, *ranges: OffsetRange) -> list[tuple[int, int, int]]:
     """Return partition, offset and number of each record."""
-    messages = [message for batch in Reader(client(servers)).read(list(ranges)) for message in batch]
+    messages = [message for batch in RecordReader(client(servers)).read(list(ranges)) for message in batch]
     return [_row(message) for message in messages]
 
 
@@ -155,7 +155,7 @@ def test_unreachable_brokers_are_an_error_after_the_time_limit(monkeypatch: pyte
     with pytest.raises(BrokerUnreachable, match=r"no broker at 127\.0\.0\.1:1 answers within 0\.5 s"):
         Metadata(client(nobody)).partitions(options(nobody, subscribe="orders"))
     with pytest.raises(BrokerUnreachable, match=r"nothing came from 127\.0\.0\.1:1 for 0\.5 s"):
-        list(Reader(client(nobody)).read([OffsetRange("orders", 0, 0, 1)]))
+        list(RecordReader(client(nobody)).read([OffsetRange("orders", 0, 0, 1)]))
 
 
 def test_rows_have_the_clients_times_and_headers(servers: str, produce: Produce) -> None:
@@ -164,7 +164,7 @@ def test_rows_have_the_clients_times_and_headers(servers: str, produce: Produce)
     producer.produce(topic, b"v", key=b"k", timestamp=1_700_000_000_123, headers=[("a", b"1"), ("a", None)])
     producer.produce(topic, None, key=b"gone")
     producer.flush(10)
-    (batch,) = to_arrow(Reader(client(servers)).read([OffsetRange(topic, 0, 0, 2)]), include_headers=True)
+    (batch,) = to_arrow(RecordReader(client(servers)).read([OffsetRange(topic, 0, 0, 2)]), include_headers=True)
     first, second = batch.to_pylist()
     assert (first["key"], first["value"], first["timestampType"]) == (b"k", b"v", 0)
     assert first["timestamp"].timestamp() == 1_700_000_000.123
@@ -174,7 +174,7 @@ def test_rows_have_the_clients_times_and_headers(servers: str, produce: Produce)
 
 def test_garbage_collection_is_enabled_while_the_caller_uses_the_rows(servers: str, produce: Produce) -> None:
     topic = produce(10, partitions=1)
-    batches = to_arrow(Reader(client(servers)).read([OffsetRange(topic, 0, 0, 10)]), include_headers=False)
+    batches = to_arrow(RecordReader(client(servers)).read([OffsetRange(topic, 0, 0, 10)]), include_headers=False)
     assert sum(batch.num_rows for batch in batches if gc.isenabled()) == 10
     assert gc.isenabled()
 
@@ -272,7 +272,7 @@ def test_the_error_of_a_timeout_tells_the_last_connection_error(servers: str, mo
     with pytest.raises(BrokerUnreachable, match=r"answers within 0\.5 s; its last error: .*SSL"):
         Metadata(settings).partitions(options(servers, subscribe="orders"))
     with pytest.raises(BrokerUnreachable, match=r"orders-0 is to be read up to offset 1; its last error: .*SSL"):
-        list(Reader(settings).read([OffsetRange("orders", 0, 0, 1)]))
+        list(RecordReader(settings).read([OffsetRange("orders", 0, 0, 1)]))
 
 
 def test_offsets_are_listed_while_and_after_a_broker_dies(start_purgatorio: StartPurgatorio) -> None:

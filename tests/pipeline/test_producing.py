@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="install purgatorio[spark]")
 
 
-from purgatorio.pipeline.client import Metadata, Reader
+from purgatorio.pipeline.client import Metadata, RecordReader
 from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
 from purgatorio.pipeline.options import WriteOptions
 from purgatorio.pipeline.producing import RowRefused, Writer
@@ -45,7 +45,9 @@ def read(servers: str, topic: str, partition: int) -> list[dict[str, Any]]:
     tp = TopicPartition(topic, partition)
     client = {"bootstrap.servers": servers}
     ranges = [OffsetRange(*tp, 0, Metadata(client).latest([tp])[tp])]
-    return [row for batch in to_arrow(Reader(client).read(ranges), include_headers=True) for row in batch.to_pylist()]
+    return [
+        row for batch in to_arrow(RecordReader(client).read(ranges), include_headers=True) for row in batch.to_pylist()
+    ]
 
 
 def test_nulls_are_written_as_nulls(servers: str, topic: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.registry import RegistryUnavailable, Target
+from purgatorio.registry import RegistryTarget, RegistryUnavailable
 from purgatorio.registry.kinds import HOME_VARIABLE, Apicurio, chosen, home
 from tests import stand_in_registry
 
@@ -45,7 +45,7 @@ def test_the_usual_home_is_below_the_users_data(monkeypatch: pytest.MonkeyPatch,
 
 def test_apicurio_is_told_the_cluster_and_takes_no_login(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", "/java")
-    launch = Apicurio().launch(Target("b:1", 3, "0.0.0.0", 8081, {}))
+    launch = Apicurio().launch(RegistryTarget("b:1", 3, "0.0.0.0", 8081, {}))
     assert (launch.command[0], launch.environ["APICURIO_KAFKASQL_BOOTSTRAP_SERVERS"]) == ("/java/bin/java", "b:1")
     with pytest.raises(RegistryUnavailable, match=r"cannot log in by sasl\.mechanism"):
-        Apicurio().launch(Target("b:1", 3, "127.0.0.1", 8081, {"sasl.mechanism": "PLAIN"}))
+        Apicurio().launch(RegistryTarget("b:1", 3, "127.0.0.1", 8081, {"sasl.mechanism": "PLAIN"}))

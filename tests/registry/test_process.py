@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from purgatorio.registry import RegistryUnavailable, SchemaRegistry, Target, free_port
+from purgatorio.registry import RegistryTarget, RegistryUnavailable, SchemaRegistry, free_port
 from purgatorio.registry.kinds import HOME_VARIABLE, Karapace
 from tests import stand_in_registry
 
@@ -24,9 +24,9 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 
 OWNER = """
 import sys
-from purgatorio.registry import SchemaRegistry, Target
+from purgatorio.registry import SchemaRegistry, RegistryTarget
 from purgatorio.registry.kinds import chosen
-registry = SchemaRegistry(chosen(None), Target("127.0.0.1:9092", 1, "127.0.0.1", int(sys.argv[1]), {}))
+registry = SchemaRegistry(chosen(None), RegistryTarget("127.0.0.1:9092", 1, "127.0.0.1", int(sys.argv[1]), {}))
 registry.start()
 print("started", flush=True)
 sys.stdin.read()
@@ -39,9 +39,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def target(**login: str) -> Target:
+def target(**login: str) -> RegistryTarget:
     named = {name.replace("_", "."): value for name, value in login.items()}
-    return Target("127.0.0.1:9092", 2, "127.0.0.1", free_port("127.0.0.1"), named)
+    return RegistryTarget("127.0.0.1:9092", 2, "127.0.0.1", free_port("127.0.0.1"), named)
 
 
 def get(registry: SchemaRegistry, path: str) -> Any:
@@ -107,7 +107,7 @@ def test_it_ends_when_its_owner_is_killed(home: Path) -> None:
 def test_a_port_in_use_is_named(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        registry = SchemaRegistry(Karapace(), Target("127.0.0.1:9092", 1, "127.0.0.1", port, {}))
+        registry = SchemaRegistry(Karapace(), RegistryTarget("127.0.0.1:9092", 1, "127.0.0.1", port, {}))
         with pytest.raises(RegistryUnavailable, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             registry.start()
 

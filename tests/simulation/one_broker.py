@@ -20,7 +20,7 @@ from purgatorio.simulation.clients.pipelined import Pace, PipelinedProducer
 from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from tests.compiled import skip_if_compiled
 
 TP = TopicPartition("orders", 0)
@@ -34,7 +34,7 @@ class One:
     def __init__(self, loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch, refuse: Refuse) -> None:
         skip_if_compiled()
         self.loop = loop
-        self.cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), count=1)
+        self.cluster = SimulatedCluster(loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2), count=1)
         self.history = History()
         self.most_in_flight = 0
         append, numbers = Partition.append_as_leader, itertools.count()

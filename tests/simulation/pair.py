@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 
 class Recorder(asyncio.Protocol):
@@ -44,7 +44,7 @@ class Pair:
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
-        self.network = Network(loop, random.Random(2))
+        self.network = SimulatedNetwork(loop, random.Random(2))
         self.accepted: list[Recorder] = []
 
     async def listen(self, port: int = 9092, *, echo: bool = False) -> int:

@@ -11,7 +11,7 @@ from purgatorio.simulation import command
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.checks.sometimes import SOMETIMES
 from purgatorio.simulation.history.history import History
-from purgatorio.simulation.run import Report, Scenario, has_transactions
+from purgatorio.simulation.run import Scenario, SeedReport, has_transactions
 from purgatorio.simulation.swarm import plain
 
 FIRST, *OTHERS = SOMETIMES
@@ -20,9 +20,9 @@ FIRST, *OTHERS = SOMETIMES
 def fake(monkeypatch: pytest.MonkeyPatch, *reached: str, anomalies: tuple[Anomaly, ...] = ()) -> None:
     """Let every seed reach these paths, and find these anomalies."""
 
-    def simulate(seed: int, scenario: Scenario, *, watch: object = None) -> Report:
+    def simulate(seed: int, scenario: Scenario, *, watch: object = None) -> SeedReport:
         swarm = plain(brokers=3, partitions=1, min_insync_replicas=2)
-        return Report(seed, scenario, History(), swarm, list(anomalies), reached=Counter(reached))
+        return SeedReport(seed, scenario, History(), swarm, list(anomalies), reached=Counter(reached))
 
     monkeypatch.setattr(command, "simulate", simulate)
 

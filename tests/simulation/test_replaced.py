@@ -19,9 +19,9 @@ from purgatorio.protocol.records import build_batch
 from purgatorio.simulation import mutants
 from purgatorio.simulation.checks.invariants import FencedWatch
 from purgatorio.simulation.history.history import FencedAnswer, History
-from purgatorio.simulation.world.cluster import Process, SimulatedCluster
+from purgatorio.simulation.world.cluster import SimulatedCluster, SimulatedProcess
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from tests.compiled import replaces_functions
 
 TP = TopicPartition("orders", 0)
@@ -40,14 +40,14 @@ class Three:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.cluster = SimulatedCluster(
-            loop, Network(loop, random.Random(1)), random.Random(2), spare_hosts=True, skips_images=True
+            loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2), spare_hosts=True, skips_images=True
         )
 
     @property
     def state(self) -> PartitionState:
         return self.cluster.partitions["orders", 0]
 
-    async def start(self) -> Process:
+    async def start(self) -> SimulatedProcess:
         """Start, and return the leader's process."""
         await self.cluster.start()
         done: asyncio.Future[object] = self.loop.create_future()
@@ -59,7 +59,7 @@ class Three:
         await asyncio.sleep(0.1)
         return self.cluster.processes[self.state.leader]
 
-    async def append(self, process: Process, acks: int) -> int:
+    async def append(self, process: SimulatedProcess, acks: int) -> int:
         """Append a record at a process; return the error code, after a second at most."""
         done: asyncio.Future[int] = self.loop.create_future()
         batch = build_batch([Record(0, -1, None, b"1", ())])
@@ -68,7 +68,7 @@ class Three:
         return await done
 
 
-def run(loop: SimulatedLoop, main: Callable[[Three, Process], Awaitable[None]]) -> None:
+def run(loop: SimulatedLoop, main: Callable[[Three, SimulatedProcess], Awaitable[None]]) -> None:
     async def start_and_run() -> None:
         three = Three(loop)
         await main(three, await three.start())
@@ -78,7 +78,7 @@ def run(loop: SimulatedLoop, main: Callable[[Three, Process], Awaitable[None]]) 
 
 
 def test_a_replaced_process_ends_when_it_learns_that_its_id_was_registered_again(loop: SimulatedLoop) -> None:
-    async def main(three: Three, old: Process) -> None:
+    async def main(three: Three, old: SimulatedProcess) -> None:
         old.node.pause()
         broker_id = old.broker.broker_id
         assert await three.cluster.replace_broker(broker_id)
@@ -99,7 +99,7 @@ def test_a_replaced_process_ends_when_it_learns_that_its_id_was_registered_again
 
 
 def test_a_process_that_keeps_its_lease_is_not_replaced(loop: SimulatedLoop) -> None:
-    async def main(three: Three, old: Process) -> None:
+    async def main(three: Three, old: SimulatedProcess) -> None:
         broker_id = old.broker.broker_id
         assert not await three.cluster.replace_broker(broker_id)
         assert three.cluster.processes[broker_id] is old
@@ -111,7 +111,7 @@ def test_a_process_that_keeps_its_lease_is_not_replaced(loop: SimulatedLoop) -> 
 
 
 def test_a_failure_of_a_replaced_process_reaches_the_loop(loop: SimulatedLoop) -> None:
-    async def main(three: Three, old: Process) -> None:
+    async def main(three: Three, old: SimulatedProcess) -> None:
         failures: list[object] = []
         loop.set_exception_handler(lambda loop, context: failures.append(context["message"]))
         old.node.pause()
@@ -133,7 +133,7 @@ def test_a_failure_of_a_replaced_process_reaches_the_loop(loop: SimulatedLoop) -
 def test_followers_fetch_from_the_new_process_while_the_old_one_lingers(loop: SimulatedLoop, is_paused: bool) -> None:
     """Their connections to the old process are open: it answers nothing, or that it does not lead any more."""
 
-    async def main(three: Three, old: Process) -> None:
+    async def main(three: Three, old: SimulatedProcess) -> None:
         broker_id = old.broker.broker_id
         if is_paused:
             old.node.pause()
@@ -153,7 +153,7 @@ def test_followers_fetch_from_the_new_process_while_the_old_one_lingers(loop: Si
 def test_a_replaced_process_that_goes_on_leading_is_noticed(loop: SimulatedLoop, notices: bool) -> None:
     """The store shows it no image in which another broker leads: it missed them."""
 
-    async def main(three: Three, old: Process) -> None:
+    async def main(three: Three, old: SimulatedProcess) -> None:
         history = History()
         watch = FencedWatch(three.cluster, history)
         old.link.cut()

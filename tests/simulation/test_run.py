@@ -16,7 +16,7 @@ from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import Node, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from tests.histories import seeds
 
 pytestmark = pytest.mark.simulation
@@ -78,7 +78,7 @@ def test_after_the_leader_is_killed_the_next_acknowledgement_comes_within_one_an
 
 async def failover_ms(loop: SimulatedLoop, rng: random.Random) -> int:
     """Kill a leader of a cluster with default settings; how long its producer waits for the next acknowledgement."""
-    cluster = SimulatedCluster(loop, Network(loop, rng), rng, min_insync_replicas=2)
+    cluster = SimulatedCluster(loop, SimulatedNetwork(loop, rng), rng, min_insync_replicas=2)
     await cluster.start()
     created: asyncio.Future[object] = loop.create_future()
     new = NewTopic("orders", 1, 3)

@@ -12,7 +12,7 @@ import pytest
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.simulation import run as simulated
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from purgatorio.simulation.world.store import StoreLink, WatchedStore
 
 
@@ -20,7 +20,7 @@ class Linked:
     """A link, and the messages that have arrived at its ends."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
-        self.link = StoreLink(Network(loop, random.Random(1)), random.Random(2), loop.node("broker-1"))
+        self.link = StoreLink(SimulatedNetwork(loop, random.Random(1)), random.Random(2), loop.node("broker-1"))
         self.at_store: list[int] = []
         self.at_broker: list[int] = []
 

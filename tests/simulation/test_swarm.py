@@ -23,7 +23,7 @@ from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.swarm import CLOCK_RATES, NEAR_MS, draw, plain
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from tests.simulation.seeds import SEEDS
 
 SIZE = {"brokers": 3, "partitions": 2, "min_insync_replicas": 2}
@@ -223,7 +223,9 @@ async def slow_turns(cluster: SimulatedCluster) -> None:
 
 async def partitions_after(loop: SimulatedLoop, disturb: Disturb, *, one_process: bool) -> tuple[int, int]:
     """Disturb all brokers; return the highest leader epoch before and after."""
-    cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=one_process)
+    cluster = SimulatedCluster(
+        loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2), one_process=one_process
+    )
     await cluster.start()
     created: asyncio.Future[object] = loop.create_future()
     new = [NewTopic("orders", 6, 3)]
@@ -254,7 +256,7 @@ def test_brokers_that_are_processes_of_their_own_are_fenced_while_they_are_suspe
 
 
 def test_only_brokers_of_one_process_can_be_suspended_together(loop: SimulatedLoop) -> None:
-    cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
+    cluster = SimulatedCluster(loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2))
     with pytest.raises(ValueError, match="do not share a process"):
         cluster.suspend()
 

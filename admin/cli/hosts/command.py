@@ -26,7 +26,7 @@ from purgatorio.broker.metadata.broker_lifecycle import RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.etcd.address import EtcdAddress
 from purgatorio.broker.metadata.etcd.gateway import gateway
-from purgatorio.broker.metadata.etcd.store import BY_CERTIFICATES, EtcdStore, Membership, StoreUnusable
+from purgatorio.broker.metadata.etcd.store import BY_CERTIFICATES, ClusterMembership, EtcdStore, StoreUnusable
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.node.member import Member
@@ -98,7 +98,7 @@ async def opened_store(config: ClusterConfig, secret: bytes) -> AsyncIterator[Et
             clock=SystemClock(),
             call_soon=asyncio.get_running_loop().call_soon,
         )
-        membership = Membership(config.broker.security_inter_broker_protocol, _proof(config, secret))
+        membership = ClusterMembership(config.broker.security_inter_broker_protocol, _proof(config, secret))
         await store.begin(ClusterImage(version=0, cluster_id=cluster_id, scram_credentials=credentials), membership)
         yield store
 

@@ -3,7 +3,7 @@
 Each broker's process has an `EtcdStore`, which keeps these keys:
 
 ============================ =======================================================================================
-``PREFIX/secret``            what only a broker with the cluster's secret can write, and compare (`Membership`)
+``PREFIX/secret``            what only a broker with the cluster's secret can write, and compare (`ClusterMembership`)
 ``PREFIX/image/…``           the image (`broker.metadata.keys`); every commit writes ``PREFIX/image/cluster``
 ``PREFIX/leases/ID``         exists as long as the lease does, since it goes with it; the value is the broker's id
 ``PREFIX/commits/BROKER``    the number of the last commit of a broker's process, by which it knows its own again
@@ -69,7 +69,7 @@ BEHIND_LIMIT_MS: Final = 1_000
 """How long the watch may take to bring a change of which this process knows."""
 
 
-class Membership(NamedTuple):
+class ClusterMembership(NamedTuple):
     """The settings that all brokers of a cluster share.
 
     Attributes:
@@ -90,7 +90,7 @@ class Membership(NamedTuple):
         """Return the text; that of a cluster with a secret alone is the proof."""
         return self.proof if self.protocol == BY_SECRET else f"{self.protocol} {self.proof}"
 
-    def refusal(self, found: Membership | None, root: str) -> str:
+    def refusal(self, found: ClusterMembership | None, root: str) -> str:
         """Return why a broker with this one cannot join the cluster below `root`, and what to set; empty if it can."""
         if found == self:
             return ""
@@ -155,7 +155,7 @@ class EtcdStore(ServedStore):
 
     # --- its life ---
 
-    async def begin(self, first: ClusterImage, membership: Membership) -> None:
+    async def begin(self, first: ClusterImage, membership: ClusterMembership) -> None:
         """Read the image; write the first one if there is none.
 
         Args:
@@ -181,7 +181,7 @@ class EtcdStore(ServedStore):
         except (UnknownFormat, ValueError) as error:
             raise StoreUnusable(f"the keys under {self._root} cannot be used: {error}") from None
 
-    async def _read_or_create(self, first: ClusterImage, membership: Membership) -> None:
+    async def _read_or_create(self, first: ClusterImage, membership: ClusterMembership) -> None:
         """Read the image; if there is none, write the first one, unless another broker is faster."""
         values = {f"{self._image_root}{key}": value.decode() for key, value in all_keys(first).items()}
         writes = [put(key, value) for key, value in {**values, self._secret_key: str(membership)}.items()]
@@ -189,7 +189,7 @@ class EtcdStore(ServedStore):
         answer = await self._gateway.call("kv/txn", new)
         if not answer.get("succeeded"):
             found = _found(answer, 0)
-            refusal = membership.refusal(None if found is None else Membership.of(found.value), self._root)
+            refusal = membership.refusal(None if found is None else ClusterMembership.of(found.value), self._root)
             if refusal:
                 raise StoreUnusable(refusal)
         await self._read()

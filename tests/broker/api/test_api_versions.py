@@ -75,7 +75,9 @@ def test_older_versions_have_no_features(ask: partial[ApiVersionsResponse], vers
 def test_kip_1242_a_client_that_means_another_broker_is_told_so(
     cluster: Any, fields: dict[str, Any], told: ErrorCode
 ) -> None:
-    handle = partial(api_versions.handle, {}, FeatureLevels(1, 2), identity=lambda: api_versions.Identity("ours", 1))
+    handle = partial(
+        api_versions.handle, {}, FeatureLevels(1, 2), identity=lambda: api_versions.BrokerIdentity("ours", 1)
+    )
     api: Any = SimpleNamespace(handle=lambda admin, *rest: handle(*rest))
     request = ApiVersionsRequest(client_software_name="app", client_software_version="1", **fields)
     assert cluster.ask(api, 5, request).error_code == told

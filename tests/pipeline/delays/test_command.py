@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.pipeline.delays import command
-from purgatorio.pipeline.delays.settings import Settings, source_options, spark_options
+from purgatorio.pipeline.delays.settings import ReportSettings, source_options, spark_options
 
 RIGHT = ["--bootstrap", "localhost:9092", "--out", "delays"]
 
@@ -84,8 +84,8 @@ def test_without_pyspark_the_error_tells_how_to_install_it(
     assert "pyspark is not installed: pip install purgatorio[spark]" in capsys.readouterr().err
 
 
-def settings(**changed: Any) -> Settings:
-    return Settings(bootstrap="b:1", out=Path("delays"), **changed)
+def settings(**changed: Any) -> ReportSettings:
+    return ReportSettings(bootstrap="b:1", out=Path("delays"), **changed)
 
 
 def test_the_source_gets_the_clients_settings_and_reads_limited_batches_from_the_start() -> None:

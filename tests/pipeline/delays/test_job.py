@@ -18,7 +18,7 @@ from tests.pipeline.delays.test_batches import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from purgatorio.pipeline.delays.settings import Settings
+    from purgatorio.pipeline.delays.settings import ReportSettings
     from tests.error_log import ErrorLog
 
 pytestmark = needs_spark
@@ -48,13 +48,13 @@ def send(servers: str, topic: str) -> Send:
 
 
 @pytest.fixture
-def settings(servers: str, topic: str, tmp_path: Path) -> Settings:
-    from purgatorio.pipeline.delays.settings import Settings
+def settings(servers: str, topic: str, tmp_path: Path) -> ReportSettings:
+    from purgatorio.pipeline.delays.settings import ReportSettings
 
-    return Settings(bootstrap=servers, out=tmp_path, topic=topic, trigger_ms=100)
+    return ReportSettings(bootstrap=servers, out=tmp_path, topic=topic, trigger_ms=100)
 
 
-def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) -> str | None:
+def stream(spark: SparkSession, settings: ReportSettings, say: Callable[[str], None]) -> str | None:
     """Run the job in the tests' Spark session."""
     from purgatorio.pipeline.delays import job
     from purgatorio.pipeline.delays.tables import Tables
@@ -66,7 +66,7 @@ def stream(spark: SparkSession, settings: Settings, say: Callable[[str], None]) 
 
 @pytest.mark.heavy
 def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single_run(
-    spark: SparkSession, settings: Settings, send: Send, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
+    spark: SparkSession, settings: ReportSettings, send: Send, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
 ) -> None:
     """The first run fails between bronze and gold; the second repairs that, and is stopped; the third completes."""
     from dataclasses import replace
@@ -111,7 +111,7 @@ def test_a_run_that_failed_and_one_that_was_stopped_leave_the_tables_of_a_single
 
 @pytest.mark.heavy
 def test_a_run_on_an_empty_topic_is_continued_when_there_are_records(
-    spark: SparkSession, settings: Settings, send: Send
+    spark: SparkSession, settings: ReportSettings, send: Send
 ) -> None:
     from dataclasses import replace
 
@@ -128,10 +128,10 @@ def test_an_unknown_topic_and_an_unreachable_broker_are_reported_before_spark_st
     servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from purgatorio.pipeline.delays import job
-    from purgatorio.pipeline.delays.settings import Settings
+    from purgatorio.pipeline.delays.settings import ReportSettings
 
     def told(**changed: Any) -> str:
-        return job.run(Settings(out=tmp_path / "out", **({"bootstrap": servers} | changed)), print) or ""
+        return job.run(ReportSettings(out=tmp_path / "out", **({"bootstrap": servers} | changed)), print) or ""
 
     assert "there is no topic '__delayed_operations'" in told()
     assert "purgatorio cluster --record-delays" in told()

@@ -17,7 +17,7 @@ from purgatorio.simulation.checks.invariants import FencedWatch
 from purgatorio.simulation.history.history import FencedAnswer, History
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 TP = TopicPartition("orders", 0)
 
@@ -34,7 +34,7 @@ def found(loop: SimulatedLoop, then: Callable[[dict[TopicPartition, Partition]],
     history = History()
 
     async def main() -> None:
-        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
+        cluster = SimulatedCluster(loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2))
         await cluster.start()
         created: asyncio.Future[object] = loop.create_future()
         new = [NewTopic("orders", 1, 3)]

@@ -22,7 +22,7 @@ from purgatorio.purgatory import ActionQueue, DelayedOperation, Purgatory, Timer
 from purgatorio.simulation.checks.invariants import INVARIANTS, Invariants, could_complete
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from tests.compiled import replaces_functions
 
 TP = TopicPartition("orders", 0)
@@ -33,7 +33,7 @@ class Three:
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
-        self.cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
+        self.cluster = SimulatedCluster(loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2))
         self.invariants = Invariants(self.cluster)
 
     def replica(self, broker_id: int) -> Partition:
@@ -251,7 +251,9 @@ def test_a_broker_that_is_fenced_while_it_is_only_slow_is_found(
     loop: SimulatedLoop, one_process: bool, disturbed: bool, found: set[str]
 ) -> None:
     async def main() -> set[str]:
-        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=one_process)
+        cluster = SimulatedCluster(
+            loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2), one_process=one_process
+        )
         invariants = Invariants(cluster)
         await cluster.start()
         await asyncio.sleep(2.0)
@@ -278,7 +280,7 @@ def test_a_broker_that_is_fenced_while_it_is_only_slow_is_found(
 @replaces_functions
 def test_a_broker_that_takes_its_lease_for_lost_while_it_is_only_slow_is_found(loop: SimulatedLoop) -> None:
     async def main() -> set[str]:
-        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2), one_process=True)
+        cluster = SimulatedCluster(loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2), one_process=True)
         invariants = Invariants(cluster)
         await cluster.start()
         await asyncio.sleep(2.0)

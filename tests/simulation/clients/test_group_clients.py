@@ -20,7 +20,7 @@ from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupPlan, P
 from purgatorio.simulation.history.history import GroupAssigned, History, OffsetCommitted, OffsetRead
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer", "mixed"])
@@ -42,7 +42,7 @@ def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
     async def main() -> None:
         cluster = SimulatedCluster(
             loop,
-            Network(loop, random.Random(1)),
+            SimulatedNetwork(loop, random.Random(1)),
             random.Random(2),
             offsets_topic_num_partitions=1,
             group_min_session_timeout_ms=SESSION_TIMEOUT_MS,

@@ -25,7 +25,7 @@ from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.history.share_events import ShareAcknowledged, ShareAcquired, ShareEnded, SharePromise
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from tests.compiled import skip_if_compiled
 
 PARTITIONS = 2
@@ -52,7 +52,7 @@ def run(loop: SimulatedLoop, plan: SharePlan, test: Test, *, restless: bool = Fa
     async def main() -> None:
         cluster = SimulatedCluster(
             loop,
-            Network(loop, random.Random(1)),
+            SimulatedNetwork(loop, random.Random(1)),
             random.Random(2),
             offsets_topic_num_partitions=1,
             share_coordinator_state_topic_num_partitions=1,

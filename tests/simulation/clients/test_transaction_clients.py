@@ -25,7 +25,7 @@ from purgatorio.simulation.history.history import Fault, GroupTransforms, Histor
 from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 pytestmark = pytest.mark.simulation
 
@@ -43,7 +43,7 @@ def written(loop: SimulatedLoop, plan: TransactionPlan, *, seconds: float, kill:
     rng = random.Random(3)
 
     async def main() -> None:
-        cluster = SimulatedCluster(loop, Network(loop, rng), rng, transaction_state_log_num_partitions=1)
+        cluster = SimulatedCluster(loop, SimulatedNetwork(loop, rng), rng, transaction_state_log_num_partitions=1)
         await cluster.start()
         created: asyncio.Future[object] = loop.create_future()
         new = [NewTopic("orders", 2, 3)]

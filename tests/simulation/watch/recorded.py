@@ -6,8 +6,8 @@ from functools import cache
 from typing import NamedTuple
 
 from purgatorio.simulation import mutants
-from purgatorio.simulation.run import Report, Scenario, simulate
-from purgatorio.simulation.watch.failure import Failure, failures
+from purgatorio.simulation.run import Scenario, SeedReport, simulate
+from purgatorio.simulation.watch.failure import SeenAnomaly, failures
 from purgatorio.simulation.watch.recorder import Recorder
 
 SHORT = Scenario(seconds=3.0)
@@ -16,9 +16,9 @@ SHORT = Scenario(seconds=3.0)
 class Recorded(NamedTuple):
     """A seed that has run, and what was recorded of it."""
 
-    report: Report
+    report: SeedReport
     recorder: Recorder
-    failures: list[Failure]
+    failures: list[SeenAnomaly]
 
 
 @cache

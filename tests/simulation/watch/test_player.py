@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from purgatorio.purgatory.clock import ManualClock
-from purgatorio.simulation.watch.failure import Failure
+from purgatorio.simulation.watch.failure import SeenAnomaly
 from purgatorio.simulation.watch.player import LINES, MovePlayer, Player
 from purgatorio.simulation.watch.server import READ_ONLY, WatchServer
 from tests.simulation.watch.recorded import recorded
@@ -42,7 +42,10 @@ def test_it_begins_at_the_start_and_stands_still(player: Player, clock: ManualCl
 
 def test_it_begins_at_the_first_failure(clock: ManualClock) -> None:
     report, recorder, _ = recorded()
-    failed = [Failure(recorder.frames[20].ms, "G1a orders-0: …"), Failure(recorder.frames[30].ms, "gap orders-0: …")]
+    failed = [
+        SeenAnomaly(recorder.frames[20].ms, "G1a orders-0: …"),
+        SeenAnomaly(recorder.frames[30].ms, "gap orders-0: …"),
+    ]
     player = Player("seed 2", recorder.frames, report.history, failed, clock)
     assert (player.number, player.playing) == (20, False)
     assert [each["says"] for each in player.state()["failures"]] == ["G1a orders-0: …", "gap orders-0: …"]

@@ -14,7 +14,7 @@ from purgatorio.simulation.history.history import History
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
 from purgatorio.simulation.world.nemesis import Nemesis
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_a_reassignment_forgets_no_eligible_replica_of_a_topic_with_the_brokers_
     """Seed 923: it counted with a min.insync.replicas of 1, cleared the ELR, and all replicas were lost soon after."""
 
     async def main() -> tuple[PartitionState, PartitionState]:
-        network, rng = Network(loop, random.Random(1)), random.Random(2)
+        network, rng = SimulatedNetwork(loop, random.Random(1)), random.Random(2)
         cluster = SimulatedCluster(loop, network, rng, min_insync_replicas=2)
         await cluster.start()
         store, created = cluster.store.open(), loop.create_future()

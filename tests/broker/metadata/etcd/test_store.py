@@ -26,8 +26,8 @@ from purgatorio.broker.metadata.etcd.requests import Etcd, EtcdRefused, encoded,
 from purgatorio.broker.metadata.etcd.store import (
     BEHIND_LIMIT_MS,
     CHECK_INTERVAL_MS,
+    ClusterMembership,
     EtcdStore,
-    Membership,
     StoreUnusable,
 )
 from purgatorio.broker.metadata.image import ClusterImage
@@ -63,7 +63,7 @@ class World:
         store = EtcdStore(gateway or self.gateway(), PREFIX, number, clock=self.clock, call_soon=loop.call_soon)
         self.stores.append(store)
         first = ClusterImage(version=0, cluster_id=cluster_id or f"cluster-{number}")
-        await store.begin(first, Membership.of(proof))
+        await store.begin(first, ClusterMembership.of(proof))
         return store
 
     async def open(self, gateway: Etcd | None = None) -> ServedView:
@@ -503,17 +503,21 @@ async def test_a_cluster_whose_keys_were_deleted_ends(faulty: tuple[World, FakeE
         await world.running[0]
 
 
-BY_SECRET = Membership("SASL_PLAINTEXT", "5ec4e7")
+BY_SECRET = ClusterMembership("SASL_PLAINTEXT", "5ec4e7")
 
 
 @pytest.mark.parametrize(
     ("membership", "text"),
-    [(BY_SECRET, "5ec4e7"), (Membership("SSL", ""), "SSL "), (Membership("SASL_SSL", "5ec4e7"), "SASL_SSL 5ec4e7")],
+    [
+        (BY_SECRET, "5ec4e7"),
+        (ClusterMembership("SSL", ""), "SSL "),
+        (ClusterMembership("SASL_SSL", "5ec4e7"), "SASL_SSL 5ec4e7"),
+    ],
 )
-def test_the_text_of_a_membership_stands_for_it(membership: Membership, text: str) -> None:
+def test_the_text_of_a_membership_stands_for_it(membership: ClusterMembership, text: str) -> None:
     """That of a secret alone is what the first version wrote."""
     assert str(membership) == text
-    assert Membership.of(text) == membership
+    assert ClusterMembership.of(text) == membership
     assert membership.refusal(membership, "purgatorio/") == ""
 
 
@@ -521,13 +525,13 @@ def test_the_text_of_a_membership_stands_for_it(membership: Membership, text: st
     ("found", "why"),
     [
         (
-            Membership("SSL", ""),
+            ClusterMembership("SSL", ""),
             "protocol=SSL, and this one has SASL_PLAINTEXT: set it to the same",
         ),
-        (Membership("SASL_SSL", "5ec4e7"), "=SASL_SSL, and this one has SASL_PLAINTEXT"),
-        (Membership("SASL_PLAINTEXT", "07he4"), r"another secret: give this broker the cluster\.secret\.file"),
+        (ClusterMembership("SASL_SSL", "5ec4e7"), "=SASL_SSL, and this one has SASL_PLAINTEXT"),
+        (ClusterMembership("SASL_PLAINTEXT", "07he4"), r"another secret: give this broker the cluster\.secret\.file"),
         (None, "another secret"),
     ],
 )
-def test_a_broker_of_another_membership_is_told_what_to_set(found: Membership | None, why: str) -> None:
+def test_a_broker_of_another_membership_is_told_what_to_set(found: ClusterMembership | None, why: str) -> None:
     assert re.search(why, BY_SECRET.refusal(found, "purgatorio/"))
