@@ -124,7 +124,7 @@ MUTANTS: Final = (
     Mutant(
         "lease-held-again-is-not-told",
         "broker/metadata/broker_lifecycle.py",
-        "            self._resumed()\n",
+        "            self.replicas.lease_resumed()\n",
         "",
         "tests/broker/test_lease_wiring.py",
     ),

@@ -198,7 +198,7 @@ def _refused_batches() -> Patches:
 @_rule("slow-clocks", {"fenced-answer"})
 def _slow_clocks() -> Patches:
     """11. A broker whose clock may be slow takes its lease for shorter than it is. Without: for as long as it is."""
-    yield replaced(BrokerLifecycleManager, "_certain_ms", lambda own: own._session_timeout_ms)
+    yield replaced(BrokerLifecycleManager, "_certain_ms", lambda own: own._terms.session_timeout_ms)
 
 
 # A replica without its role: it follows no one, or does not lead.

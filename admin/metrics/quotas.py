@@ -48,7 +48,7 @@ def quota_steps(brokers: Sequence[Broker]) -> Steps:
     exempt = gauge("kafka_server_request_exempt_request_time", "Time of requests that no quota is about, in percent.")
     for broker in brokers:
         charges = broker.quotas.charges
-        exempt.add(broker, charges.exempt.per_second(charges.now_ms()))
+        exempt.add(broker, charges.exempt.per_second(charges.clock.now_ms()))
     yield exempt.metric
     yield _throttle_times(brokers)
 
@@ -71,7 +71,7 @@ def _connections(brokers: Sequence[Broker]) -> Iterator[Metric]:
     name = "kafka_server_socket_server_metrics_ip_connection_accept_throttle_time"
     kept = gauge(name, "Average time that connections of addresses above their quota were kept, in ms.")
     for broker in brokers:
-        rates, now_ms = broker.quotas.connections, broker.quotas.charges.now_ms()
+        rates, now_ms = broker.quotas.connections, broker.quotas.charges.clock.now_ms()
         kept.add(broker, rates.refused_ms.value(now_ms) or 0.0)
     if brokers:
         yield kept.metric
@@ -92,7 +92,7 @@ def _clients(brokers: Sequence[Broker], kind: QuotaKind) -> Steps:
     throttle = gauge(f"{prefix}_throttle_time", "Average of the throttle times that clients were told, in ms.", *labels)
     for broker in brokers:
         charges = broker.quotas.charges
-        now_ms = charges.now_ms()
+        now_ms = charges.clock.now_ms()
         accounts: ClientAccounts[Any] = charges.of(kind)
         for nth, account in enumerate(list(islice(accounts.accounts(), MAX_CLIENTS))):
             if nth % STEP == 0:

@@ -1,6 +1,6 @@
 """The kinds of purgatories: a row for each, from which all follows that names them.
 
-A new kind is a row here and its operation. `BrokerPurgatories` makes the purgatory; the page, ``purgatorio top``, the
+A new kind is a row here and its operation. `Purgatories` makes the purgatory; the page, ``purgatorio top``, the
 commands, the report of a failed test and the pipeline's report have its words, place and colours from here.
 ``scripts/kinds.py --write`` takes them to files that are not Python, and to those that may not import the broker.
 

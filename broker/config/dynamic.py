@@ -73,12 +73,13 @@ class DynamicBrokerConfig:
     """A broker's settings in effect: its dynamic configs, over those of all brokers, over those of its start.
 
     Attributes:
+        static: those of its start.
         replication_rates: the bytes per second that may be replicated as a leader, and as a follower; None: any number.
     """
 
     def __init__(self, static: BrokerConfig) -> None:
         self.current = static
-        self._static = static
+        self.static = static
         self.replication_rates: tuple[int | None, int | None] = (None, None)
         self._applied: Mapping[str, Mapping[str, str]] = {}
 
@@ -87,10 +88,10 @@ class DynamicBrokerConfig:
         if image.broker_configs is self._applied or not (image.broker_configs or self._applied):
             return {}
         self._applied = image.broker_configs
-        texts = {**self._applied.get(ALL_BROKERS, {}), **self._applied.get(str(self._static.broker_id), {})}
+        texts = {**self._applied.get(ALL_BROKERS, {}), **self._applied.get(str(self.static.broker_id), {})}
         leader, follower = (dynamic_keys()[name].parse(texts[name]) if name in texts else None for name in _RATES)
         self.replication_rates = leader, follower
-        before, self.current = self.current, self._static.model_copy(update=self._values(texts))
+        before, self.current = self.current, self.static.model_copy(update=self._values(texts))
         return {name: value for name, value in self.current if value != getattr(before, name)}
 
     def _values(self, texts: Mapping[str, str]) -> dict[str, Any]:

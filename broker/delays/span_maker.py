@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
-from purgatorio.broker.replica.producing.delayed_produce import PendingAck
+from purgatorio.broker.replica.producing.writes import WatchAcks
 from purgatorio.purgatory import FinishedOperation
 
 Watch = Callable[[FinishedOperation], None]
-WatchAcks = Callable[[int, Sequence[PendingAck]], None]
-"""Called with the id of a produce request that waits for the in-sync replicas, and the pending partitions."""
 
 
 class Spans(Protocol):

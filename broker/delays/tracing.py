@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.delays.span_maker import Spans, Watch, WatchAcks
+from purgatorio.broker.delays.span_maker import Spans, Watch
+from purgatorio.broker.replica.producing.writes import WatchAcks
 from purgatorio.purgatory.clock import Clock
 
 

@@ -14,18 +14,21 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from random import Random
+from typing import Protocol, TypeVar
 
 from purgatorio.broker.metadata.controller import (
     DuplicateBrokerId,
     TopicSettings,
     fence_broker,
+    random_epoch_step,
     register_broker,
     resume_broker,
     unregister_broker,
 )
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, Endpoint
 from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError, decide
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock, time_limit
 
@@ -38,19 +41,73 @@ class RegistrationLost(Exception):
     """The committed image no longer has this incarnation of the broker, so the incarnation has to end."""
 
 
+class Lease(Protocol):
+    """The lease of a broker."""
+
+    def may_lead(self) -> bool:
+        """Return whether the broker certainly holds it, and so may act as a leader."""
+        ...
+
+
+class LeasedReplicas(Protocol):
+    """The replicas of a broker, which lead only while it holds its lease."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether all have the roles of the newest image; when that becomes true, call `caught_up`."""
+        ...
+
+    def lease_lost(self) -> None:
+        """The lease has run out, or the broker stops leading because it is stopping."""
+        ...
+
+    def lease_resumed(self) -> None:
+        """The broker may lead again after it had lost its lease."""
+        ...
+
+
+class NoReplicas(LeasedReplicas):
+    """A broker has none before it is composed."""
+
+    @property
+    def is_current(self) -> bool:
+        return True
+
+    def lease_lost(self) -> None:
+        return
+
+    def lease_resumed(self) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """How long a lease lasts, and how often it is kept.
+
+    Attributes:
+        session_timeout_ms: the time without a heartbeat after which the store expires the lease.
+        heartbeat_interval_ms: the time between heartbeats.
+        slowest_rate: how slow the broker's clock may be: its seconds in a second of the store's clock. Below 1 the
+            broker takes its lease for shorter than the store does. 1: they are one clock.
+    """
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    slowest_rate: float = 1.0
+
+
 class BrokerLifecycleManager:
     """The registration and lease of one broker.
 
     Args:
         clock: times the lease and the heartbeats.
-        session_timeout_ms: the time without a heartbeat after which the store expires the lease.
-        heartbeat_interval_ms: the time between heartbeats.
-        slowest_rate: how slow `clock` may be: its seconds in a second of the store's clock. Below 1 the broker takes
-            its lease for shorter than the store does. 1: they are one clock.
-        is_current: whether all replicas have the roles of the newest image; when that becomes true, call `caught_up`.
-        lost: called when this broker's lease has run out, or it stops leading because it is stopping.
-        resumed: called when this broker may lead again after it had lost its lease.
-        epoch_step: returns, for each registration, by how much the broker epoch exceeds the last one of the cluster.
+        terms: of the lease.
+        rack: the broker's, for its registration.
+        settings: the defaults of topic configs.
+        rng: chooses for each registration by how much the broker epoch exceeds the last one of the cluster; None: by 1.
+
+    Attributes:
+        replicas: what leads by the lease; set when the broker is composed.
     """
 
     def __init__(
@@ -59,28 +116,19 @@ class BrokerLifecycleManager:
         store: MetadataStore,
         *,
         clock: Clock,
+        terms: LeaseTerms,
         rack: str | None,
-        session_timeout_ms: int,
-        heartbeat_interval_ms: int,
-        slowest_rate: float = 1.0,
         settings: TopicSettings,
-        is_current: Callable[[], bool] = lambda: True,
-        lost: Callable[[], None] = lambda: None,
-        resumed: Callable[[], None] = lambda: None,
-        epoch_step: Callable[[], int] = lambda: 1,
+        rng: Random | None = None,
     ) -> None:
         self._broker_id = broker_id
         self._store = store
         self._clock = clock
         self._rack = rack
-        self._session_timeout_ms = session_timeout_ms
-        self._heartbeat_interval_ms = heartbeat_interval_ms
-        self._slowest_rate = slowest_rate
+        self._terms = terms
         self._settings = settings
-        self._is_current = is_current
-        self._lost = lost
-        self._resumed = resumed
-        self._epoch_step = epoch_step
+        self._rng = rng
+        self.replicas: LeasedReplicas = NoReplicas()
         self._incarnation: BrokerIncarnation | None = None
         self._lease_id = NO_LEASE
         self._lease_ends_ms = 0
@@ -105,7 +153,7 @@ class BrokerLifecycleManager:
 
     def _certain_ms(self) -> int:
         """Return the time on this broker's clock for which the store certainly keeps a lease."""
-        return int(self._session_timeout_ms * self._slowest_rate)
+        return int(self._terms.session_timeout_ms * self._terms.slowest_rate)
 
     def may_lead(self) -> bool:
         """Return whether this broker may act as a leader: it certainly holds its lease, and has the roles to it."""
@@ -114,10 +162,10 @@ class BrokerLifecycleManager:
 
     def caught_up(self) -> None:
         """Lead again if this broker was fenced, holds a lease again, and all its replicas have their new roles."""
-        if self._roles_may_be_old and self.has_lease() and self._is_current():
+        if self._roles_may_be_old and self.has_lease() and self.replicas.is_current:
             self._roles_may_be_old = False
             logger.info("new lease: this broker may lead again", broker=self._broker_id)
-            self._resumed()
+            self.replicas.lease_resumed()
 
     async def register(self, endpoints: tuple[Endpoint, ...]) -> BrokerIncarnation:
         """Register this broker; returns when its image shows the registration.
@@ -141,10 +189,10 @@ class BrokerLifecycleManager:
                 continue
             except DuplicateBrokerId:
                 now_ms = self._clock.now_ms()
-                give_up_ms = now_ms + 2 * self._session_timeout_ms if give_up_ms is None else give_up_ms
+                give_up_ms = now_ms + 2 * self._terms.session_timeout_ms if give_up_ms is None else give_up_ms
                 if now_ms >= give_up_ms:
                     raise
-                await self._clock.sleep(self._heartbeat_interval_ms)
+                await self._clock.sleep(self._terms.heartbeat_interval_ms)
                 continue
             self._incarnation = BrokerIncarnation(self._broker_id, epoch)
             self._lease_id, self._lease_ends_ms = lease_id, ends_ms
@@ -154,7 +202,7 @@ class BrokerLifecycleManager:
         """Stop leading, and unregister; if the store does not answer in time, the lease expires later."""
         self._stopping = True
         self._lease_ends_ms = 0
-        self._lost()
+        self.replicas.lease_lost()
         epoch = self.broker_epoch
         try:
             async with time_limit(self._clock, timeout_ms):
@@ -176,7 +224,7 @@ class BrokerLifecycleManager:
             if self._stopping:
                 return
             self._roles_may_be_old = True
-            self._lost()
+            self.replicas.lease_lost()
             logger.warning(
                 "lease lost: this broker leads no partition until it has a new lease", broker=self._broker_id
             )
@@ -199,7 +247,7 @@ class BrokerLifecycleManager:
                 self._lease_ends_ms = sent_ms + self._certain_ms() if lasts else 0
 
             self._store.keep_lease(lease_id, kept)
-            await self._clock.sleep(min(self._heartbeat_interval_ms, max(1, self._lease_ends_ms - sent_ms)))
+            await self._clock.sleep(min(self._terms.heartbeat_interval_ms, max(1, self._lease_ends_ms - sent_ms)))
 
     async def _resume(self) -> bool:
         """Continue under a new lease; returns False if this broker is stopping or its store is closed."""
@@ -230,10 +278,10 @@ class BrokerLifecycleManager:
     async def _pause_after(self, error: StoreError) -> None:
         """Pause before the next attempt: the lease expired meanwhile, or the store refused the change."""
         logger.debug("registration not changed", broker=self._broker_id, reason=str(error))
-        await self._clock.sleep(self._heartbeat_interval_ms)
+        await self._clock.sleep(self._terms.heartbeat_interval_ms)
 
     def _registering(self, endpoints: tuple[Endpoint, ...], lease_id: int) -> Decision[int]:
-        step = self._epoch_step()
+        step = 1 if self._rng is None else random_epoch_step(self._rng)
         return lambda image: register_broker(
             image, self._broker_id, endpoints, self._rack, lease_id=lease_id, epoch_step=step, settings=self._settings
         )
@@ -248,9 +296,9 @@ class BrokerLifecycleManager:
         while True:
             answer: asyncio.Future[int] = loop.create_future()
             ends_ms = self._clock.now_ms() + self._certain_ms()
-            self._store.grant_lease(self._session_timeout_ms, partial(_set, answer))
+            self._store.grant_lease(self._terms.session_timeout_ms, partial(_set, answer))
             with contextlib.suppress(TimeoutError):
-                async with time_limit(self._clock, self._session_timeout_ms):
+                async with time_limit(self._clock, self._terms.session_timeout_ms):
                     await asyncio.wait([answer])
             if answer.done() and self._clock.now_ms() < ends_ms:
                 return answer.result(), ends_ms

@@ -17,10 +17,17 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import own_routes, versions_as
-from purgatorio.broker.causes.kinds import DELETE_RECORDS, FAULT, FETCH, PRODUCE, SHARE_FETCH
+from purgatorio.broker.causes.kinds import ELECT_LEADER, FAULT, FETCH, KINDS, PRODUCE, TOPIC
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
-from purgatorio.broker.config.by_room import fetch_settings, share_version, topic_settings, topic_synonyms
+from purgatorio.broker.config.by_room import (
+    connection_limits,
+    fetch_settings,
+    share_version,
+    topic_settings,
+    topic_synonyms,
+)
 from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig, dynamic_keys_of, is_fixed, type_of
 from purgatorio.broker.config.group_configs import group_keys
@@ -30,11 +37,12 @@ from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.delays.tracing import spans_of
 from purgatorio.broker.layers.faults import BrokerAccess
 from purgatorio.broker.layers.faults.matching import ImageTopics
+from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import RecordValidation
-from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.controller import random_epoch_step
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager, LeaseTerms
+from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage, Endpoint
 from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.metadata.store import MetadataStore
@@ -45,25 +53,24 @@ from purgatorio.broker.node.coordinators import Coordinators
 from purgatorio.broker.node.key_refresh import keep_fresh
 from purgatorio.broker.node.listeners import BrokerListeners
 from purgatorio.broker.node.metadata_publisher import BrokerMetadataPublisher
-from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.node.quotas import broker_quotas, limit_connections
 from purgatorio.broker.node.upkeep import Upkeep
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
-from purgatorio.broker.replica.following.follower import FollowerGate
+from purgatorio.broker.replica.following.follower import FollowerGate, FollowerServices
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.roles import ROLES_PER_STEP
 from purgatorio.broker.routing.listings import Listings, in_turns
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server.peers import PeerNetwork, Peers
 from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.shared_services import ListenerParts
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clocks import Clocks
 from purgatorio.logger import get_logger
 from purgatorio.purgatory import FinishedOperation
-from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 
@@ -75,12 +82,6 @@ class Broker:
         store: the broker's access to the metadata store; closed with the broker.
         rng: the source of random choices: topic ids, replica assignments, jitter of retries, and the broker epoch,
             which clients must not be able to predict.
-        lease_clock: the clock of the broker's lease, of its followers' lag, and of the time limits of its requests to
-            other brokers; by default `clock`. Brokers that share a process, and a store in it, share a `RunningClock`.
-        session_clock: the clock of open transactions; by default that of the lease.
-        member_now_ms: the clock of groups' members; by default `session_clock`.
-        slowest_rate: see `BrokerLifecycleManager`.
-        roles_per_step: the most replicas that get their roles at once when an image changes many.
         credentials: those of the cluster's brokers; by default this broker is the only one.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
         turns: of the event loop, shared with the other brokers of the process; by default the broker shares none.
@@ -99,23 +100,19 @@ class Broker:
         self,
         config: BrokerConfig,
         store: MetadataStore,
+        clocks: Clocks,
         *,
-        clock: Clock,
         rng: random.Random,
-        lease_clock: Clock | None = None,
-        session_clock: Clock | None = None,
-        member_now_ms: Callable[[], int] | None = None,
-        slowest_rate: float = 1.0,
-        connections_cap: int | None = None,
-        roles_per_step: int = ROLES_PER_STEP,
         credentials: BrokerCredentials | None = None,
+        connections_cap: int | None = None,
         turns: Turns | None = None,
     ) -> None:
         self.config = config
         self._credentials = credentials or BrokerCredentials(secrets.token_bytes())
         self.dynamic = DynamicBrokerConfig(config)
         self.broker_id = config.broker_id
-        self.clock = clock
+        self.clocks = clocks
+        self.clock = clock = clocks.broker
         self.store = store
         self.metrics = BrokerMetrics(config.broker_id)
         self.finished = FinishedOperations()
@@ -124,27 +121,23 @@ class Broker:
         self.endpoints: list[Endpoint] = []
         self._rng = rng
         self._connections_cap = connections_cap
-        lease_clock = lease_clock or clock
-        self._session_clock = session_clock = session_clock or lease_clock
-        watch = self._spans.also(self._operation_finished)
-        self._parked = parked = BrokerPurgatories(
-            config, clock, session_clock, member_now_ms or session_clock.now_ms, store.image, watch
-        )
+        self._parked = parked = Purgatories(clocks, self._spans.also(self._operation_finished), purge_intervals(config))
         self.purgatories, self.purgatory_of = parked.all, parked.of
         self.produce_purgatory, self.fetch_purgatory = parked.of(PRODUCE), parked.of(FETCH)
+        self._metadata_purgatories = MetadataPurgatories(parked.of(TOPIC), parked.of(ELECT_LEADER), store.image)
         self._topics = topic_settings(config)
-        self.lifecycle = self._build_lifecycle(lease_clock, slowest_rate)
-        self.replicas = self._build_replicas(lease_clock, roles_per_step)
+        self.lifecycle = self._build_lifecycle()
+        self.lifecycle.replicas = self.replicas = self._build_replicas()
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
-            now_ms=lease_clock.now_ms,
+            clock=clocks.lease,
             rng=rng,
             closed=self.replicas.end_session,
         )
         self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
         self.peer_network = PeerNetwork()
         self._connections = BrokerConnections(
-            config, self._credentials, image=lambda: self.image, clock=lease_clock, peer_network=self.peer_network
+            config, self._credentials, store=store, clock=clocks.lease, peer_network=self.peer_network
         )
         self.peers = Peers(partial(self._connections.connect, client="coordinator"))
         self.coordinators = self._build_coordinators()
@@ -163,50 +156,37 @@ class Broker:
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
-    def _build_replicas(self, lease_clock: Clock, roles_per_step: int) -> ReplicaManager:
-        config, clock, parked = self.config, self.clock, self._parked
-        return ReplicaManager(
-            config.broker_id,
-            clock=lease_clock,
-            log_defaults=self._topics.log,
-            memory=MemoryBudget(config.log_memory_bytes, clock.now_ms, config.log_memory_uncommitted_percent),
-            actions=parked.actions,
-            produce_purgatory=parked.of(PRODUCE),
-            fetch_purgatory=parked.of(FETCH),
-            share_fetch_purgatory=parked.of(SHARE_FETCH),
-            delete_records_purgatory=parked.of(DELETE_RECORDS),
-            observer=self.metrics,
-            watch_acks=self._spans.watch_acks,
-            propose=self._build_alter_partition().propose,
-            may_lead=self.lifecycle.may_lead,
-            validation=RecordValidation(full=config.record_validation == "full"),
-            producer_id_expiration_ms=config.producer_id_expiration_ms,
-            roles_per_step=roles_per_step,
-        )
-
-    def _build_lifecycle(self, lease_clock: Clock, slowest_rate: float) -> BrokerLifecycleManager:
+    def _build_replicas(self) -> ReplicaManager:
         config = self.config
+        replicas = ReplicaManager(
+            config.broker_id,
+            clock=self.clocks.lease,
+            logs=BrokerLogs(
+                MemoryBudget(config.log_memory_bytes, self.clock.now_ms, config.log_memory_uncommitted_percent),
+                self._topics.log,
+                RecordValidation(full=config.record_validation == "full"),
+                config.producer_id_expiration_ms,
+            ),
+            purgatories=self._parked,
+            lease=self.lifecycle,
+            in_sync_changes=AlterPartitionManager(self.store, settings=self._topics, observer=self.metrics),
+            observer=self.metrics,
+        )
+        replicas.writes.watch_acks = self._spans.watch_acks
+        return replicas
+
+    def _build_lifecycle(self) -> BrokerLifecycleManager:
+        config, clocks = self.config, self.clocks
         return BrokerLifecycleManager(
             config.broker_id,
             self.store,
-            clock=lease_clock,
+            clock=clocks.lease,
+            terms=LeaseTerms(
+                config.broker_session_timeout_ms, config.broker_heartbeat_interval_ms, clocks.slowest_rate
+            ),
             rack=config.rack,
-            session_timeout_ms=config.broker_session_timeout_ms,
-            heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
-            slowest_rate=slowest_rate,
             settings=self._topics,
-            is_current=lambda: self.replicas.is_current,
-            lost=lambda: self.replicas.lease_lost(),
-            resumed=lambda: self.replicas.lease_resumed(),
-            epoch_step=lambda: random_epoch_step(self._rng),
-        )
-
-    def _build_alter_partition(self) -> AlterPartitionManager:
-        return AlterPartitionManager(
-            self.store,
-            settings=self._topics,
-            withdraw=lambda partition, proposal: self.replicas.withdraw(partition, proposal),
-            changed=self._isr_changed,
+            rng=self._rng,
         )
 
     def _build_coordinators(self) -> Coordinators:
@@ -223,16 +203,15 @@ class Broker:
         )
 
     def _build_fetchers(self) -> ReplicaFetcherManager:
-        return ReplicaFetcherManager(
-            self.replicas,
-            broker_epoch=lambda: self.lifecycle.broker_epoch,
+        services = FollowerServices(
+            replicas=self.replicas,
             connect=partial(self._connections.connect, client="fetcher"),
             settings=fetch_settings(self.config),
             gate=self.gate,
             clock=self.clock,
             rng=self._rng,
-            spawn=self._spawn,
         )
+        return ReplicaFetcherManager(services, self._spawn)
 
     def _build_publisher(self) -> BrokerMetadataPublisher:
         return BrokerMetadataPublisher(
@@ -240,16 +219,12 @@ class Broker:
             replicas=self.replicas,
             lifecycle=self.lifecycle,
             fetchers=self.fetchers,
-            purgatories=self._parked.metadata,
-            recorder=self.recorder,
-            coordinators=self.coordinators,
-            quotas=self.quotas,
+            others=(self._metadata_purgatories, self.recorder, self.coordinators, self.quotas),
             reconfigured=self._reconfigure,
         )
 
     def _build_upkeep(self) -> Upkeep:
         return Upkeep(
-            self.config,
             self.dynamic,
             clock=self.clock,
             replicas=self.replicas,
@@ -265,7 +240,7 @@ class Broker:
             broker_id=config.broker_id,
             store=self.store,
             rng=self._rng,
-            purgatories=self._parked.metadata,
+            purgatories=self._metadata_purgatories,
             topics=self._topics,
             auto_create_topics_enable=config.auto_create_topics_enable,
             delete_topic_enable=config.delete_topic_enable,
@@ -287,7 +262,7 @@ class Broker:
             self._parked,
             clock=self.clock,
             dynamic=self.dynamic,
-            image=lambda: self.image,
+            store=self.store,
             sessions=self.fetch_sessions,
         )
         self.fault_access = BrokerAccess(
@@ -309,10 +284,7 @@ class Broker:
         return BrokerListeners(
             config,
             self.layers.routes,
-            clock=self.clock,
-            session_clock=self._session_clock,
-            observer=self.metrics,
-            memory=self.request_memory,
+            self._listener_parts(turns),
             credentials=self._credentials,
             clients=AuthenticationServices(
                 credentials=lambda: self.image.scram_credentials,
@@ -321,7 +293,16 @@ class Broker:
                 wall_ms=self.clock.wall_ms,
             ),
             rates=self.quotas.connections,
-            turns=turns,
+        )
+
+    def _listener_parts(self, turns: Turns | None) -> ListenerParts:
+        return ListenerParts(
+            limits=connection_limits(self.config),
+            clock=self.clock,
+            session_clock=self.clocks.transactions,
+            turns=turns or Turns(call_soon, self.clock.now_seconds),
+            memory=self.request_memory,
+            observer=self.metrics,
         )
 
     def _services(self, admin: AdminContext) -> Services:
@@ -505,5 +486,12 @@ class Broker:
         """Create the topic for delayed operations if it does not exist. Brokers record to it as soon as it exists."""
         create_delays_topic(self.store, partitions, settings=self._topics, rng=self._rng)
 
-    def _isr_changed(self, shrank: bool) -> None:
-        (self.metrics.isr_shrunk if shrank else self.metrics.isr_expanded)()
+
+def call_soon(callback: Callable[[], None]) -> None:
+    """Call back in the next turn of the running event loop."""
+    asyncio.get_running_loop().call_soon(callback)
+
+
+def purge_intervals(config: BrokerConfig) -> dict[str, int]:
+    """Return the purge intervals of purgatories, by their settings."""
+    return {key: getattr(config, key) for kind in KINDS.values() if (key := kind.purges_by) is not None}

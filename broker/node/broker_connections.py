@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.brokers_tls import brokers_tls
 from purgatorio.broker.config.listeners import brokers_own, inter_broker_listener
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials
 from purgatorio.broker.security.tls import ReloadedContext, client_context
 from purgatorio.broker.server.broker_login import log_in
@@ -22,7 +20,7 @@ class BrokerConnections:
     Args:
         config: of this broker; all brokers of a cluster have the same listeners.
         credentials: of the cluster's brokers.
-        image: returns the image that this broker acts on.
+        store: has the image that this broker acts on.
         clock: tells how long connecting and answers may take.
         peer_network: is told of each connection, so that a test can hold it.
 
@@ -35,7 +33,7 @@ class BrokerConnections:
         config: BrokerConfig,
         credentials: BrokerCredentials,
         *,
-        image: Callable[[], ClusterImage],
+        store: MetadataStore,
         clock: Clock,
         peer_network: PeerNetwork,
     ) -> None:
@@ -45,7 +43,7 @@ class BrokerConnections:
         self._credentials = credentials if has_login else None
         tls = brokers_tls(config)
         self._tls = None if tls is None else ReloadedContext(tls, client_context)
-        self._image = image
+        self._store = store
         self._clock = clock
         self._peer_network = peer_network
 
@@ -56,7 +54,7 @@ class BrokerConnections:
             OSError: the broker is not registered, or refuses the connection; or what answers is not this broker.
             TimeoutError: the connection was not accepted in time.
         """
-        registration = self._image().brokers.get(broker_id)
+        registration = self._store.image.brokers.get(broker_id)
         endpoint = None if registration is None else registration.endpoint(self._listener)
         if endpoint is None:
             raise ConnectionError(f"broker {broker_id} is not registered with a listener {self._listener}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import random
 import secrets
@@ -12,11 +11,12 @@ from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.served import AnyStore
-from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.node.broker import Broker, call_soon
 from purgatorio.broker.node.member import Member
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.time.system_clock import SystemClock
@@ -50,26 +50,28 @@ class BrokerMaker:
         self.session_clock = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
         self.member_clock = MemberClock(self.session_clock)
         self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
-        self._turns = Turns(_call_soon, clock.now_seconds)
+        self._turns = Turns(call_soon, clock.now_seconds)
 
     def store(self) -> EmbeddedStore:
         """Make a metadata store, which has nothing but the cluster's first users."""
-        return EmbeddedStore(self.cluster_id, _call_soon, self.lease_clock, credentials=self._first_credentials)
+        return EmbeddedStore(self.cluster_id, call_soon, self.lease_clock, credentials=self._first_credentials)
 
     def broker(self, config: BrokerConfig, store: AnyStore) -> tuple[Broker, DirectLink]:
         """Make a broker; return it with its link to the store."""
         rng = self._rng if self._seed is None else random.Random(self._rng.random())
-        link = DirectLink(_call_soon)
+        link = DirectLink(call_soon)
         broker = Broker(
             config,
             store.open(link),
-            clock=self._clock,
+            Clocks(
+                self._clock,
+                # A store in another process does not wait for this one, so that no standstill is excused.
+                SystemClock() if self._member else self.lease_clock,
+                self.session_clock,
+                self.member_clock,
+                self._member.SLOWEST_RATE if self._member else 1.0,
+            ),
             rng=rng,
-            # A store in another process does not wait for this one, so that no standstill is excused.
-            lease_clock=SystemClock() if self._member else self.lease_clock,
-            slowest_rate=self._member.SLOWEST_RATE if self._member else 1.0,
-            session_clock=self.session_clock,
-            member_now_ms=self.member_clock.now_ms,
             credentials=self.credentials,
             connections_cap=open_files.connections_per_broker(self._config.brokers),
             turns=self._turns,
@@ -80,7 +82,3 @@ class BrokerMaker:
 def new_cluster_id(random_bytes: Callable[[int], bytes]) -> str:
     """Return an id as Kafka makes them: 16 random bytes in base64."""
     return base64.urlsafe_b64encode(random_bytes(16)).decode().rstrip("=")
-
-
-def _call_soon(callback: Callable[[], None]) -> None:
-    asyncio.get_running_loop().call_soon(callback)

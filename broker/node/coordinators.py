@@ -21,6 +21,7 @@ from purgatorio.broker.causes.kinds import (
     TRANSACTION,
     TRANSACTION_TIMEOUT,
 )
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.by_room import (
     dead_letter_rules,
@@ -40,7 +41,6 @@ from purgatorio.broker.group.services import GroupServices, StatePersister
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
-from purgatorio.broker.node.purgatories import BrokerPurgatories
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.dead_letters.destination import AUTO_CREATED_CONFIGS, why_not_created
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
@@ -86,7 +86,7 @@ class Coordinators:
         clock: Clock,
         store: MetadataStore,
         topics: TopicSettings,
-        parked: BrokerPurgatories,
+        parked: Purgatories,
         rng: random.Random,
         ask: AskBroker,
         observer: ShareObserver,
@@ -137,7 +137,7 @@ class Coordinators:
         replicas: ReplicaManager,
         clock: Clock,
         store: MetadataStore,
-        parked: BrokerPurgatories,
+        parked: Purgatories,
         observer: ShareObserver,
     ) -> LedShares:
         return LedShares(
@@ -189,7 +189,7 @@ def _group_services(
     *,
     clock: Clock,
     store: MetadataStore,
-    parked: BrokerPurgatories,
+    parked: Purgatories,
     rng: random.Random,
     calls: BrokerCalls,
     share_settings: ShareGroupSettings,
@@ -219,7 +219,7 @@ def _transaction_services(
     *,
     clock: Clock,
     store: MetadataStore,
-    parked: BrokerPurgatories,
+    parked: Purgatories,
     ends: MarkerSender,
 ) -> TransactionServices:
     """Return what the transaction coordinator needs of the broker."""
@@ -243,7 +243,7 @@ def _shares(
     clock: Clock,
     store: MetadataStore,
     topics: TopicSettings,
-    parked: BrokerPurgatories,
+    parked: Purgatories,
     rng: random.Random,
     calls: BrokerCalls,
 ) -> tuple[ShareStates, StateClient]:
@@ -277,7 +277,7 @@ def _dead_letters(
     clock: Clock,
     store: MetadataStore,
     topics: TopicSettings,
-    parked: BrokerPurgatories,
+    parked: Purgatories,
     rng: random.Random,
     ask: AskBroker,
     settings: ShareGroupSettings,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices, sasl_settings
 from purgatorio.broker.config.brokers_tls import tls_settings
-from purgatorio.broker.config.by_room import connection_limits
 from purgatorio.broker.config.listeners import (
     BROKERS,
     ListenerConfig,
@@ -28,11 +27,8 @@ from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.security.tls import ReloadedContext
 from purgatorio.broker.server.connection_slots import ConnectionSlots
 from purgatorio.broker.server.limits import ConnectionLimits
-from purgatorio.broker.server.listener import Listener, call_soon
-from purgatorio.broker.server.observer import ServerObserver
-from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.server.turns import Turns
-from purgatorio.purgatory.clock import Clock
+from purgatorio.broker.server.listener import Listener
+from purgatorio.broker.server.shared_services import Identify, ListenerParts, Login
 
 MAX_BROKER_CONNECTIONS: Final = 1_024
 """Connections at the listener for brokers alone; each broker has a few to each other one."""
@@ -43,13 +39,10 @@ class BrokerListeners:
 
     Args:
         routes: the handlers of the APIs.
-        session_clock: the same without the standstills of this process; it tells the deadlines of connections.
-        observer: is told of connections and requests.
-        memory: where the bytes of all requests are counted.
+        parts: what the listeners share.
         credentials: the brokers' own.
         clients: what the mechanisms need by which clients authenticate.
         rates: how fast clients may connect.
-        turns: of the event loop; None: the broker shares them with no other.
 
     Attributes:
         by_name: the listeners, in the order of the setting.
@@ -64,37 +57,25 @@ class BrokerListeners:
         self,
         config: BrokerConfig,
         routes: Routes,
+        parts: ListenerParts,
         *,
-        clock: Clock,
-        session_clock: Clock,
-        observer: ServerObserver,
-        memory: RequestMemory,
         credentials: BrokerCredentials,
         clients: AuthenticationServices,
         rates: ConnectionRates,
-        turns: Turns | None = None,
     ) -> None:
         self._config = config
         self._configs = (*listener_configs(config), *brokers_own(config))
         self._own: Endpoint | None = None
-        self._limits = connection_limits(config)
-        self._slots = ConnectionSlots(self._limits)
-        turns = turns or Turns(call_soon, clock.now_seconds)
+        self._slots = ConnectionSlots(parts.limits)
         self.by_name: dict[str, Listener] = {
             each.name: Listener(
+                each.name,
                 routes,
-                self._limits,
-                clock,
-                session_clock=session_clock,
-                name=each.name,
-                observer=observer,
-                memory=memory,
-                sasl=self._sasl(each, credentials, clients),
+                parts,
+                ConnectionSlots(_of_brokers(parts.limits)) if each.name == BROKERS else self._slots,
+                login=self._login(each, credentials, clients),
                 rates=None if each.name == BROKERS else rates,
-                slots=ConnectionSlots(_of_brokers(self._limits)) if each.name == BROKERS else self._slots,
-                turns=turns,
                 goes_first=each.name == BROKERS,
-                **(_tls(config, each) if each.protocol.has_tls else {}),
             )
             for each in self._configs
         }
@@ -119,6 +100,20 @@ class BrokerListeners:
                 if each.name == BROKERS:
                     self._own = endpoints[-1]
         return tuple(endpoints)
+
+    def _login(
+        self, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
+    ) -> Login:
+        """Return how the clients of a listener, or the other brokers, show who they are."""
+        sasl = self._sasl(listener, credentials, clients)
+        if not listener.protocol.has_tls:
+            return Login(sasl=sasl)
+        settings = tls_settings(self._config, listener)
+        identify: Identify | None = None
+        if settings.client_auth != "none" and sasl is None:  # else SASL tells who the client is
+            of_brokers = listener.name == BROKERS
+            identify = known_broker if of_brokers else ClientCertificates(settings.principal_mapping_rules)
+        return Login(tls=ReloadedContext(settings), identify=identify, sasl=sasl)
 
     def _sasl(
         self, listener: ListenerConfig, credentials: BrokerCredentials, clients: AuthenticationServices
@@ -164,13 +159,3 @@ def _of_brokers(limits: ConnectionLimits) -> ConnectionLimits:
     """Return the limits of the listener for brokers alone, which clients' connections do not count for."""
     most = MAX_BROKER_CONNECTIONS
     return replace(limits, max_connections=most, max_connections_per_ip=most, max_connections_of={})
-
-
-def _tls(config: BrokerConfig, listener: ListenerConfig) -> dict[str, Any]:
-    """Return what makes a listener speak TLS."""
-    settings = tls_settings(config, listener)
-    arguments: dict[str, Any] = {"tls": ReloadedContext(settings)}
-    if settings.client_auth != "none" and not listener.protocol.has_sasl:  # there SASL tells who the client is
-        of_brokers = listener.name == BROKERS
-        arguments["identify"] = known_broker if of_brokers else ClientCertificates(settings.principal_mapping_rules)
-    return arguments

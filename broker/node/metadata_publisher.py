@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
-from purgatorio.broker.delays.recorder import DelayRecorder
-from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
-from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.node.coordinators import Coordinators
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 
@@ -21,12 +17,20 @@ TURNS_BETWEEN_ROLES: Final = 4
 image at the same time; a produce request with acks=all needs about five turns, and should not meet a step in each."""
 
 
+class ImageListener(Protocol):
+    """A part of a broker that acts on new images."""
+
+    def image_changed(self, image: ClusterImage) -> None:
+        """Act on a new image; some may have been skipped."""
+        ...
+
+
 class BrokerMetadataPublisher:
     """Tells the parts of one broker of each new image, in the one order in which they may hear of it.
 
     Args:
         fetchers: follow leaders.
-        purgatories: of operations that wait for metadata.
+        others: hear of the image when replicas have theirs, in this order.
         reconfigured: makes configs that changed take effect.
     """
 
@@ -37,20 +41,14 @@ class BrokerMetadataPublisher:
         replicas: ReplicaManager,
         lifecycle: BrokerLifecycleManager,
         fetchers: ReplicaFetcherManager,
-        purgatories: MetadataPurgatories,
-        recorder: DelayRecorder,
-        coordinators: Coordinators,
-        quotas: BrokerQuotas,
+        others: Sequence[ImageListener],
         reconfigured: Callable[[Mapping[str, Any]], None],
     ) -> None:
         self._dynamic = dynamic
         self._replicas = replicas
         self._lifecycle = lifecycle
         self._fetchers = fetchers
-        self._purgatories = purgatories
-        self._recorder = recorder
-        self._coordinators = coordinators
-        self._quotas = quotas
+        self._others = others
         self._reconfigured = reconfigured
         self._has_queued_roles = asyncio.Event()
         self._follows_leaders = True
@@ -67,10 +65,8 @@ class BrokerMetadataPublisher:
         self._replicas.apply(image)
         if reconfigured:
             self._replicas.advance_high_watermarks("broker configs")
-        self._purgatories.image_changed(image)
-        self._recorder.image_changed(image)
-        self._coordinators.image_changed(image)
-        self._quotas.image_changed(image)
+        for each in self._others:
+            each.image_changed(image)
         self._roles_changed()
 
     def follow_no_more(self) -> None:

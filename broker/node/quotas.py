@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 
-from purgatorio.broker.causes.kinds import THROTTLED
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.config.listeners import has_security
 from purgatorio.broker.layers.quotas.client_quotas import BrokerQuotas, QuotaWindows
 from purgatorio.broker.log.setting import MAX_INT
-from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.node.purgatories import BrokerPurgatories
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.routing.route_layers import RouteLayers
 from purgatorio.broker.time.rates import RateWindow
@@ -23,11 +20,11 @@ from purgatorio.purgatory.clock import Clock
 
 def broker_quotas(
     layers: RouteLayers,
-    parked: BrokerPurgatories,
+    purgatories: Purgatories,
     *,
     clock: Clock,
     dynamic: DynamicBrokerConfig,
-    image: Callable[[], ClusterImage],
+    store: MetadataStore,
     sessions: FetchSessionCache,
 ) -> BrokerQuotas:
     """Return the client quotas of a broker."""
@@ -43,11 +40,10 @@ def broker_quotas(
 
     quotas = BrokerQuotas(
         layers,
-        partial(parked.of, THROTTLED),
-        now_ms=clock.now_ms,
-        now_seconds=clock.now_seconds,
+        purgatories,
+        clock=clock,
         windows=quota_windows(dynamic.current),
-        topics=ImagePartitions(image, dynamic),
+        topics=ImagePartitions(store, dynamic),
         withheld=withheld,
         knows_brokers=has_security(dynamic.current),
     )
@@ -72,18 +68,18 @@ def quota_windows(config: BrokerConfig) -> QuotaWindows:
 class ImagePartitions:
     """The topics of the cluster by a broker's image."""
 
-    def __init__(self, image: Callable[[], ClusterImage], dynamic: DynamicBrokerConfig) -> None:
-        self._image = image
+    def __init__(self, store: MetadataStore, dynamic: DynamicBrokerConfig) -> None:
+        self._store = store
         self._dynamic = dynamic
 
     def count(self, topic: str) -> int | None:
         """Return the number of a topic's partitions; None if there is no such topic."""
-        found = self._image().topics.get(topic)
+        found = self._store.image.topics.get(topic)
         return None if found is None else len(found.partitions)
 
     def name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id."""
-        found = self._image().topic_by_id(topic_id)
+        found = self._store.image.topic_by_id(topic_id)
         return None if found is None else found.name
 
     def default_count(self) -> int:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
 from purgatorio.broker.delays.recorder import LINGER_MS, DelayRecorder
 from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
@@ -25,7 +24,6 @@ class Upkeep:
 
     def __init__(
         self,
-        config: BrokerConfig,
         dynamic: DynamicBrokerConfig,
         *,
         clock: Clock,
@@ -35,7 +33,6 @@ class Upkeep:
         lifecycle: BrokerLifecycleManager,
         topics: TopicSettings,
     ) -> None:
-        self._config = config
         self._dynamic = dynamic
         self._clock = clock
         self._replicas = replicas
@@ -43,11 +40,11 @@ class Upkeep:
         self._store = store
         self._lifecycle = lifecycle
         self._topics = topics
-        self._preferred_elections = PreferredElections(config.broker_id)
+        self._preferred_elections = PreferredElections(replicas.broker_id)
 
     def start(self, spawn: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
         """Start the periodic tasks."""
-        config, replicas = self._config, self._replicas
+        config, replicas = self._dynamic.static, self._replicas
 
         def every(interval_ms: int | Callable[[], int], steps: Callable[[], Iterator[None]], name: str) -> None:
             spawn(self._repeat(interval_ms, steps), name)

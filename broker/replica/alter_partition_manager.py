@@ -9,6 +9,7 @@ from typing import Final
 from purgatorio.broker.metadata.controller import InSyncProposal, TopicSettings, change_in_sync_sets
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.metadata.store import MetadataStore
+from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
@@ -32,22 +33,18 @@ class AlterPartitionManager:
     Args:
         store: this broker's access to the metadata store.
         settings: the defaults of topic configs.
-        withdraw: ends a proposal that the store has committed or refused.
-        changed: called when an ISR shrank (True) or expanded (False).
+        observer: counts the ISRs that shrank and expanded.
+
+    Attributes:
+        withdraw: ends a proposal that the store has committed or refused; the `ReplicaManager` sets it.
     """
 
-    def __init__(
-        self,
-        store: MetadataStore,
-        *,
-        settings: TopicSettings,
-        withdraw: Callable[[Partition, InSyncProposal], None],
-        changed: Callable[[bool], None],
-    ) -> None:
+    withdraw: Callable[[Partition, InSyncProposal], None]
+
+    def __init__(self, store: MetadataStore, *, settings: TopicSettings, observer: ReplicaObserver) -> None:
         self._store = store
         self._settings = settings
-        self._withdraw = withdraw
-        self._changed = changed
+        self._observer = observer
         self._waiting: list[Proposed] = []
         self._in_flight = False
 
@@ -81,7 +78,7 @@ class AlterPartitionManager:
         for proposed, isr, code in zip(batch, before, codes, strict=True):
             if code is ErrorCode.NONE:
                 shrank = len(proposed[1].isr) < len(isr)
-                self._changed(shrank)
+                (self._observer.isr_shrunk if shrank else self._observer.isr_expanded)()
                 outcome = SHRANK if shrank else "ISR expanded"
                 if shrank and len(reasons) < PARTITIONS_NAMED:
                     reasons.append(_why_shrunk(*proposed, isr))
@@ -107,7 +104,7 @@ class AlterPartitionManager:
     def _settled(self, batch: list[Proposed]) -> None:
         """End the proposals: the image shows the committed ones, and leaders may propose the others again."""
         for partition, proposal in batch:
-            self._withdraw(partition, proposal)
+            self.withdraw(partition, proposal)
         self._in_flight = False
         if self._waiting:
             self._submit()

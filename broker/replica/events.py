@@ -23,55 +23,43 @@ may cause the next event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from purgatorio.broker.causes.kinds import FETCH, PRODUCE, SHARE_FETCH
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.fetching.fetch_context import PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_context import FetchWatch, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
-from purgatorio.broker.replica.fetching.fetch_watch import FetchWatch
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
-from purgatorio.purgatory import ActionQueue, GroupWatch, LaterChecks, Purgatory
+from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
+from purgatorio.purgatory.clock import Clock
 
 
 class ReplicaEvents:
     """Tells the requests that an event of a replica concerns.
 
     Args:
-        partitions: this broker's replicas by name.
-        actions: the queue of events that are handled when the outermost call returns.
-        racks: the racks of the live brokers that have one, by broker id.
-        produce_purgatory: the purgatory of produce requests.
-        fetch_purgatory: the purgatory of fetch requests.
-        share_fetch_purgatory: the purgatory of share fetches.
-        call_later: the clock's; with 0, a later turn of the event loop.
+        lookup: finds this broker's replicas.
+        purgatories: those of the broker.
+        clock: has fetches checked in a later turn of the event loop.
 
     Attributes:
         watch: the fetches that wait to hear of partitions.
         share_watch: the share fetches that do.
     """
 
-    def __init__(
-        self,
-        partitions: Mapping[TopicPartition, Partition],
-        *,
-        actions: ActionQueue,
-        racks: Callable[[], Mapping[int, str]],
-        produce_purgatory: Purgatory[ProduceOperation],
-        fetch_purgatory: Purgatory[Any],
-        share_fetch_purgatory: Purgatory[Any],
-        call_later: Callable[[int, Callable[[], None]], Any],
-    ) -> None:
-        self._partitions = partitions
-        self.watch = FetchWatch.over(fetch_purgatory, call_later, self._note_level)
+    def __init__(self, lookup: ReplicaLookup, purgatories: Purgatories, clock: Clock) -> None:
+        self._lookup = lookup
+        self._actions = purgatories.actions
+        self._produce_purgatory: Purgatory[ProduceOperation] = purgatories.of(PRODUCE)
+        self.watch = FetchWatch.over(purgatories.of(FETCH), clock, self._note_level)
+        share_fetches: Purgatory[Any] = purgatories.of(SHARE_FETCH)
         self.share_watch: GroupWatch[TopicPartition, Any] = GroupWatch(
-            share_fetch_purgatory, LaterChecks(share_fetch_purgatory, call_later)
+            share_fetches, LaterChecks(share_fetches, clock.call_later)
         )
-        self._actions = actions
-        self._racks = racks
-        self._produce_purgatory = produce_purgatory
 
     def appended(self, partition: Partition, first_offset: int, *, high_watermark_moved: bool) -> None:
         """Handle an append by this broker as the leader."""
@@ -92,14 +80,14 @@ class ReplicaEvents:
         """Handle an advance of the high watermark."""
         self._produce_purgatory.check_and_complete(tp, cause)
         watch = self.watch
-        if self._racks():
+        if self._lookup.racks:
             watch.followers.check_and_complete(tp, cause)
         else:  # the followers learn it with their next response; no consumer waits for that
             for fetch in watch.followers.of(tp):
                 if isinstance(fetch.context, FetchSession):
                     fetch.context.telling[fetch] = None
         watch.consumers.check_and_complete(tp, cause)
-        if watch.committed.of(tp) and (partition := self._partitions.get(tp)) is not None:
+        if watch.committed.of(tp) and (partition := self._lookup.partitions.get(tp)) is not None:
             self._check_stable(partition, cause)
         self.share_watch.check_and_complete(tp, cause)
 
@@ -153,6 +141,6 @@ class ReplicaEvents:
         session = fetch.context
         if not isinstance(session, FetchSession) or not session.is_privileged or fetch.available_bytes:
             return
-        partition = self._partitions.get(fetch.tp)
+        partition = self._lookup.partitions.get(fetch.tp)
         if partition is not None:
             partition.follower_was_level(session.params.replica_id, fetch.request.fetch_offset, session.used_ms)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -30,25 +30,22 @@ NO_HINT: Final = LeaderHint(-1, -1)
 class ReplicaLookup:
     """The replicas of one broker by name, and where the other partitions of its image are.
 
-    Args:
-        broker_id: the id of this broker; an attribute, too.
-        partitions: this broker's replicas by name.
+    Attributes:
+        broker_id: the id of this broker.
+        partitions: this broker's replicas by name; `ReplicaRoles` adds and removes them.
         image: the image that this broker applied last; None until it is registered.
+        racks: the racks of the live brokers that have one, by broker id.
     """
 
-    def __init__(
-        self,
-        broker_id: int,
-        partitions: Mapping[TopicPartition, Partition],
-        image: Callable[[], ClusterImage | None],
-    ) -> None:
+    def __init__(self, broker_id: int) -> None:
         self.broker_id = broker_id
-        self._partitions = partitions
-        self._image = image
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.image: ClusterImage | None = None
+        self.racks: Mapping[int, str] = {}
 
     def known(self, tp: TopicPartition) -> Partition | None:
         """Return this broker's replica of a partition, in any role; None if it has none."""
-        return self._partitions.get(tp)
+        return self.partitions.get(tp)
 
     def find(self, tp: TopicPartition) -> Partition:
         """Return this broker's replica of a partition, in any role.
@@ -57,7 +54,7 @@ class ReplicaLookup:
             PartitionError: NOT_LEADER_OR_FOLLOWER if other brokers hold the partition's replicas, after which clients
                 look for the leader at once; UNKNOWN_TOPIC_OR_PARTITION if the image lacks the partition.
         """
-        partition = self._partitions.get(tp)
+        partition = self.partitions.get(tp)
         if partition is None:
             raise self._absent(tp)
         return partition
@@ -68,10 +65,10 @@ class ReplicaLookup:
         Raises:
             PartitionError: as `find`; UNKNOWN_TOPIC_OR_PARTITION if the topic was deleted and created again.
         """
-        current = self._partitions.get(partition.tp)
+        current = self.partitions.get(partition.tp)
         if current is partition:
             return
-        image = self._image()
+        image = self.image
         topic = None if image is None else image.topics.get(partition.tp.topic)
         if topic is not None and topic.topic_id != partition.topic_id:
             raise PartitionError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic of {partition.tp} was deleted")
@@ -80,7 +77,7 @@ class ReplicaLookup:
     def why_absent(self, tp: TopicPartition) -> ErrorCode:
         """Return the error code of `find` for a partition without a replica here."""
         # Before this broker is registered it has no image, and cannot say that a partition does not exist.
-        if self._image() is not None and self._state(tp) is None:
+        if self.image is not None and self._state(tp) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -91,7 +88,7 @@ class ReplicaLookup:
         return PartitionError(code, f"{tp} has no replica on broker {self.broker_id}")
 
     def _state(self, tp: TopicPartition) -> PartitionState | None:
-        image = self._image()
+        image = self.image
         return None if image is None else image.partition(tp.topic, tp.partition)
 
     def hint(self, tp: TopicPartition, error_code: ErrorCode) -> LeaderHint:
@@ -103,7 +100,7 @@ class ReplicaLookup:
         refuses_to_lead = error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         if not refuses_to_lead and error_code != ErrorCode.FENCED_LEADER_EPOCH:
             return NO_HINT
-        image, state = self._image(), self._state(tp)
+        image, state = self.image, self._state(tp)
         if image is None or state is None or image.live_broker(state.leader) is None:
             return NO_HINT
         if refuses_to_lead and state.leader == self.broker_id:

@@ -42,6 +42,14 @@ class ReplicaObserver(Protocol):
         """A fetch request expired."""
         ...
 
+    def isr_shrunk(self) -> None:
+        """The ISR of a partition that this broker leads lost a replica."""
+        ...
+
+    def isr_expanded(self) -> None:
+        """The ISR of a partition that this broker leads got a replica back."""
+        ...
+
     def partition_removed(self, tp: TopicPartition) -> None:
         """This broker no longer leads the partition; its metrics are removed (KAFKA-20204)."""
         ...

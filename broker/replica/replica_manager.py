@@ -1,42 +1,49 @@
-"""All replicas of one broker: the image that they follow, and the upkeep of their logs.
+"""All replicas of one broker: what is appended to them and read from them, their image, and the upkeep of their logs.
 
-The requests to them are in `writes` and `fetches`, the wake-ups of parked requests in `events`.
+The wake-ups of parked requests are in `events`; `producing.writes` appends a single batch, `fetching.fetches` notes the
+progress of followers and counts answers.
 """
+
+# compiled: docs/compiled.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH
+from purgatorio.broker.causes.purgatories import Purgatories
+from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.log.memory import MemoryBudget
-from purgatorio.broker.log.producer_state import PRODUCER_EXPIRATION_MS
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.log.validator import RecordValidation
+from purgatorio.broker.metadata.broker_lifecycle import Lease
 from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal
-from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
+from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
+from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
 from purgatorio.broker.replica.events import ReplicaEvents
-from purgatorio.broker.replica.fetching.context_reader import ContextReader
-from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey
+from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey, TakeSteps
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetches import ReplicaFetches
-from purgatorio.broker.replica.fetching.reader import ReplicaReader
+from purgatorio.broker.replica.fetching.reader import ContextReader, ReplicaReader
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
-from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.producing.delayed_produce import PendingAck
-from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce, PendingAck
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
-from purgatorio.broker.replica.producing.transactional_writes import TransactionalWrites
-from purgatorio.broker.replica.producing.writes import LeaderWrites, WatchedWrites
+from purgatorio.broker.replica.producing.transactional_writes import TransactionalAppend
+from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.writes import LeaderWrites
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
-from purgatorio.broker.replica.roles import ROLES_PER_STEP, Refollowed, ReplicaRoles
+from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
+from purgatorio.broker.replica.roles import Refollowed, ReplicaRoles
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
-from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory import Purgatory
 from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
@@ -51,33 +58,22 @@ class ReplicaManager:
     Args:
         broker_id: the id of this broker.
         clock: monotonic time for the lag of followers, wall time for record timestamps.
-        log_defaults: the defaults of topic configs.
-        memory: the budget that all logs of this broker share.
-        actions: the queue of events that are handled when the outermost call returns.
-        produce_purgatory: the purgatory of produce requests.
-        fetch_purgatory: the purgatory of fetch requests.
-        share_fetch_purgatory: the purgatory of share fetches.
-        delete_records_purgatory: the purgatory of requests to delete records.
+        logs: what the logs of this broker share.
+        purgatories: those of the broker.
+        lease: while this broker certainly holds it, it may act as a leader.
+        in_sync_changes: takes the partitions' proposals for their ISRs.
         observer: counts events for metrics.
-        propose: submits a partition's proposal for its ISR.
-        may_lead: whether this broker certainly holds its lease, and so may act as a leader.
-        validation: how records inside produced batches are checked; not given: in full.
-        producer_id_expiration_ms: the idle time after which a producer's sequence numbers are forgotten.
-        roles_per_step: the most replicas that `apply` and `apply_more` give their roles at once.
 
     Attributes:
-        actions: the queue of events; see `CoordinatorLog` for a use.
+        actions: the queue of events that are handled when the outermost call returns; see `CoordinatorLog` for a use.
         incarnation: this broker's incarnation; None until it is registered, and no image is applied before.
         memory: the budget that all logs of this broker share.
+        partitions: the replicas, by name.
         lookup: finds replicas, and names the leaders of other partitions.
+        reader: reads replicas.
+        roles: gives replicas the roles that the image assigns to them.
+        writes: appends single batches; its `watch_acks` is set when the broker is composed.
         guard: admits appends of transactions; its `verify` is set when the broker is composed.
-        append: see `LeaderWrites.append`.
-        append_in_transaction: see `TransactionalWrites.append`.
-        await_replicas: see `LeaderWrites.await_replicas`.
-        delete_records: see `LeaderWrites.delete_records`.
-        fetch, fetch_in_steps: see `ReplicaFetches`.
-        forget: see `ReplicaFetches.forget`.
-        end_session: see `ReplicaFetches.end_session`.
         share_watch: the share fetches that wait to hear of partitions.
         leader_throttle: of what followers read here.
         follower_throttle: of what this broker reads from leaders.
@@ -89,116 +85,245 @@ class ReplicaManager:
         broker_id: int,
         *,
         clock: Clock,
-        log_defaults: LogConfig,
-        memory: MemoryBudget,
-        actions: ActionQueue,
-        produce_purgatory: Purgatory[ProduceOperation],
-        fetch_purgatory: Purgatory[DelayedFetch],
-        share_fetch_purgatory: Purgatory[Any],
-        delete_records_purgatory: Purgatory[DelayedDeleteRecords],
+        logs: BrokerLogs,
+        purgatories: Purgatories,
+        lease: Lease,
+        in_sync_changes: AlterPartitionManager,
         observer: ReplicaObserver,
-        propose: Callable[[Partition, InSyncProposal], None],
-        may_lead: Callable[[], bool],
-        validation: RecordValidation | None = None,
-        producer_id_expiration_ms: int = PRODUCER_EXPIRATION_MS,
-        roles_per_step: int = ROLES_PER_STEP,
-        watch_acks: Callable[[int, Sequence[PendingAck]], None] | None = None,
     ) -> None:
         self.broker_id = broker_id
-        self.partitions: dict[TopicPartition, Partition] = {}
-        self.produce_purgatory = produce_purgatory
-        self.fetch_purgatory = fetch_purgatory
-        self.delete_records_purgatory = delete_records_purgatory
-        self._clock = clock
-        self.memory = memory
-        self.actions = actions
-        self._observer = observer
-        self._propose = propose
         self.incarnation: BrokerIncarnation | None = None
-        self._validation = validation if validation is not None else RecordValidation()
-        self._producer_id_expiration_ms = producer_id_expiration_ms
-        self._racks: dict[int, str] = {}
-        self._roles = self._build_roles(log_defaults, may_lead, roles_per_step)
+        self.memory = logs.memory
+        self.actions = purgatories.actions
         self.followed_log_cut: Callable[[Partition], None] = lambda partition: None
-        self.lookup = ReplicaLookup(broker_id, self.partitions, lambda: self._roles.image)
-        self.leader_throttle = ReplicationThrottle(broker_id, clock.now_ms)
-        self.follower_throttle = ReplicationThrottle(broker_id, clock.now_ms)
-        self.reader = ReplicaReader(
-            self.lookup, self._roles.assignments, lambda: self._racks, clock.wall_ms, self.leader_throttle
+        self._clock = clock
+        self._logs = logs
+        self._observer = observer
+        self._in_sync_changes = in_sync_changes
+        in_sync_changes.withdraw = self.withdraw
+        self._fetch_purgatory: Purgatory[DelayedFetch] = purgatories.of(FETCH)
+        self._delete_records_purgatory: Purgatory[DelayedDeleteRecords] = purgatories.of(DELETE_RECORDS)
+        self.lookup = lookup = ReplicaLookup(broker_id)
+        self.partitions = lookup.partitions
+        self.roles = ReplicaRoles(
+            lookup, new_log=self._new_log, log_defaults=logs.defaults, clock=clock, lease=lease, observer=observer
         )
-        self._events = ReplicaEvents(
-            self.partitions,
-            actions=actions,
-            racks=lambda: self._racks,
-            produce_purgatory=produce_purgatory,
-            fetch_purgatory=fetch_purgatory,
-            share_fetch_purgatory=share_fetch_purgatory,
-            call_later=clock.call_later,
-        )
-        self.share_watch = self._events.share_watch
-        writes = self._build_writes(LeaderWrites if watch_acks is None else partial(WatchedWrites, watch_acks))
-        fetches = self._build_fetches()
-        self.guard = TransactionGuard(self.lookup, actions, begin=self._validation.begin_request)
-        self.append = writes.append
-        self.append_in_transaction = self._build_transactional_writes(writes).append
-        self.await_replicas = writes.await_replicas
-        self.delete_records = writes.delete_records
-        self.fetch = fetches.fetch
-        self.fetch_in_steps = fetches.fetch_in_steps
-        self.forget = fetches.forget
-        self.end_session = fetches.end_session
-
-    def _build_fetches(self) -> ReplicaFetches:
-        return ReplicaFetches(
-            self.partitions,
-            ContextReader(self.reader, self._events.watch),
-            follower_assignments=self._roles.assignments,
-            racks=lambda: self._racks,
-            image=lambda: self._roles.image,
-            clock=self._clock,
-            actions=self.actions,
-            events=self._events,
-            fetch_purgatory=self.fetch_purgatory,
-            delete_records_purgatory=self.delete_records_purgatory,
-            observer=self._observer,
-            propose=self._propose,
-            throttle=self.leader_throttle,
+        self.leader_throttle = ReplicationThrottle(broker_id, clock)
+        self.follower_throttle = ReplicationThrottle(broker_id, clock)
+        self.reader = ReplicaReader(lookup, self.roles.assignments, clock, self.leader_throttle)
+        self._events = events = ReplicaEvents(lookup, purgatories, clock)
+        self.share_watch = events.share_watch
+        self.writes = LeaderWrites(lookup, clock, events, purgatories, observer)
+        self.guard = TransactionGuard(lookup, self.actions, logs.validation)
+        self._context_reader = ContextReader(self.reader, events.watch)
+        self._fetches = ReplicaFetches(
+            lookup,
+            self._context_reader,
+            events=events,
+            purgatories=purgatories,
+            clock=clock,
+            observer=observer,
+            in_sync_changes=in_sync_changes,
         )
 
-    def _build_writes(self, writes: Callable[..., LeaderWrites]) -> LeaderWrites:
-        return writes(
-            self.lookup,
-            clock=self._clock,
-            actions=self.actions,
-            events=self._events,
-            produce_purgatory=self.produce_purgatory,
-            delete_records_purgatory=self.delete_records_purgatory,
-            observer=self._observer,
-            validation=self._validation,
-        )
+    # --- Produce, DeleteRecords ---
 
-    def _build_transactional_writes(self, writes: LeaderWrites) -> TransactionalWrites:
-        return TransactionalWrites(
-            self.lookup,
-            writes,
-            self.guard,
-            clock=self._clock,
-            actions=self.actions,
-            produce_purgatory=self.produce_purgatory,
-            validation=self._validation,
-        )
+    def append(
+        self,
+        batches: Sequence[tuple[TopicPartition, Buffer | None]],
+        *,
+        acks: int,
+        timeout_ms: int,
+        done: AppendDone,
+        client: str = "",
+        from_client: bool = True,
+    ) -> None:
+        """Append each partition's batch as its leader, for clients, coordinators and the delay recorder.
 
-    def _build_roles(self, log_defaults: LogConfig, may_lead: Callable[[], bool], roles_per_step: int) -> ReplicaRoles:
-        return ReplicaRoles(
-            self.broker_id,
-            self.partitions,
-            new_log=self._new_log,
-            log_defaults=log_defaults,
-            clock=self._clock,
-            may_lead=may_lead,
-            observer=self._observer,
-            roles_per_step=roles_per_step,
-        )
+        Args:
+            batches: each partition with its record batch; None (the request had no records) is refused.
+            acks: 0 or 1: `done` is called before this returns; -1: when all in-sync replicas have the records.
+            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT, though the records stay in
+                the log.
+            done: receives a result for each batch, in the order of `batches`; called once.
+            client: the client id, shown while the request waits.
+            from_client: False for end markers and records of transactions that the broker made; see
+                `Partition.append_own`.
+        """
+        self.actions.depth += 1  # as `with self.actions`, without its calls
+        try:
+            self._logs.validation.begin_request()
+            results: list[AppendResult] = []
+            pending: list[PendingAck] = []
+            for tp, records in batches:
+                result = AppendResult()
+                results.append(result)
+                ack = self.writes.append_one(tp, records, result, acks, from_client)
+                if ack is not None:
+                    pending.append(ack)
+            if pending:
+                self.writes.await_acks(pending, timeout_ms, partial(done, results), client)
+            else:
+                done(results)
+        finally:
+            self.actions.leave()
+
+    def append_in_transaction(
+        self,
+        batches: Sequence[tuple[TopicPartition, Buffer | None]],
+        transaction: ProducerTransaction,
+        *,
+        acks: int,
+        timeout_ms: int,
+        done: AppendDone,
+        client: str = "",
+    ) -> None:
+        """Append each partition's batch as its leader, as `append` does; some of them belong to a transaction.
+
+        Batches of the transaction may have to wait for its coordinator; that is a part of `timeout_ms`. Other batches
+        are appended at once.
+
+        Args:
+            transaction: that of all transactional batches.
+        """
+        with self.actions:
+            self._logs.validation.begin_request()
+            request = TransactionalAppend(self.writes, self.guard, transaction, acks, timeout_ms, done, client)
+            for tp, records in batches:
+                request.take(tp, records)
+            request.enter()
+
+    def await_replicas(self, tp: TopicPartition, *, timeout_ms: int, done: AppendDone, client: str = "") -> None:
+        """Wait until everything that the partition's log holds now is committed, as an append with acks=-1 does.
+
+        Args:
+            tp: the partition, which this broker leads.
+            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT.
+            done: receives one result; called once, before this returns if there is nothing to wait for.
+            client: the client id, shown while the request waits.
+        """
+        with self.actions:
+            result = AppendResult()
+            try:
+                partition = self.lookup.find(tp)
+                partition.check_leader(-1)
+            except PartitionError as error:
+                result.error_code = error.error_code
+                done([result])
+                return
+            ack = PendingAck(partition, partition.log.log_end_offset, result)
+            operation = DelayedProduce(timeout_ms, [ack], self.lookup, partial(done, [result]), self._observer)
+            operation.client = client
+            self.writes.produce_purgatory.try_complete_else_watch(operation, [tp])
+
+    def delete_records(
+        self,
+        deletions: Sequence[tuple[TopicPartition, int]],
+        *,
+        timeout_ms: int,
+        done: DeleteRecordsDone,
+        client: str = "",
+    ) -> None:
+        """Delete each partition's records before an offset, as its leader (KIP-107).
+
+        Args:
+            deletions: each partition with the offset before which its records are deleted; -1: the high watermark.
+            timeout_ms: the longest wait for the in-sync replicas; then REQUEST_TIMED_OUT.
+            done: receives a result for each deletion, in the order of `deletions`; called once.
+            client: the client id, shown while the request waits.
+        """
+        with self.actions:
+            results: list[DeleteRecordsResult] = []
+            pending: list[PendingDeletion] = []
+            for tp, offset in deletions:
+                result = DeleteRecordsResult()
+                results.append(result)
+                try:
+                    partition = self.lookup.find(tp)
+                    pending.append(PendingDeletion(partition, partition.delete_records_before(offset), result))
+                except PartitionError as error:
+                    result.error_code = error.error_code
+            if not pending:
+                done(results)
+                return
+            operation = DelayedDeleteRecords(max(0, timeout_ms), pending, self.lookup, partial(done, results))
+            operation.client = client
+            keys = [deletion.partition.tp for deletion in pending]
+            self._delete_records_purgatory.try_complete_else_watch(operation, keys)
+
+    # --- Fetch ---
+
+    def fetch(
+        self,
+        context: FetchContext,
+        named: Iterable[PartitionFetch],
+        answer: Callable[[list[FetchEntry] | None], None],
+    ) -> None:
+        """Note a follower's progress, and answer: at once, when `min_bytes` can be read, or at the deadline.
+
+        Args:
+            context: the partitions of the request, or of the session that has taken it.
+            named: those that the request names.
+            answer: receives the response; None if the session took a later request while this one waited.
+        """
+        params = context.params
+        if params.is_follower:
+            with self.actions:
+                self._fetches.note_progress(context, named)
+        # The producers that waited for this progress have been answered.
+        self.actions.depth += 1  # as `with self.actions`, without its calls
+        try:
+            entries = self._fetches.entries_if_due(context)
+            if entries is not None:
+                self._fetches.count(params, entries)
+                answer(entries)
+            else:
+                self._fetches.park(context, answer)
+        finally:
+            self.actions.leave()
+
+    def fetch_in_steps(
+        self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
+    ) -> None:
+        """Answer a consumer's fetch of very many partitions, without a session; see `fetch`.
+
+        Args:
+            take_steps: takes the steps, between which the broker does other work.
+        """
+        take_steps(self._fetch_steps(context, answer, take_steps))
+
+    def _fetch_steps(
+        self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
+    ) -> Iterator[None]:
+        is_over = True
+        try:
+            yield
+            entries, is_due = yield from self._context_reader.read_in_steps(context)
+            is_over = is_due or context.params.max_wait_ms <= 0
+        except Exception:
+            logger.exception("a fetch of many partitions failed")
+            entries = self._context_reader.failed(context)
+        finally:
+            if is_over:
+                context.answered()
+        with self.actions:
+            if is_over:
+                self._fetches.count(context.params, entries)
+                answer(entries)
+            else:  # all are marked, and looked at now: if records came meanwhile, all are read again
+                self._fetches.park(context, answer, take_steps)
+
+    def forget(self, fetches: Iterable[PartitionFetch]) -> None:
+        """Let no event mark these partitions any more: their session has forgotten them."""
+        self._context_reader.forget(fetches)
+
+    def end_session(self, session: FetchSession) -> None:
+        """Answer the request of a session that has ended, if one waits, and let no event mark its partitions."""
+        with self.actions:
+            if session.operation is not None:
+                session.operation.force_complete()
+            self._context_reader.release(session)
+            session.end()
 
     # --- metadata ---
 
@@ -211,10 +336,10 @@ class ReplicaManager:
         registered = image.brokers.get(self.broker_id)
         if self.incarnation is None or registered is None or registered.incarnation != self.incarnation:
             return
-        racks, self._racks = self._racks, _racks_of(image)
-        self._roles.note(image)
+        racks, self.lookup.racks = self.lookup.racks, _racks_of(image)
+        self.roles.note(image)
         with self.actions:
-            for broker_id in [broker_id for broker_id in self._racks if broker_id not in racks]:
+            for broker_id in [broker_id for broker_id in self.lookup.racks if broker_id not in racks]:
                 # Consumers may read from this follower now, so it waits to learn the high watermark.
                 self._events.racks_changed(broker_id)
             self.apply_more()
@@ -224,28 +349,27 @@ class ReplicaManager:
         if self.incarnation is None:
             return
         with self.actions:
-            changed = self._roles.step(self.incarnation)
-            for follower in self._roles.take_reassigned():
-                self.fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
+            changed = self.roles.step(self.incarnation)
+            for follower in self.roles.take_reassigned():
+                self._fetch_purgatory.check_and_complete(FollowerKey(follower), "assignment")
             for tp in changed:
                 self._events.role_changed(tp, "partition state")
-                self.delete_records_purgatory.check_and_complete(tp, "partition state")
+                self._delete_records_purgatory.check_and_complete(tp, "partition state")
 
     @property
     def is_current(self) -> bool:
         """Whether all replicas have the roles of the newest image."""
-        return self._roles.is_current
+        return self.roles.is_current
 
     def reconfigure(self, log_defaults: LogConfig, producer_id_expiration_ms: int) -> None:
         """Use these defaults of topic configs, and this expiration of producers, from now on; in all logs."""
-        self._producer_id_expiration_ms = producer_id_expiration_ms
-        self._roles.reconfigure(log_defaults)
+        self._logs.producer_id_expiration_ms = producer_id_expiration_ms
+        self.roles.reconfigure(log_defaults)
         for partition in self.partitions.values():
             partition.log.producers.expiration_ms = producer_id_expiration_ms
 
     def _new_log(self, tp: TopicPartition, config: LogConfig) -> Log:
-        log = Log(config, memory=self.memory, validation=self._validation, name=str(tp))
-        log.producers.expiration_ms = self._producer_id_expiration_ms
+        log = self._logs.new(config, str(tp))
         log.on_cut = partial(self._log_cut, tp)
         log.is_evictable = not is_internal(tp.topic)
         return log
@@ -255,20 +379,20 @@ class ReplicaManager:
 
         The broker need not run: no timer, follower or client knows of the log before.
         """
-        return self._roles.begin_with(tp, topic)
+        return self.roles.begin_with(tp, topic)
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
         """Notify a listener from now on when this broker gains or loses the leadership of a partition."""
-        self._roles.add_listener(listener)
+        self.roles.add_listener(listener)
 
     @property
     def image(self) -> ClusterImage | None:
         """The newest image; None until this broker is registered."""
-        return self._roles.image
+        return self.lookup.image
 
     def take_refollowed(self) -> Mapping[int, Refollowed]:
         """Return by leader what has changed in what this broker follows from it since the last call."""
-        return self._roles.take_refollowed()
+        return self.roles.take_refollowed()
 
     # --- following ---
 
@@ -325,7 +449,7 @@ class ReplicaManager:
         for nth, partition in self._numbered():
             proposal = partition.propose_to_drop_laggards(self._clock.now_ms(), max_lag_ms)
             if proposal is not None:
-                self._propose(partition, proposal)
+                self._in_sync_changes.propose(partition, proposal)
             if nth % REPLICAS_PER_STEP == 0:
                 yield
 
@@ -352,7 +476,7 @@ class ReplicaManager:
         with self.actions:
             if partition.withdraw(proposal):
                 self._events.high_watermark_moved(partition.tp)
-            self.delete_records_purgatory.check_and_complete(partition.tp, "ISR")
+            self._delete_records_purgatory.check_and_complete(partition.tp, "ISR")
 
     def retention_steps(self) -> Iterator[None]:
         """Apply retention; a step ends with a log that lost records, or after `REPLICAS_PER_STEP` that did not."""
@@ -368,7 +492,7 @@ class ReplicaManager:
             deleted_bytes = log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
             moved = log.log_start_offset != start_offset
             if moved:
-                self.delete_records_purgatory.check_and_complete(tp, "log start")
+                self._delete_records_purgatory.check_and_complete(tp, "log start")
         if deleted_bytes:
             logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
         return moved

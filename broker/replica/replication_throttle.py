@@ -5,11 +5,11 @@ A rate without a list of replicas does nothing, nor does a list without a rate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from purgatorio.broker.time.rates import RateWindow, SimpleRate
+from purgatorio.purgatory.clock import Clock
 
 EVERY_REPLICA: Final = "*"
 
@@ -19,16 +19,16 @@ class ReplicationThrottle:
 
     Args:
         broker_id: of this broker, whose entries of a list count.
-        now_ms: its clock.
+        clock: times the rate.
         window: over which the rate is measured.
 
     Attributes:
         limit: bytes per second; 0 stops, None is no limit.
     """
 
-    def __init__(self, broker_id: int, now_ms: Callable[[], int], window: RateWindow | None = None) -> None:
+    def __init__(self, broker_id: int, clock: Clock, window: RateWindow | None = None) -> None:
         self._broker_id = broker_id
-        self._now_ms = now_ms
+        self._clock = clock
         self._rate = SimpleRate(window or RateWindow())
         self.limit: int | None = None
 
@@ -39,15 +39,15 @@ class ReplicationThrottle:
     def is_over(self) -> bool:
         """Return whether the limit is exceeded; equal is not."""
         limit = self.limit
-        return limit is not None and (limit == 0 or self._rate.per_second(self._now_ms()) > limit)
+        return limit is not None and (limit == 0 or self._rate.per_second(self._clock.now_ms()) > limit)
 
     def record(self, size_bytes: int) -> None:
         """Count bytes of a listed replica."""
-        self._rate.record(size_bytes, self._now_ms())
+        self._rate.record(size_bytes, self._clock.now_ms())
 
     def per_second(self) -> float:
         """Return the rate."""
-        return self._rate.per_second(self._now_ms())
+        return self._rate.per_second(self._clock.now_ms())
 
 
 class _Listed:

@@ -17,8 +17,10 @@ from typing import Final
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.broker_lifecycle import Lease
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.logger import get_logger
@@ -65,44 +67,40 @@ class ReplicaRoles:
     """Gives the replicas of one broker the roles that images assign to them.
 
     Args:
-        broker_id: the id of this broker.
-        partitions: this broker's replicas by name; this class adds and removes them.
+        lookup: gets the newest image; its replicas are those that this class adds and removes.
         new_log: makes the log of a new replica.
         log_defaults: the defaults of topic configs.
         clock: monotonic time for the lag of followers.
-        may_lead: whether this broker certainly holds its lease, and so may act as a leader.
+        lease: while this broker certainly holds it, it may act as a leader.
         observer: told of partitions that this broker leads no more.
-        roles_per_step: the most partitions that one step gives their roles.
 
     Attributes:
-        image: the newest image; None before the first.
+        roles_per_step: the most partitions that one step gives their roles.
         assignments: by follower, the partitions that it should fetch from this broker.
         followed: by leader, the partitions that this broker follows from it.
     """
 
     def __init__(
         self,
-        broker_id: int,
-        partitions: dict[TopicPartition, Partition],
+        lookup: ReplicaLookup,
         *,
         new_log: Callable[[TopicPartition, LogConfig], Log],
         log_defaults: LogConfig,
         clock: Clock,
-        may_lead: Callable[[], bool],
+        lease: Lease,
         observer: ReplicaObserver,
-        roles_per_step: int = ROLES_PER_STEP,
     ) -> None:
-        self.image: ClusterImage | None = None
+        self.roles_per_step = ROLES_PER_STEP
         self.assignments: dict[int, FollowerAssignment] = {}
         self.followed: dict[int, dict[TopicPartition, Partition]] = {}
-        self._broker_id = broker_id
-        self._partitions = partitions
+        self._broker_id = lookup.broker_id
+        self._partitions = lookup.partitions
+        self._lookup = lookup
         self._new_log = new_log
         self._log_defaults = log_defaults
         self._clock = clock
-        self._may_lead = may_lead
+        self._lease = lease
         self._observer = observer
-        self._roles_per_step = roles_per_step
         self._listeners: list[LeadershipListener] = []
         self._held: deque[TopicPartition] = deque()
         self._added: deque[TopicPartition] = deque()
@@ -134,7 +132,7 @@ class ReplicaRoles:
 
     def note(self, image: ClusterImage) -> None:
         """Queue the replicas whose partitions an image changes."""
-        before, self.image = self.image, image
+        before, self._lookup.image = self._lookup.image, image
         for delta in changed_topics(before, image):
             states = () if delta.after is None else delta.after.partitions
             for tp in delta.changed_partitions:
@@ -154,7 +152,7 @@ class ReplicaRoles:
             incarnation: this broker's, for new replicas.
         """
         changed = []
-        for _ in range(min(self._roles_per_step, len(self._queued))):
+        for _ in range(min(self.roles_per_step, len(self._queued))):
             tp = self._held.popleft() if self._held else self._added.popleft()
             self._queued.discard(tp)
             try:
@@ -177,7 +175,8 @@ class ReplicaRoles:
         self._log_defaults = log_defaults
         self._configs.clear()
         for tp, partition in self._partitions.items():
-            topic = None if self.image is None else self.image.topics.get(tp.topic)
+            image = self._lookup.image
+            topic = None if image is None else image.topics.get(tp.topic)
             if topic is not None:
                 partition.log.config = self._config_of(topic)
 
@@ -185,9 +184,9 @@ class ReplicaRoles:
 
     def _reconcile(self, tp: TopicPartition, incarnation: BrokerIncarnation) -> bool:
         """Add, keep or remove a replica as the newest image says; returns whether there was or is one."""
-        assert self.image is not None, "a replica is queued by an image"
-        topic = self.image.topics.get(tp.topic)
-        state = self.image.partition(*tp)
+        image = self._lookup.image
+        assert image is not None, "a replica is queued by an image"
+        topic, state = image.topics.get(tp.topic), image.partition(*tp)
         assigned = topic is not None and state is not None and self._broker_id in state.replicas
         partition = self._partitions.get(tp)
         was_there = partition is not None
@@ -200,7 +199,7 @@ class ReplicaRoles:
         config = self._config_of(topic)
         if partition is None:
             log = self._new_log(tp, config) if filled is None else filled
-            partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._may_lead)
+            partition = Partition(tp, topic.topic_id, incarnation, log, may_lead=self._lease.may_lead)
             self._partitions[tp] = partition
         if partition.log.config is not config:
             partition.log.config = config

@@ -15,21 +15,18 @@ from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
 from purgatorio.broker.routing.listings import listings_soon
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.security.brokers_tls import REMEDY
-from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.connection import Connection
 from purgatorio.broker.server.connection_slots import ConnectionSlots, Slot
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.hang_ups import HangUps
-from purgatorio.broker.server.limits import ConnectionLimits, Refusal
+from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listening import PlainAcceptor, can_watch_sockets
-from purgatorio.broker.server.observer import NullObserver, ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.server.shared_services import Identify, SharedServices
+from purgatorio.broker.server.shared_services import ListenerParts, Login, SharedServices
 from purgatorio.broker.server.tls_acceptor import TlsAcceptor
-from purgatorio.broker.server.turns import Turns
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Alarm, Clock, time_limit
 from purgatorio.unpatched import plain_socket
@@ -41,56 +38,38 @@ class Listener:
     """Accepts connections on one address and serves the routes on them. A broker may have several listeners.
 
     Args:
-        routes: the APIs that are answered, with their handlers.
-        limits: bounds connections and requests.
-        clock: the time at which requests were received, and of the durations that `observer` gets.
-        session_clock: the time of connections' deadlines: `clock` without the time in which this process stood still
-            and read nothing (`RunningClock`); by default `clock`.
         name: which of a broker's listeners this is: in sessions, logs and snapshots, and part of connection ids.
-        observer: counts connections, requests and bytes.
-        memory: bounds request bytes; by default the listener has one of its own, several listeners may share one.
-        sasl: how clients authenticate; None: they do not.
-        tls: returns the TLS context for a new connection; None: the listener speaks plain text.
-        identify: returns a client's principal from its certificate; None: clients show none.
+        routes: the APIs that are answered, with their handlers.
+        parts: what it shares with the broker's other listeners.
+        slots: how many connections there may be; several listeners may share them.
+        login: how clients show who they are.
         rates: how fast connections may come; None: as fast as they do.
-        slots: how many connections there may be; by default the listener counts its own, several may share one.
-        turns: when connections work; by default the listener's share no turns with others.
         goes_first: the clients are other brokers, whose turns come first once they have proved it.
     """
 
     def __init__(
         self,
+        name: str,
         routes: Routes,
-        limits: ConnectionLimits,
-        clock: Clock,
+        parts: ListenerParts,
+        slots: ConnectionSlots,
         *,
-        session_clock: Clock | None = None,
-        name: str = "PLAINTEXT",
-        observer: ServerObserver | None = None,
-        memory: RequestMemory | None = None,
-        sasl: SaslSettings | None = None,
-        tls: Callable[[], ssl.SSLContext] | None = None,
-        identify: Identify | None = None,
+        login: Login,
         rates: ConnectionRates | None = None,
-        slots: ConnectionSlots | None = None,
-        turns: Turns | None = None,
         goes_first: bool = False,
     ) -> None:
         self.name = name
-        self._tls = tls
-        self._identify = identify
         self._routes = routes
-        self._limits = limits
-        self._clock = clock
-        self._session_clock = session_clock or clock
-        self._observer = observer or NullObserver()
-        self._memory = memory or RequestMemory(limits.request_memory_bytes)
-        self._sasl = sasl
-        self._refusals = RefusalLog(name, clock)
-        self._late = None if rates is None else ThrottledConnections(rates, clock, self._refused)
+        self._parts = parts
+        self._limits = parts.limits
+        self._clock = parts.clock
+        self._session_clock = parts.session_clock
+        self._observer = parts.observer
+        self._login = login
+        self._refusals = RefusalLog(name, parts.clock)
+        self._late = None if rates is None else ThrottledConnections(rates, parts.clock, self._refused)
         self._connections: dict[Connection, None] = {}
-        self._slots = slots or ConnectionSlots(limits)
-        self._turns = turns or Turns(call_soon, clock.now_seconds)
+        self._slots = slots
         self._goes_first = goes_first
         self._hang_ups: HangUps[Connection] = HangUps()
         self._numbers = itertools.count(1)
@@ -119,7 +98,7 @@ class Listener:
     @property
     def memory(self) -> RequestMemory:
         """Counts the request bytes that connections hold."""
-        return self._memory
+        return self._parts.memory
 
     async def start(self, host: str, port: int, listening: Sequence[socket.socket] = ()) -> None:
         """Accept connections.
@@ -141,29 +120,30 @@ class Listener:
             limits=self._limits,
             clock=self._clock,
             session_clock=self._session_clock,
-            turns=self._turns,
+            turns=self._parts.turns,
             goes_first=self._goes_first,
             dispatcher=Dispatcher(self._routes),
             answers=listings_soon(loop.call_soon),
-            memory=self._memory,
+            memory=self._parts.memory,
             observer=self._observer,
-            sasl=self._sasl,
+            sasl=self._login.sasl,
             refusals=self._refusals,
-            identify=self._identify,
+            identify=self._login.identify,
         )
         self._accepting = True
 
         def connect(slot: Slot | None = None) -> Connection:
             return Connection(services, self, f"{self.name}-{next(self._numbers)}", slot)
 
-        if self._tls is None and not can_watch_sockets(loop):
+        tls = self._login.tls
+        if tls is None and not can_watch_sockets(loop):
             # Such a loop serves one socket that is open already, that of the first address.
             where: dict[str, Any] = {"sock": listening[0]} if listening else {"host": host, "port": port}
             for other in listening[1:]:
                 other.close()
             self._server = await loop.create_server(connect, **where, backlog=self._limits.accept_backlog)
         else:
-            acceptor = self._plain(connect) if self._tls is None else self._over_tls(self._tls, connect)
+            acceptor = self._plain(connect) if tls is None else self._over_tls(tls, connect)
             self._server = acceptor
             await acceptor.open(host, port, self._limits.accept_backlog, listening)
         self._address = self._server.sockets[0].getsockname()[:2]
@@ -393,11 +373,6 @@ class Listener:
         """Call `stop_accepting` and `drain`, if nothing needs to be done between them."""
         self.stop_accepting()
         await self.drain(grace_ms)
-
-
-def call_soon(callback: Callable[[], None]) -> None:
-    """Call back in the next turn of the running event loop."""
-    asyncio.get_running_loop().call_soon(callback)
 
 
 class ThrottledConnections:

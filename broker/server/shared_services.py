@@ -1,4 +1,4 @@
-"""Services that the connections of a listener share."""
+"""Services that the listeners of a broker share, and those that the connections of a listener share."""
 
 # compiled: docs/compiled.md
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from ssl import SSLContext
 from typing import Protocol, TypeVar
 
 from purgatorio.broker.routing.listings import Listings
@@ -24,6 +25,43 @@ C = TypeVar("C", contravariant=True)
 
 Identify = Callable[[bytes | None], Principal | str]
 """Returns the principal of a certificate in DER (None: the client shows none), or why the client is refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerParts:
+    """What the listeners of one broker share.
+
+    Attributes:
+        limits: bounds connections and requests.
+        clock: the time at which requests were received, and of the durations that `observer` gets.
+        session_clock: the time of connections' deadlines: `clock` without the time in which this process stood still
+            and read nothing (`RunningClock`).
+        turns: when connections work.
+        memory: bounds the bytes of requests.
+        observer: counts connections, requests and bytes.
+    """
+
+    limits: ConnectionLimits
+    clock: Clock
+    session_clock: Clock
+    turns: Turns
+    memory: RequestMemory
+    observer: ServerObserver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Login:
+    """How the clients of a listener show who they are; they need not, if nothing is given.
+
+    Attributes:
+        tls: returns the TLS context for a new connection; None: the listener speaks plain text.
+        identify: returns a client's principal from its certificate; None: clients show none.
+        sasl: how clients authenticate; None: they do not.
+    """
+
+    tls: Callable[[], SSLContext] | None = None
+    identify: Identify | None = None
+    sasl: SaslSettings | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -111,7 +111,7 @@ def _is_margin(lifecycle: BrokerLifecycleManager) -> bool:
     """Whether a broker with a margin has stopped to lead, and the store still keeps its lease."""
     store = cast("EmbeddedView", lifecycle._store)._store
     lease = store._leases.get(lifecycle._lease_id)
-    return lifecycle._slowest_rate < 1 and lease is not None and store._clock.now_ms() < lease.expires_ms
+    return lifecycle._terms.slowest_rate < 1 and lease is not None and store._clock.now_ms() < lease.expires_ms
 
 
 def _is_rebalancing(coordinator: GroupCoordinator, shard: GroupShard) -> bool:

@@ -19,8 +19,10 @@ from purgatorio.broker.metadata.controller import DuplicateBrokerId
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn.transaction import Transaction
+from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import SimulatedNetwork
 from purgatorio.simulation.world.store import StoreLink, WatchedStore
@@ -218,17 +220,19 @@ class SimulatedCluster:
         broker = Broker(
             host.config,
             self.store.open(link),
-            clock=host.clock,
+            self._clocks(host.clock),
             rng=rng,
-            lease_clock=self._lease_clock,
-            session_clock=self._session_clock,
-            slowest_rate=self._slowest_rate,
-            roles_per_step=ROLES_PER_STEP,
         )
+        broker.replicas.roles.roles_per_step = ROLES_PER_STEP
         if self._memory_bytes:
             broker.replicas.memory.set_limit(self._memory_bytes)
         self.processes[broker_id] = SimulatedProcess(host, broker, node, link)
         return node.spawn(broker.start(), name=f"start broker {broker_id}")
+
+    def _clocks(self, clock: Clock) -> Clocks:
+        """Return the clocks of a broker, of which this is the one of its host."""
+        lease, sessions = self._lease_clock or clock, self._session_clock or clock
+        return Clocks(clock, lease, sessions, sessions, self._slowest_rate)
 
     def kill_broker(self, broker_id: int) -> None:
         """Kill a broker's newest process; it has no time to shut down."""

@@ -24,6 +24,7 @@ from purgatorio.protocol.api import encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.add_partitions_to_txn import BROKERS_VERSION
 from purgatorio.protocol.messages.fetch import FetchResponse, is_full, replica_of
+from purgatorio.purgatory.clock import Clock
 
 _log = get_logger(__name__)
 PERCENT: Final = 100.0
@@ -43,8 +44,7 @@ class ClientCharges:
         exempt: the time of requests that no quota is about, in percent.
         times: the throttle times in answers, by API.
         muting: mutes connections.
-        now_ms: the broker's clock.
-        now_seconds: the same, as a stopwatch of handlers.
+        clock: the broker's, which is a stopwatch of handlers, too.
         knows_brokers: whether the brokers log in to each other; otherwise a request that claims to be a broker's is
             believed.
     """
@@ -55,8 +55,7 @@ class ClientCharges:
     mutations: ClientBuckets
     exempt: Rate
     muting: Muting
-    now_ms: Callable[[], int]
-    now_seconds: Callable[[], float]
+    clock: Clock
     knows_brokers: bool
     times: ThrottleTimes = field(default_factory=ThrottleTimes)
 
@@ -88,7 +87,7 @@ class ClientCharges:
 
     def spend_exempt(self, seconds: float) -> None:
         """Count the time of a request that no quota is about."""
-        self.exempt.record(seconds * PERCENT, self.now_ms())
+        self.exempt.record(seconds * PERCENT, self.clock.now_ms())
 
     def mute(self, ctx: RequestContext, throttle: Throttle) -> None:
         """Mute a client's connection, and count it."""
@@ -182,7 +181,7 @@ class ChargedRequest:
         self._reply = reply
         self._is_judged = False
         self._seconds = 0.0
-        self._since_seconds = api.charges.now_seconds()
+        self._since_seconds = api.charges.clock.now_seconds()
 
     def begin(self, handler: Handler, request: Any) -> None:
         """Let the handler work on the request."""
@@ -196,14 +195,14 @@ class ChargedRequest:
 
     def resumed(self) -> None:
         """Begin to count: a step of the request is taken."""
-        self._since_seconds = self._api.charges.now_seconds()
+        self._since_seconds = self._api.charges.clock.now_seconds()
 
     def paused(self) -> None:
         """Count no more: the handler has answered, or the request waits for an event or for its next step."""
         since_seconds, self._since_seconds = self._since_seconds, -1.0
         if since_seconds < 0:
             return
-        seconds = max(0.0, self._api.charges.now_seconds() - since_seconds)
+        seconds = max(0.0, self._api.charges.clock.now_seconds() - since_seconds)
         if self._is_judged:
             self._api.spend_late(self._ctx, self._known, seconds)
         else:

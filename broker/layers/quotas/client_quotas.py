@@ -5,9 +5,9 @@ Without any quota nothing stands there, and nothing is measured: requests cost w
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.layers.quotas.charging import (
     ChargedApi,
     ChargedFetch,
@@ -35,7 +35,7 @@ from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.time.rates import Rate, RateWindow
 from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
-from purgatorio.purgatory import Purgatory
+from purgatorio.purgatory.clock import Clock
 
 _UNCHARGED: Final = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Authentication is no request to handlers in Kafka."""
@@ -54,9 +54,8 @@ class BrokerQuotas:
 
     Args:
         layers: before the broker's handlers.
-        purgatory: returns the purgatory for muted connections; makes it at the first call.
-        now_ms: the broker's clock.
-        now_seconds: the same, as a stopwatch of handlers.
+        purgatories: muted connections have one.
+        clock: the broker's, which is a stopwatch of handlers, too.
         windows: over which time quotas are measured.
         topics: those of the cluster.
         withheld: see `Withheld`.
@@ -70,10 +69,9 @@ class BrokerQuotas:
     def __init__(
         self,
         layers: RouteLayers,
-        purgatory: Callable[[], Purgatory[Any]],
+        purgatories: Purgatories,
         *,
-        now_ms: Callable[[], int],
-        now_seconds: Callable[[], float],
+        clock: Clock,
         windows: QuotaWindows,
         topics: KnownPartitions,
         withheld: Withheld,
@@ -82,19 +80,18 @@ class BrokerQuotas:
         window = windows.clients
         most_ms = window.sample_ms
         self.charges = ClientCharges(
-            produce=ClientRates(QuotaKind.PRODUCE, QuotaKey.PRODUCER_BYTE_RATE, window, now_ms),
-            fetch=ClientRates(QuotaKind.FETCH, QuotaKey.CONSUMER_BYTE_RATE, window, now_ms),
-            request=ClientRates(QuotaKind.REQUEST, QuotaKey.REQUEST_PERCENTAGE, window, now_ms, most_ms=most_ms),
+            produce=ClientRates(QuotaKind.PRODUCE, QuotaKey.PRODUCER_BYTE_RATE, window, clock),
+            fetch=ClientRates(QuotaKind.FETCH, QuotaKey.CONSUMER_BYTE_RATE, window, clock),
+            request=ClientRates(QuotaKind.REQUEST, QuotaKey.REQUEST_PERCENTAGE, window, clock, most_ms=most_ms),
             mutations=ClientBuckets(
-                QuotaKind.CONTROLLER_MUTATION, QuotaKey.CONTROLLER_MUTATION_RATE, windows.mutations, now_ms
+                QuotaKind.CONTROLLER_MUTATION, QuotaKey.CONTROLLER_MUTATION_RATE, windows.mutations, clock
             ),
             exempt=Rate(window),
-            muting=Muting(purgatory, now_ms),
-            now_ms=now_ms,
-            now_seconds=now_seconds,
+            muting=Muting(purgatories, clock),
+            clock=clock,
             knows_brokers=knows_brokers,
         )
-        self.connections = ConnectionRates(window, now_ms)
+        self.connections = ConnectionRates(window, clock)
         self._window = window
         self._layers = layers
         self._topics = topics

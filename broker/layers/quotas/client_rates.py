@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 from purgatorio.broker.layers.quotas.entities import Client, Limit, QuotaTable
@@ -10,6 +10,7 @@ from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.metadata.clients import ClientQuotas
 from purgatorio.broker.time.rates import Average, Rate, RateWindow, TokenBucket
+from purgatorio.purgatory.clock import Clock
 
 MAX_CLIENTS: Final = 10_000
 """Clients of one quota whose rates are kept; the one that was charged longest ago makes room."""
@@ -47,14 +48,14 @@ class ClientAccounts(Generic[M]):
         kind: of the quota.
         key: its name.
         window: over which it is measured.
-        now_ms: the broker's clock.
+        clock: the broker's.
     """
 
-    def __init__(self, kind: QuotaKind, key: QuotaKey, window: RateWindow, now_ms: Callable[[], int]) -> None:
+    def __init__(self, kind: QuotaKind, key: QuotaKey, window: RateWindow, clock: Clock) -> None:
         self.kind = kind
         self.window = window
         self._key = key
-        self._now_ms = now_ms
+        self._clock = clock
         self._table = QuotaTable({}, key)
         self._accounts: dict[Client, Account[M]] = {}
 
@@ -75,7 +76,7 @@ class ClientAccounts(Generic[M]):
 
     def accounts(self) -> Iterator[Account[M]]:
         """Yield the accounts that were charged lately, the last one first."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         for account in reversed(self._accounts.values()):
             if now_ms - account.meter.last_ms >= IDLE_MS:
                 return
@@ -83,7 +84,7 @@ class ClientAccounts(Generic[M]):
 
     def throttled(self, throttle: Throttle) -> None:
         """Count a throttle time that a client was answered."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         account = self._account(throttle.limit, now_ms)
         account.throttle_ms.record(throttle.delay_ms, now_ms)
         if now_ms + throttle.delay_ms > account.muted_until_ms:
@@ -93,7 +94,7 @@ class ClientAccounts(Generic[M]):
     def mute_of(self, limit: Limit) -> Throttle | None:
         """Return the rest of the time for which a client is muted, on whichever of its connections."""
         account = self._accounts.get(limit.client)
-        left_ms = 0 if account is None else account.muted_until_ms - self._now_ms()
+        left_ms = 0 if account is None else account.muted_until_ms - self._clock.now_ms()
         return Throttle(self.kind, left_ms, limit, account.used) if account is not None and left_ms > 0 else None
 
     def released(self, throttle: Throttle) -> None:
@@ -137,16 +138,16 @@ class ClientRates(ClientAccounts[Rate]):
         kind: QuotaKind,
         key: QuotaKey,
         window: RateWindow,
-        now_ms: Callable[[], int],
+        clock: Clock,
         *,
         most_ms: int | None = None,
     ) -> None:
-        super().__init__(kind, key, window, now_ms)
+        super().__init__(kind, key, window, clock)
         self._most_ms = most_ms
 
     def charge(self, limit: Limit, amount: float) -> Throttle | None:
         """Count an amount; return how the client is throttled if it is over its limit now."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         meter = self._account(limit, now_ms).meter
         meter.record(amount, now_ms)
         delay_ms = meter.throttle_ms(limit.value, now_ms)
@@ -158,18 +159,18 @@ class ClientRates(ClientAccounts[Rate]):
 
     def take_back(self, limit: Limit, amount: float) -> None:
         """Uncount an amount that was not sent after all."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         self._account(limit, now_ms).meter.record(-amount, now_ms)
 
     def is_over(self, limit: Limit) -> bool:
         """Return whether the client is over its limit without any further charge."""
         account = self._accounts.get(limit.client)
-        return account is not None and account.meter.throttle_ms(limit.value, self._now_ms()) > 0
+        return account is not None and account.meter.throttle_ms(limit.value, self._clock.now_ms()) > 0
 
     def is_unused(self, limit: Limit) -> bool:
         """Return whether the client was charged nothing within the window."""
         account = self._accounts.get(limit.client)
-        return account is None or account.meter.total(self._now_ms()) <= 0
+        return account is None or account.meter.total(self._clock.now_ms()) <= 0
 
     def _meter(self, limit: Limit, now_ms: int) -> Rate:
         return Rate(self.window)
@@ -180,17 +181,17 @@ class ClientBuckets(ClientAccounts[TokenBucket]):
 
     def is_overdrawn(self, limit: Limit) -> bool:
         """Return whether a strict quota allows nothing now."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         return self._account(limit, now_ms).meter.tokens(limit.value, now_ms) < 0
 
     def take(self, limit: Limit, amount: float) -> None:
         """Count partitions that are changed, even if there are fewer tokens; a negative amount gives tokens back."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         self._account(limit, now_ms).meter.take(amount, limit.value, now_ms)
 
     def throttle(self, limit: Limit) -> Throttle | None:
         """Return how the client is throttled if its bucket is overdrawn."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         meter = self._account(limit, now_ms).meter
         delay_ms = meter.throttle_ms(limit.value, now_ms)
         return Throttle(self.kind, delay_ms, limit, -meter.tokens(limit.value, now_ms)) if delay_ms > 0 else None

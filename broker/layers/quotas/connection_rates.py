@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from purgatorio.broker.layers.quotas.entities import ip_limits
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, ClientQuotas
 from purgatorio.broker.time.rates import Average, Rate, RateWindow
+from purgatorio.purgatory.clock import Clock
 
 MAX_DELAY_MS: Final = 1_000
 """The longest that a connection is kept waiting, in Kafka one window of its quotas."""
@@ -21,7 +22,7 @@ class ConnectionRates:
 
     Args:
         window: over which they are measured.
-        now_ms: the broker's clock.
+        clock: the broker's.
 
     Attributes:
         broker_limit: connections that the broker accepts per second (max.connection.creation.rate).
@@ -29,9 +30,9 @@ class ConnectionRates:
         late_ms: how long connections had to wait, on average.
     """
 
-    def __init__(self, window: RateWindow, now_ms: Callable[[], int]) -> None:
+    def __init__(self, window: RateWindow, clock: Clock) -> None:
         self._window = window
-        self._now_ms = now_ms
+        self._clock = clock
         self._limits: Mapping[str, float] = {}
         self._of_address: dict[str, Rate] = {}
         self._of_broker = Rate(window)
@@ -64,7 +65,7 @@ class ConnectionRates:
                 del self._of_address[next(iter(self._of_address))]
             rate = Rate(self._window)
         self._of_address[host] = rate
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         rate.record(1, now_ms)
         delay_ms = min(MAX_DELAY_MS, rate.throttle_ms(limit, now_ms))
         if delay_ms:
@@ -76,7 +77,7 @@ class ConnectionRates:
         """Count a connection to the broker; return for how long it is not to be read."""
         if self.broker_limit == math.inf:
             return 0
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         self._of_broker.record(1, now_ms)
         delay_ms = min(MAX_DELAY_MS, self._of_broker.throttle_ms(self.broker_limit, now_ms))
         if delay_ms:

@@ -11,12 +11,14 @@ is about waits for the end of the client's throttle, and mutes the connection un
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from purgatorio.broker.causes.cause import QuotaExceeded
+from purgatorio.broker.causes.kinds import THROTTLED
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.routing.request import NO_CHANNEL, Session
-from purgatorio.purgatory import DelayedOperation, Purgatory
+from purgatorio.purgatory import DelayedOperation
+from purgatorio.purgatory.clock import Clock
 
 
 class ThrottledChannel(DelayedOperation):
@@ -70,17 +72,17 @@ class Muting:
     """Mutes the connections of one broker.
 
     Args:
-        purgatory: returns the purgatory for muted connections; makes it at the first call.
-        now_ms: its clock.
+        purgatories: have one for muted connections, which is made for the first of them.
+        clock: the broker's.
 
     Attributes:
         muted: the connections that are muted now, by the kind of the quota that mutes them longest.
         when_released: called with a throttle that was ended before its time.
     """
 
-    def __init__(self, purgatory: Callable[[], Purgatory[Any]], now_ms: Callable[[], int]) -> None:
-        self._purgatory = purgatory
-        self._now_ms = now_ms
+    def __init__(self, purgatories: Purgatories, clock: Clock) -> None:
+        self._purgatories = purgatories
+        self._clock = clock
         self.muted = dict.fromkeys(QuotaKind, 0)
         self.when_released: Callable[[Throttle], object] = lambda throttle: None
 
@@ -100,23 +102,23 @@ class Muting:
             operation = session.throttled_by = ThrottledChannel(throttle, session, self, then)
             self.muted[throttle.kind] += 1
             session.channel.throttle()
-            self._purgatory().try_complete_else_watch(operation, (f"connection {session.connection_id}",))
+            self._purgatories.of(THROTTLED).try_complete_else_watch(operation, (f"connection {session.connection_id}",))
             return
         assert isinstance(operation, ThrottledChannel), "nothing else throttles connections"
         assert then is None, "no request is started on a muted connection"
-        if self._now_ms() + throttle.delay_ms > operation.deadline_ms:
+        if self._clock.now_ms() + throttle.delay_ms > operation.deadline_ms:
             self.muted[operation.throttle.kind] -= 1
             self.muted[throttle.kind] += 1
             operation.throttle = throttle
-            self._purgatory().postpone(operation, throttle.delay_ms)
+            self._purgatories.of(THROTTLED).postpone(operation, throttle.delay_ms)
 
     def cancel(self, operation: ThrottledChannel) -> None:
         """End a mute without effect on the connection."""
-        self._purgatory().cancel(operation)
+        self._purgatories.of(THROTTLED).cancel(operation)
 
     def over(self, operation: ThrottledChannel) -> None:
         """Report a mute that was ended before its time."""
-        if self._now_ms() < operation.deadline_ms:
+        if self._clock.now_ms() < operation.deadline_ms:
             self.when_released(operation.throttle)
 
     def ended(self, operation: ThrottledChannel) -> None:

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet
 from purgatorio.broker.causes.words import MAX_NAMED
-from purgatorio.broker.replica.fetching.context_reader import ContextReader
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, ParkedFetch, PartitionFetch
+from purgatorio.broker.replica.fetching.reader import ContextReader
+from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)
@@ -61,7 +62,7 @@ class DelayedFetch(ParkedFetch):
         context: the partitions of the request, all of which were looked at.
         reader: looks at them, and reads them.
         answer: sends the response; called once. None: the session has taken a later request.
-        expired: called when the fetch expires, with True for a follower's fetch.
+        observer: counts the fetch if it expires.
         take_steps: reads a fetch of very many partitions, without a session; None: all are read at once.
     """
 
@@ -69,8 +70,8 @@ class DelayedFetch(ParkedFetch):
         "_answer",
         "_assignment",
         "_context",
-        "_expired",
         "_is_superseded",
+        "_observer",
         "_reader",
         "_replica_id",
         "_take_steps",
@@ -81,7 +82,7 @@ class DelayedFetch(ParkedFetch):
         context: FetchContext,
         reader: ContextReader,
         answer: Callable[[list[FetchEntry] | None], None],
-        expired: Callable[[bool], None],
+        observer: ReplicaObserver,
         take_steps: TakeSteps | None = None,
     ) -> None:
         super().__init__(context.params.max_wait_ms)
@@ -89,7 +90,7 @@ class DelayedFetch(ParkedFetch):
         self._context = context
         self._reader = reader
         self._answer = answer
-        self._expired = expired
+        self._observer = observer
         self._take_steps = take_steps
         self._is_superseded = False
         self.is_deferred = False
@@ -175,7 +176,7 @@ class DelayedFetch(ParkedFetch):
 
     def on_expiration(self) -> None:
         """Count the expiry as a follower's or a consumer's."""
-        self._expired(self._context.params.is_follower)
+        self._observer.fetch_expired(self._context.params.is_follower)
 
     def on_cancel(self) -> None:
         """Let no event reach it any more."""

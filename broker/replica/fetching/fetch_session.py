@@ -21,6 +21,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.fetch_context import NOT_TOLD, FetchContext, FetchParams, PartitionFetch
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import INITIAL_EPOCH, PartitionData
+from purgatorio.purgatory.clock import Clock
 
 MAX_EPOCH: Final = 2**31 - 1
 MIN_EVICTION_MS: Final = 120_000
@@ -213,7 +214,7 @@ class FetchSessionCache:
 
     Args:
         slots: the most sessions (max.incremental.fetch.session.cache.slots).
-        now_ms: monotonic time.
+        clock: times when sessions were used.
         rng: chooses the ids, which clients must not be able to predict.
         closed: called with each session that ends, however it ends.
         max_consumer_partitions: the most partitions in the sessions of consumers.
@@ -226,14 +227,14 @@ class FetchSessionCache:
         self,
         *,
         slots: int,
-        now_ms: Callable[[], int],
+        clock: Clock,
         rng: random.Random,
         closed: Callable[[FetchSession], None],
         max_consumer_partitions: int = MAX_CONSUMER_PARTITIONS,
     ) -> None:
         self.evictions = 0
         self._slots = slots
-        self._now_ms = now_ms
+        self._clock = clock
         self._rng = rng
         self._closed = closed
         self._max_consumer_partitions = max_consumer_partitions
@@ -268,7 +269,9 @@ class FetchSessionCache:
         if not fetches or not self._make_room(params.is_follower, len(fetches)):
             return None
         session_id = self._new_id()
-        session = FetchSession(session_id, params, fetches, by_topic_id=by_topic_id, owner=owner, now_ms=self._now_ms())
+        session = FetchSession(
+            session_id, params, fetches, by_topic_id=by_topic_id, owner=owner, now_ms=self._clock.now_ms()
+        )
         self._sessions[session_id] = self._by_owner[owner] = session
         self._count(session, len(session.fetches))
         return session
@@ -288,7 +291,7 @@ class FetchSessionCache:
         del self._sessions[session.session_id]
         self._sessions[session.session_id] = session
         before = len(session.fetches)
-        known = session.accept(params, named, self._now_ms())
+        known = session.accept(params, named, self._clock.now_ms())
         gone = dict.fromkeys(session.forget(forgotten))
         self._count(session, len(session.fetches) - before)
         return [fetch for fetch in known if fetch not in gone], list(gone)
@@ -345,7 +348,7 @@ class FetchSessionCache:
 
     def _evictable(self, is_privileged: bool, partitions: int) -> FetchSession | None:
         """Return the session to evict for a new one; None if the new one is not worth it."""
-        now_ms = self._now_ms()
+        now_ms = self._clock.now_ms()
         idle = next(iter(self._sessions.values()), None)
         if idle is None or now_ms - idle.used_ms > MIN_EVICTION_MS:
             return idle

@@ -1,150 +1,71 @@
-"""Fetches of consumers and followers: note a follower's progress, and answer now or later."""
+"""The parts of a fetch of a consumer or follower: note a follower's progress, and answer now or later."""
 
 # compiled: docs/compiled.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable
 
+from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.controller import InSyncProposal
-from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
+from purgatorio.broker.metadata.image import BrokerIncarnation
+from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.events import ReplicaEvents
-from purgatorio.broker.replica.fetching.context_reader import ContextReader
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, TakeSteps
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
+from purgatorio.broker.replica.fetching.reader import ContextReader
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import ReplicaObserver
-from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
-from purgatorio.logger import get_logger
-from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory import Purgatory
 from purgatorio.purgatory.clock import Clock
-
-logger = get_logger(__name__)
 
 LAGGING_METADATA_WAIT_MS = 20
 """The longest wait of a follower's fetch that lacks assigned partitions: the follower's image may be older."""
 
 
 class ReplicaFetches:
-    """Answers the fetches that reach this broker.
+    """What `ReplicaManager.fetch` does with a fetch: note a follower's progress, answer, or park the request.
 
     Args:
-        partitions: this broker's replicas by name.
+        lookup: finds this broker's replicas.
         reader: reads them.
-        follower_assignments: the partitions that each follower should fetch from this broker.
-        racks: the racks of the live brokers that have one, by broker id.
-        image: the image that this broker applied last; None until it is registered.
-        clock: monotonic time for the lag of followers.
-        actions: the queue of events that are handled when the outermost call returns.
         events: checks the requests that wait for a follower's progress.
-        fetch_purgatory: the purgatory of fetch requests.
-        delete_records_purgatory: the purgatory of requests to delete records.
+        purgatories: those of the broker.
+        clock: monotonic time for the lag of followers.
         observer: counts events for metrics.
-        propose: submits a partition's proposal for its ISR.
-        throttle: counts what followers read.
+        in_sync_changes: takes a partition's proposal for its ISR.
     """
 
     def __init__(
         self,
-        partitions: Mapping[TopicPartition, Partition],
+        lookup: ReplicaLookup,
         reader: ContextReader,
         *,
-        follower_assignments: Mapping[int, Sized],
-        racks: Callable[[], Mapping[int, str]],
-        image: Callable[[], ClusterImage | None],
-        clock: Clock,
-        actions: ActionQueue,
         events: ReplicaEvents,
-        fetch_purgatory: Purgatory[DelayedFetch],
-        delete_records_purgatory: Purgatory[DelayedDeleteRecords],
+        purgatories: Purgatories,
+        clock: Clock,
         observer: ReplicaObserver,
-        propose: Callable[[Partition, InSyncProposal], None],
-        throttle: ReplicationThrottle,
+        in_sync_changes: AlterPartitionManager,
     ) -> None:
-        self._partitions = partitions
+        self._lookup = lookup
         self._reader = reader
-        self._follower_assignments = follower_assignments
-        self._racks = racks
-        self._image = image
-        self._clock = clock
-        self._actions = actions
         self._events = events
-        self._fetch_purgatory = fetch_purgatory
-        self._delete_records_purgatory = delete_records_purgatory
+        self._fetch_purgatory: Purgatory[DelayedFetch] = purgatories.of(FETCH)
+        self._delete_records_purgatory: Purgatory[DelayedDeleteRecords] = purgatories.of(DELETE_RECORDS)
+        self._clock = clock
         self._observer = observer
-        self._propose = propose
-        self._throttle = throttle
+        self._in_sync_changes = in_sync_changes
 
-    def fetch(
-        self,
-        context: FetchContext,
-        named: Iterable[PartitionFetch],
-        answer: Callable[[list[FetchEntry] | None], None],
-    ) -> None:
-        """Note a follower's progress, and answer: at once, when `min_bytes` can be read, or at the deadline.
-
-        Args:
-            context: the partitions of the request, or of the session that has taken it.
-            named: those that the request names.
-            answer: receives the response; None if the session took a later request while this one waited.
-        """
-        params = context.params
-        if params.is_follower:
-            with self._actions:
-                self._note_progress(context, named)
-        # The producers that waited for this progress have been answered.
-        self._actions.depth += 1  # as `with self._actions`, without its calls
-        try:
-            entries = self._entries_if_due(context)
-            if entries is not None:
-                self._count(params, entries)
-                answer(entries)
-            else:
-                self._park(context, answer)
-        finally:
-            self._actions.leave()
-
-    def fetch_in_steps(
-        self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
-    ) -> None:
-        """Answer a consumer's fetch of very many partitions, without a session; see `fetch`.
-
-        Args:
-            take_steps: takes the steps, between which the broker does other work.
-        """
-        take_steps(self._in_steps(context, answer, take_steps))
-
-    def _in_steps(
-        self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
-    ) -> Iterator[None]:
-        is_over = True
-        try:
-            yield
-            entries, is_due = yield from self._reader.read_in_steps(context)
-            is_over = is_due or context.params.max_wait_ms <= 0
-        except Exception:
-            logger.exception("a fetch of many partitions failed")
-            entries = self._reader.failed(context)
-        finally:
-            if is_over:
-                context.answered()
-        with self._actions:
-            if is_over:
-                self._count(context.params, entries)
-                answer(entries)
-            else:  # all are marked, and looked at now: if records came meanwhile, all are read again
-                self._park(context, answer, take_steps)
-
-    def _entries_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
+    def entries_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
         """Return the response if it is due or the request does not wait; else None."""
         params, reader = context.params, self._reader
         may_wait = params.max_wait_ms > 0 and bool(context.fetches)
         if params.replica_id >= 0:
             reader.look(context)
-            if len(context.fetches) < self._assigned_to(params):
+            if len(context.fetches) < len(reader.assignment_of(params.replica_id)):
                 params.max_wait_ms = min(params.max_wait_ms, LAGGING_METADATA_WAIT_MS)
         elif not context.outlives_requests and not params.rack_id and may_wait:
             return reader.read_if_due(context)
@@ -154,41 +75,27 @@ class ReplicaFetches:
                 reader.look_for_preferred_replicas(context)
         return reader.read(context) if not may_wait or context.is_due else None
 
-    def _park(
+    def park(
         self,
         context: FetchContext,
         answer: Callable[[list[FetchEntry] | None], None],
         take_steps: TakeSteps | None = None,
     ) -> None:
+        """Let a request wait until its response is due."""
+
         def count_and_answer(entries: list[FetchEntry] | None) -> None:
             if entries is not None:
-                self._count(context.params, entries)
+                self.count(context.params, entries)
             answer(entries)
 
-        operation = DelayedFetch(context, self._reader, count_and_answer, self._observer.fetch_expired, take_steps)
+        operation = DelayedFetch(context, self._reader, count_and_answer, self._observer, take_steps)
         context.operation = operation
         if not context.is_watched:
             self._reader.watch(context)
         keys, shown_keys = operation.watch_keys()
         self._fetch_purgatory.try_complete_else_watch(operation, keys, shown_keys=shown_keys)
 
-    def forget(self, fetches: Iterable[PartitionFetch]) -> None:
-        """Let no event mark these partitions any more: their session has forgotten them."""
-        self._reader.forget(fetches)
-
-    def end_session(self, session: FetchSession) -> None:
-        """Answer the request of a session that has ended, if one waits, and let no event mark its partitions."""
-        with self._actions:
-            if session.operation is not None:
-                session.operation.force_complete()
-            self._reader.release(session)
-            session.end()
-
-    def _assigned_to(self, params: FetchParams) -> int:
-        """Return the number of partitions that a follower should fetch from this broker."""
-        return len(self._follower_assignments.get(params.replica_id, ()))
-
-    def _note_progress(self, context: FetchContext, named: Iterable[PartitionFetch]) -> None:
+    def note_progress(self, context: FetchContext, named: Iterable[PartitionFetch]) -> None:
         """Note that a follower has all records before its fetch offsets, where these can be read without divergence.
 
         In a session, a partition that is not named is still at its offset. Noting that again is only of use where it
@@ -209,34 +116,34 @@ class ReplicaFetches:
         """Note one partition; returns whether the follower is not in its ISR."""
         incarnation = BrokerIncarnation(params.replica_id, params.replica_epoch)
         request, tp = fetch.request, fetch.tp
-        partition = self._partitions[tp]
+        partition = self._lookup.partitions[tp]
         if partition.follower_fetched(
             incarnation, request.fetch_offset, request.log_start_offset, self._clock.now_ms()
         ):
             self._events.high_watermark_moved(tp)
-        if self._racks():  # whether it lacks the high watermark is known now
+        if self._lookup.racks:  # whether it lacks the high watermark is known now
             fetch.context.marked[fetch] = None
         if self._delete_records_purgatory.num_delayed:
             self._delete_records_purgatory.check_and_complete(tp, "follower fetch")
         if params.replica_id in partition.isr:
             return False
-        image = self._image()
+        image = self._lookup.image
         if image is not None and image.is_alive(incarnation):
             proposal = partition.propose_to_add(incarnation)
             if proposal is not None:
-                self._propose(partition, proposal)
+                self._in_sync_changes.propose(partition, proposal)
         return True
 
-    def _count(self, params: FetchParams, entries: Iterable[FetchEntry]) -> None:
+    def count(self, params: FetchParams, entries: Iterable[FetchEntry]) -> None:
         """Count the entries of a response, and note the high watermarks that a follower is sent."""
         observer = self._observer
-        racks = self._racks()
+        racks = self._lookup.racks
         for fetch, data in entries:
             # The reader gives the parts of the records as a list.
             size_bytes = sum(map(len, data.records)) if data.records else 0  # type: ignore[arg-type]
             if params.replica_id >= 0:
                 observer.replicated_out(size_bytes)
-                if self._throttle.limit is not None and size_bytes:
+                if self._reader.throttle.limit is not None and size_bytes:
                     self._count_throttled(fetch.tp, size_bytes)
                 if racks and not data.error_code:  # an error comes without a high watermark
                     self._note_sent(params.replica_id, fetch.tp, data.high_watermark)
@@ -247,15 +154,15 @@ class ReplicaFetches:
 
     def _count_throttled(self, tp: TopicPartition, size_bytes: int) -> None:
         """Count what a follower is sent of a partition whose replication is throttled, in sync or not."""
-        partition = self._partitions.get(tp)
+        partition = self._lookup.partitions.get(tp)
         if partition is not None:
             listed = partition.log.config.leader_replication_throttled_replicas
-            if self._throttle.is_about(listed, tp.partition):
-                self._throttle.record(size_bytes)
+            if self._reader.throttle.is_about(listed, tp.partition):
+                self._reader.throttle.record(size_bytes)
 
     def _note_sent(self, replica_id: int, tp: TopicPartition, high_watermark: int) -> None:
         """Note the high watermark that a follower is sent; only needed if brokers have racks (KIP-392)."""
-        partition = self._partitions.get(tp)
+        partition = self._lookup.partitions.get(tp)
         follower = None if partition is None else partition.followers.get(replica_id)
         if follower is not None:
             follower.last_sent_high_watermark = high_watermark

@@ -1,15 +1,25 @@
-"""Reads partitions for fetch requests: checks, limits, and the number of bytes that can be read."""
+"""Reads partitions for fetch requests: checks, limits, and the number of bytes that can be read.
+
+`ReplicaReader` reads one partition, `ContextReader` all those of a fetch, at the cost of those that changed.
+"""
 
 # compiled: docs/compiled.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence, Sized
 from typing import Final
 
 from purgatorio.broker.causes.cause import OpenTransaction, ReplicationThrottled
 from purgatorio.broker.log.log import Log, LogError
-from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_context import (
+    FetchContext,
+    FetchEntry,
+    FetchParams,
+    FetchWatch,
+    PartitionFetch,
+)
+from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
@@ -22,6 +32,7 @@ from purgatorio.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from purgatorio.purgatory.clock import Clock
 
 REFUSED: Final = -2
 """The partition cannot be read: an error, or an epoch that diverges."""
@@ -29,6 +40,8 @@ ABSENT: Final = -3
 """The partition of a consumer's fetch does not exist, as far as this broker knows."""
 ANSWER_NOW: Final = -1
 """The partition can be read, and must be answered at once."""
+NOTHING_ASSIGNED: Final[Sized] = ()
+"""The assignment of a broker that should fetch nothing from this one."""
 NO_LEADER_HINT: Final = LeaderIdAndEpoch()
 """The leader in a response that names none; no response changes it."""
 NOT_READ: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
@@ -36,6 +49,8 @@ NOT_READ: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC
 null after other errors."""
 MANY_ABORTED: Final = 16
 """From so many aborted transactions on, columns take less time than objects."""
+PARTITIONS_PER_STEP: Final = 500
+"""How many partitions a step of a long read takes: some 4 ms."""
 
 
 class ReplicaReader:
@@ -43,30 +58,26 @@ class ReplicaReader:
 
     Args:
         lookup: finds the replicas, and names the leaders of other partitions.
-        follower_assignments: for each other broker, an object that is replaced when the set of partitions that it
-            should fetch from this broker changes.
-        racks: the racks of the live brokers that have one, by broker id.
-        wall_ms: the time, in milliseconds since 1970.
+        assignments: the partitions that each other broker should fetch from this one; another object when they change.
+        clock: its wall time says how long a transaction has been open.
         throttle: of what followers read here.
     """
 
     def __init__(
         self,
         lookup: ReplicaLookup,
-        follower_assignments: Mapping[int, object],
-        racks: Callable[[], Mapping[int, str]],
-        wall_ms: Callable[[], int],
+        assignments: Mapping[int, Sized],
+        clock: Clock,
         throttle: ReplicationThrottle,
     ) -> None:
         self._lookup = lookup
-        self._follower_assignments = follower_assignments
-        self._racks = racks
-        self._wall_ms = wall_ms
+        self._assignments = assignments
+        self._clock = clock
         self.throttle = throttle
 
-    def assignment_of(self, replica_id: int) -> object:
-        """Return an object that is replaced when the set of partitions that the follower should fetch changes."""
-        return self._follower_assignments.get(replica_id)
+    def assignment_of(self, replica_id: int) -> Sized:
+        """Return the partitions that a follower should fetch from here, in an object that is replaced with them."""
+        return self._assignments.get(replica_id, NOTHING_ASSIGNED)
 
     def resolve(self, params: FetchParams, fetch: PartitionFetch) -> Partition:
         """Return the replica to read, if this client or follower may read it in its leader epoch.
@@ -153,14 +164,14 @@ class ReplicaReader:
 
     def may_prefer(self, params: FetchParams) -> bool:
         """Return whether a consumer has a rack in which other brokers live, and this one does not (KIP-392)."""
-        rack, racks = params.rack_id, self._racks()
+        rack, racks = params.rack_id, self._lookup.racks
         return bool(rack) and racks.get(self._lookup.broker_id) != rack and rack in racks.values()
 
     def preferred_replica(self, params: FetchParams, partition: Partition, fetch_offset: int) -> int:
         """Return the preferred read replica: an in-sync follower in the consumer's rack (KIP-392); -1: the leader."""
         if not params.rack_id or params.is_follower or not partition.is_leader:
             return -1
-        racks = self._racks()
+        racks = self._lookup.racks
         if racks.get(partition.broker_id) == params.rack_id:
             return -1
         near = [
@@ -175,7 +186,7 @@ class ReplicaReader:
     def _waits_for_high_watermark(self, params: FetchParams, partition: Partition) -> bool:
         """Return whether consumers may read from this follower and it lacks the high watermark (KIP-392)."""
         follower = partition.followers.get(params.replica_id)
-        if follower is None or params.replica_id not in self._racks():
+        if follower is None or params.replica_id not in self._lookup.racks:
             return False
         return follower.last_sent_high_watermark < partition.high_watermark
 
@@ -299,8 +310,153 @@ class ReplicaReader:
         producer_id, started_ms = oldest
         state = producers.get(producer_id)
         transactional_id = "" if state is None else state.transactional_id
-        open_ms = None if started_ms < 0 else max(0, self._wall_ms() - started_ms)
+        open_ms = None if started_ms < 0 else max(0, self._clock.wall_ms() - started_ms)
         return OpenTransaction(partition.tp, transactional_id, producer_id, stable_offset, open_ms)
+
+
+class ContextReader:
+    """Looks at the partitions of fetches, and reads them.
+
+    Args:
+        reader: looks at one partition, and reads it.
+        watch: gets the partitions that were looked at, to hear of their next event.
+
+    Attributes:
+        assignment_of, held_back_by, throttle: see `ReplicaReader`.
+    """
+
+    def __init__(self, reader: ReplicaReader, watch: FetchWatch) -> None:
+        self._reader = reader
+        self._watch = watch
+        self.assignment_of = reader.assignment_of
+        self.held_back_by = reader.held_back_by
+        self.throttle = reader.throttle
+
+    def look(self, context: FetchContext, *, arrives: bool = False) -> None:
+        """Look at the marked partitions; of a full response only until it is due, since it reads all anyway.
+
+        Args:
+            arrives: the request has just come, so that partitions which do not exist do not end its wait.
+        """
+        for fetch in list(context.marked):
+            self.look_at(context, fetch, arrives=arrives)
+            if context.is_full and context.is_due:
+                return
+
+    def look_at(self, context: FetchContext, fetch: PartitionFetch, *, arrives: bool = False) -> bool:
+        """Look at one partition; returns False if it cannot be read. See `look`."""
+        context.marked.pop(fetch, None)
+        standing = self._reader.look(context.params, fetch)
+        if standing < 0:
+            if standing == ABSENT and (arrives or fetch in context.absent):
+                context.found_absent(fetch)
+                return False
+            context.looked_at(fetch, None)
+            return standing == ANSWER_NOW
+        context.looked_at(fetch, standing)
+        if context.is_watched:
+            self._watch.add(fetch)
+        return True
+
+    def look_for_preferred_replicas(self, context: FetchContext) -> None:
+        """Note the partitions that a consumer should read from a replica in its rack (KIP-392).
+
+        Followers move all the time, so this looks at all partitions; but only for consumers whose rack has a broker.
+        """
+        if self._reader.may_prefer(context.params):
+            for fetch in context.fetches:
+                if self._reader.has_preferred_replica(context.params, fetch):
+                    context.looked_at(fetch, None)
+
+    def is_due(self, context: FetchContext) -> bool:
+        """Return whether the response is due, by a look at every partition: what the marks should have led to."""
+        available_bytes = 0
+        for fetch in context.fetches:
+            standing = self._reader.look(context.params, fetch)
+            if standing == ABSENT and fetch in context.absent:
+                continue
+            if standing < 0:
+                return True
+            available_bytes += standing
+        return available_bytes >= context.params.min_bytes
+
+    def read(self, context: FetchContext) -> list[FetchEntry]:
+        """Read the response within the request's limits; the first batch may be larger than the limits (KIP-74)."""
+        if not context.is_full:
+            self.look(context)
+        entries, _ = self._read(context)
+        context.answered()
+        return entries
+
+    def read_if_due(self, context: FetchContext) -> list[FetchEntry] | None:
+        """Return a response that lists all partitions if it is due, else None.
+
+        A response of which the first partition has something to read is probably due, and read without a look.
+        """
+        if self._reader.may_have_records(next(iter(context.fetches))):
+            entries, size_bytes = self._read(context)
+            if size_bytes >= context.params.min_bytes or any(_is_urgent(data) for _, data in entries):
+                context.answered()
+                return entries
+        self.look(context, arrives=True)
+        return self.read(context) if context.is_due else None
+
+    def read_in_steps(self, context: FetchContext) -> Generator[None, None, tuple[list[FetchEntry], bool]]:
+        """Read a response without a session as `read` does, in steps, between which other work can be done.
+
+        Returns:
+            The response, and whether it is due.
+        """
+        params = context.params
+        left_bytes, size_bytes, is_urgent = params.max_bytes, 0, False
+        entries: list[FetchEntry] = []
+        for fetch in context.fetches:
+            data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
+            size_bytes += part_bytes
+            left_bytes = max(0, left_bytes - part_bytes)
+            is_urgent = is_urgent or _is_urgent(data)
+            if data.error_code in NOT_READ:
+                context.absent[fetch] = None
+            entries.append((fetch, data))
+            if not len(entries) % PARTITIONS_PER_STEP:
+                yield
+        is_due = is_urgent or size_bytes >= params.min_bytes or len(context.absent) == len(entries)
+        return entries, is_due
+
+    def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
+        """Return the response, and the size of its records in bytes."""
+        params = context.params
+        session = context if isinstance(context, FetchSession) else None
+        left_bytes = params.max_bytes
+        size_bytes = 0
+        entries: list[FetchEntry] = []
+        for fetch in context.worth_reading:
+            data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
+            size_bytes += part_bytes
+            left_bytes = max(0, left_bytes - part_bytes)
+            if session is None or session.tell(fetch, data, part_bytes):
+                entries.append((fetch, data))
+        return entries, size_bytes
+
+    def watch(self, context: FetchContext) -> None:
+        """Let events mark the partitions from now on. All were looked at, with no event since."""
+        context.is_watched = True
+        for fetch in context.fetches:
+            self._watch.add(fetch)
+
+    def release(self, context: FetchContext) -> None:
+        """Let no event mark the partitions any more."""
+        context.is_watched = False
+        self.forget(context.fetches)
+
+    def forget(self, fetches: Iterable[PartitionFetch]) -> None:
+        """Let no event mark these partitions any more."""
+        for fetch in fetches:
+            self._watch.discard(fetch)
+
+    def failed(self, context: FetchContext) -> list[FetchEntry]:
+        """Return the response after an unexpected error."""
+        return [(fetch, self._reader.failed(fetch)) for fetch in context.fetches]
 
 
 def _aborted_transactions(log: Log, start_offset: int, end_offset: int) -> Sequence[AbortedTransaction]:
@@ -323,3 +479,10 @@ def _lags(params: FetchParams, partition: Partition, fetch_offset: int) -> Parti
     """
     code = ErrorCode.OFFSET_NOT_AVAILABLE if params.rack_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
     return PartitionError(code, f"{partition.tp} ends at {partition.log.log_end_offset} here, before {fetch_offset}")
+
+
+def _is_urgent(data: PartitionData) -> bool:
+    """Return whether an entry must be told at once."""
+    if data.error_code:
+        return data.error_code not in NOT_READ
+    return data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0

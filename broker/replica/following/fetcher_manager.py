@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from purgatorio.broker.replica.following.follower import Connect, FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.following.follower import FollowerFetcher, FollowerServices
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.purgatory.clock import Clock
 
 
 class ReplicaFetcherManager:
     """The fetchers of one broker. A fetcher is made when its leader is first followed, and idles without partitions.
 
     Args:
-        replicas: this broker's replicas.
-        broker_epoch: this broker's epoch, sent with each fetch (KIP-903).
-        connect: opens a connection to a broker.
-        settings: limits and timeouts of fetches.
-        gate: holds fetches back.
-        clock: times pauses.
-        rng: the jitter of retries.
+        services: what all fetchers need.
         spawn: runs a fetch loop under a name, as long as the broker runs.
     """
 
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        *,
-        broker_epoch: Callable[[], int],
-        connect: Connect,
-        settings: FetchSettings,
-        gate: FollowerGate,
-        clock: Clock,
-        rng: random.Random,
-        spawn: Callable[[Coroutine[Any, Any, None], str], None],
-    ) -> None:
-        self._replicas = replicas
-        self._broker_epoch = broker_epoch
-        self._connect = connect
-        self._settings = settings
-        self._gate = gate
-        self._clock = clock
-        self._rng = rng
+    def __init__(self, services: FollowerServices, spawn: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
+        self._services = services
+        self._replicas = services.replicas
         self._spawn = spawn
         self._fetchers: dict[int, FollowerFetcher] = {}
         self._leader_epochs: dict[int, int] = {}  # the broker epoch of each leader, as last registered
-        replicas.followed_log_cut = self._log_cut
+        services.replicas.followed_log_cut = self._log_cut
 
     def follow_leaders(self) -> None:
         """Tell each fetcher what this broker now follows from its leader, and whether that was registered anew."""
@@ -74,15 +49,6 @@ class ReplicaFetcherManager:
     def _fetcher(self, leader_id: int) -> FollowerFetcher:
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
-            fetcher = self._fetchers[leader_id] = FollowerFetcher(
-                leader_id,
-                replicas=self._replicas,
-                broker_epoch=self._broker_epoch,
-                connect=self._connect,
-                settings=self._settings,
-                gate=self._gate,
-                clock=self._clock,
-                rng=self._rng,
-            )
+            fetcher = self._fetchers[leader_id] = FollowerFetcher(leader_id, self._services)
             self._spawn(fetcher.run(), f"follows {leader_id}")
         return fetcher

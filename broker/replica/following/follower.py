@@ -144,40 +144,44 @@ class _Refusal:
     until_ms: int = 0
 
 
-class FollowerFetcher:
-    """Fetches all partitions that this broker follows from one leader, in an endless loop.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerServices:
+    """What the fetchers of one broker have in common.
 
-    Args:
-        leader_id: the broker to fetch from.
+    Attributes:
         replicas: this broker's replicas, to which fetched records are appended.
-        broker_epoch: this broker's epoch, sent with each fetch (KIP-903).
         connect: opens a connection to a broker.
+        settings: limits and timeouts of fetches.
         gate: holds fetches back.
         clock: times pauses.
         rng: the jitter of retries.
     """
 
-    def __init__(
-        self,
-        leader_id: int,
-        *,
-        replicas: ReplicaManager,
-        broker_epoch: Callable[[], int],
-        connect: Connect,
-        settings: FetchSettings,
-        gate: FollowerGate,
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
+    replicas: ReplicaManager
+    connect: Connect
+    settings: FetchSettings
+    gate: FollowerGate
+    clock: Clock
+    rng: random.Random
+
+
+class FollowerFetcher:
+    """Fetches all partitions that this broker follows from one leader, in an endless loop.
+
+    Args:
+        leader_id: the broker to fetch from.
+        services: what it has in common with this broker's other fetchers.
+    """
+
+    def __init__(self, leader_id: int, services: FollowerServices) -> None:
         self.leader_id = leader_id
-        self._replicas = replicas
-        self._broker_epoch = broker_epoch
-        self._connect = connect
-        self._settings = settings
-        self._gate = gate
-        self._clock = clock
-        self._rng = rng
-        self._session = FollowerSession(settings.partition_max_bytes)
+        self._replicas = services.replicas
+        self._connect = services.connect
+        self._settings = services.settings
+        self._gate = services.gate
+        self._clock = services.clock
+        self._rng = services.rng
+        self._session = FollowerSession(services.settings.partition_max_bytes)
         self._followed: dict[TopicPartition, Partition] = {}
         self._changed = asyncio.Event()
         self._refusals: dict[TopicPartition, _Refusal] = {}
@@ -356,8 +360,10 @@ class FollowerFetcher:
                 await self._changed.wait()
 
     def _request(self, ready: list[Partition]) -> FetchRequest:
+        own = self._replicas.incarnation
+        assert own is not None, "a broker follows when it is registered"
         request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._replicas.broker_id, replica_epoch=self._broker_epoch()),
+            replica_state=ReplicaState(replica_id=own.broker_id, replica_epoch=own.broker_epoch),  # KIP-903
             max_wait_ms=self._max_wait_ms(),
             min_bytes=self._settings.min_bytes,
             max_bytes=min(self._settings.max_bytes, MAX_ANSWER_BYTES),

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from purgatorio.broker.causes.cause import FollowerBehind, TooFewInSync
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
@@ -40,10 +40,10 @@ class DelayedProduce(DelayedOperation):
         pending: the partitions to which records were appended.
         lookup: finds this broker's replicas and the leaders of other partitions, at each check.
         done: called once, when every result is filled in.
-        expired: called with each partition that is pending when the request expires.
+        observer: counts each partition that is pending when the request expires.
     """
 
-    __slots__ = ("_done", "_expired", "_lookup", "_pending", "_released_by")
+    __slots__ = ("_done", "_lookup", "_observer", "_pending", "_released_by")
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class DelayedProduce(DelayedOperation):
         pending: list[PendingAck],
         lookup: ReplicaLookup,
         done: Callable[[], None],
-        expired: Callable[[TopicPartition], None],
+        observer: ReplicaObserver,
     ) -> None:
         super().__init__(delay_ms)
         self.in_order = len(pending) == 1  # later records of a partition are acknowledged later
         self._pending = pending
         self._lookup = lookup
         self._done = done
-        self._expired = expired
+        self._observer = observer
         self._released_by = -1
 
     def try_complete(self) -> bool:
@@ -117,7 +117,7 @@ class DelayedProduce(DelayedOperation):
     def on_expiration(self) -> None:
         """Count an expiry for each partition that is still pending."""
         for ack in self._pending:
-            self._expired(ack.partition.tp)
+            self._observer.produce_expired(ack.partition.tp)
 
     def on_shutdown(self) -> None:
         """Complete with NOT_LEADER_OR_FOLLOWER, after which a producer finds the new leader and retries."""

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.producing.verification import (
@@ -50,7 +51,7 @@ class TransactionGuard:
     Args:
         lookup: finds this broker's replicas.
         actions: the queue of events that are handled when the outermost call returns.
-        begin: called before the appends go that waited for an answer: together they may cause the work of one request.
+        validation: the appends that waited for an answer together may cause the work of one request.
         max_waiting_bytes: the most memory of the appends that wait.
 
     Attributes:
@@ -63,13 +64,12 @@ class TransactionGuard:
         self,
         lookup: ReplicaLookup,
         actions: ActionQueue,
-        *,
-        begin: Callable[[], None],
+        validation: RecordValidation,
         max_waiting_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
         self._lookup = lookup
         self._actions = actions
-        self._begin = begin
+        self._validation = validation
         self.max_waiting_bytes = max_waiting_bytes
         self.verify: VerifyPartitions | None = None
         self.waiting_bytes = 0
@@ -167,7 +167,7 @@ class TransactionGuard:
     ) -> None:
         """Let the appends go that waited for these answers, in their order."""
         with self._actions:
-            self._begin()
+            self._validation.begin_request()
             for tp, (partition, verification) in asked.items():
                 code = _told(codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR), transaction)
                 self._release(transaction, partition, verification, code)

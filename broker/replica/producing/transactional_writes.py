@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.log.validator import RecordValidation
-from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.producing.delayed_produce import PendingAck
-from purgatorio.broker.replica.producing.delayed_verification import DelayedVerification, ProduceOperation, WaitingBatch
+from purgatorio.broker.replica.producing.delayed_verification import DelayedVerification, WaitingBatch
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.verification import GuardedAppend, ProducerTransaction
 from purgatorio.broker.replica.producing.writes import LeaderWrites
@@ -19,70 +16,16 @@ from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
-from purgatorio.purgatory import ActionQueue, Purgatory
-from purgatorio.purgatory.clock import Clock
 
 
-class TransactionalWrites:
-    """Appends batches of transactions to the logs that this broker leads.
+class TransactionalAppend:
+    """One produce request with batches of a transaction; other batches of it are appended at once.
 
     Args:
-        lookup: finds replicas, and names the leaders of other partitions.
         writes: appends a batch, and waits for the replicas.
-        guard: admits batches.
-        clock: monotonic time for refused batches and timeouts.
-        actions: the queue of events that are handled when the outermost call returns.
-        produce_purgatory: the purgatory of produce requests.
-        validation: how records inside produced batches are checked.
-    """
-
-    def __init__(
-        self,
-        lookup: ReplicaLookup,
-        writes: LeaderWrites,
-        guard: TransactionGuard,
-        *,
-        clock: Clock,
-        actions: ActionQueue,
-        produce_purgatory: Purgatory[ProduceOperation],
-        validation: RecordValidation,
-    ) -> None:
-        self.lookup = lookup
-        self.writes = writes
-        self.guard = guard
-        self.clock = clock
-        self.produce_purgatory = produce_purgatory
-        self._actions = actions
-        self._validation = validation
-
-    def append(
-        self,
-        batches: Sequence[tuple[TopicPartition, Buffer | None]],
-        transaction: ProducerTransaction,
-        *,
-        acks: int,
-        timeout_ms: int,
-        done: AppendDone,
-        client: str = "",
-    ) -> None:
-        """Append each partition's batch as its leader, as `LeaderWrites.append`.
-
-        Batches of the transaction may have to wait for its coordinator; that is a part of `timeout_ms`. Other batches
-        are appended at once.
-
-        Args:
-            transaction: that of all transactional batches.
-        """
-        with self._actions:
-            self._validation.begin_request()
-            request = _Request(self, transaction, acks, timeout_ms, done, client)
-            for tp, records in batches:
-                request.take(tp, records)
-            request.enter()
-
-
-class _Request:
-    """One produce request.
+        guard: admits batches of the transaction, which may have to wait for its coordinator.
+        transaction: that of all transactional batches.
+        timeout_ms: the longest wait, for the coordinator and for the in-sync replicas together.
 
     Attributes:
         results: one for each batch.
@@ -94,6 +37,7 @@ class _Request:
         "_client",
         "_deadline_ms",
         "_done",
+        "_guard",
         "_operation",
         "_pending",
         "_transaction",
@@ -104,7 +48,8 @@ class _Request:
 
     def __init__(
         self,
-        writes: TransactionalWrites,
+        writes: LeaderWrites,
+        guard: TransactionGuard,
         transaction: ProducerTransaction,
         acks: int,
         timeout_ms: int,
@@ -112,6 +57,7 @@ class _Request:
         client: str,
     ) -> None:
         self._writes = writes
+        self._guard = guard
         self._transaction = transaction
         self._acks = acks
         self._deadline_ms = writes.clock.now_ms() + timeout_ms
@@ -128,10 +74,10 @@ class _Request:
         self.results.append(result)
         writes = self._writes
         if records is None or not is_transactional(records):
-            self._note(writes.writes.append_one(tp, records, result, self._acks, from_client=True))
+            self._note(writes.append_one(tp, records, result, self._acks, from_client=True))
             return
         known = writes.lookup.known(tp)
-        if known is not None and writes.guard.is_open(self._transaction, known):  # as of most batches
+        if known is not None and self._guard.is_open(self._transaction, known):  # as of most batches
             self._append(known, records, result)
             return
         self._wait(tp, records, result)
@@ -144,9 +90,9 @@ class _Request:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD, "control records are not for clients to write")
             partition = self._writes.lookup.find(tp)
         except CorruptRecordError as error:
-            self._writes.writes.refuse(tp, result, InvalidBatch(error.error_code, str(error)))
+            self._writes.refuse(tp, result, InvalidBatch(error.error_code, str(error)))
         except (InvalidBatch, PartitionError) as error:
-            self._writes.writes.refuse(tp, result, error)
+            self._writes.refuse(tp, result, error)
         else:
             batch = WaitingBatch(partition, records, result)
             try:
@@ -160,7 +106,7 @@ class _Request:
         """Present the batches of the transaction to the guard; go on, or wait for it."""
         writes = self._writes
         if self.waiting:
-            writes.guard.admit(self._transaction, [(batch.partition, append) for batch, append in self.waiting.items()])
+            self._guard.admit(self._transaction, [(batch.partition, append) for batch, append in self.waiting.items()])
         if not self.waiting:
             self._go_on()
             return
@@ -186,7 +132,7 @@ class _Request:
 
     def _append(self, partition: Partition, records: Buffer, result: AppendResult) -> None:
         """Append a batch that the guard admits."""
-        writes, transaction = self._writes.writes, self._transaction
+        writes, transaction = self._writes, self._transaction
         self._note(writes.append_one(partition.tp, records, result, self._acks, from_client=True, is_admitted=True))
         partition.log.producers.name(transaction.producer_id, transaction.transactional_id)
 
@@ -204,14 +150,14 @@ class _Request:
 
     def _give_up(self, batch: WaitingBatch, error: PartitionError) -> None:
         """Refuse a batch that waits at the guard."""
-        self._writes.guard.withdraw(self.waiting.pop(batch))
+        self._guard.withdraw(self.waiting.pop(batch))
         self._refuse(batch, error)
 
     def _refuse(self, batch: WaitingBatch, error: PartitionError) -> None:
         """Refuse a batch, and the later ones of its producer until it is sent again."""
         writes, partition = self._writes, batch.partition
         partition.refused.note(batch.records, error.error_code, writes.clock.now_ms())
-        writes.writes.refuse(partition.tp, batch.result, error)
+        writes.refuse(partition.tp, batch.result, error)
 
     def _note(self, ack: PendingAck | None) -> None:
         if ack is not None:
@@ -225,6 +171,6 @@ class _Request:
         self._operation = None
         done = partial(self._done, self.results)
         if self._pending:
-            self._writes.writes.await_acks(self._pending, self._left_ms(), done, self._client)
+            self._writes.await_acks(self._pending, self._left_ms(), done, self._client)
         else:
             done()

@@ -135,9 +135,7 @@ class FakeBroker:
         self.partitions: list[FakePartition] = []
         self.log_memory = MemoryBudget(1_000_000)
         self.request_memory_used_bytes = 0
-        self.fetch_sessions = FetchSessionCache(
-            slots=1, now_ms=clock.now_ms, rng=random.Random(0), closed=lambda session: None
-        )
+        self.fetch_sessions = FetchSessionCache(slots=1, clock=clock, rng=random.Random(0), closed=lambda session: None)
         self.own_image: ClusterImage | None = None
         self.led_shares = ShareHarness().shares
         self.coordinates(GroupHarness())

@@ -9,7 +9,7 @@ import pytest
 from purgatorio.broker.api.fetch import MAX_AT_ONCE, MAX_CONSUMER_PARTITIONS, FetchHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.replica.fetching.context_reader import PARTITIONS_PER_STEP
+from purgatorio.broker.replica.fetching.reader import PARTITIONS_PER_STEP
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api import decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,7 +37,7 @@ async def connect_to(cluster: Cluster, found: Impostor, broker_id: int) -> list[
     connections = BrokerConnections(
         cluster.broker(1).config,
         cluster._maker.credentials,
-        image=lambda: moved(cluster.store.image, broker_id, found.port),
+        store=SimpleNamespace(image=moved(cluster.store.image, broker_id, found.port)),
         clock=SystemClock(),
         peer_network=PeerNetwork(),
     )

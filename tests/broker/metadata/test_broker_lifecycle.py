@@ -6,11 +6,12 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager, RegistrationLost
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager, LeaseTerms, RegistrationLost
 from purgatorio.broker.metadata.controller import DuplicateBrokerId, TopicSettings, fence_broker, register_broker
 from purgatorio.broker.metadata.embedded import EmbeddedStore
 from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, ClusterImage
@@ -45,10 +46,8 @@ class Place:
             broker_id,
             self.store.open(self.links[broker_id]),
             clock=clock or self.clock,
+            terms=LeaseTerms(SESSION_MS, HEARTBEAT_MS, slowest_rate),
             rack=None,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            slowest_rate=slowest_rate,
             settings=SETTINGS,
         )
 
@@ -132,11 +131,12 @@ def test_a_broker_whose_clock_is_as_slow_as_it_may_be_stops_leading_before_its_l
 
 def test_a_broker_that_was_fenced_leads_again_when_its_replicas_have_their_new_roles(place: Place) -> None:
     """Others may have been elected meanwhile: a leader by an old role would acknowledge records that are lost."""
-    current, resumed = [False], []
+    resumed: list[bool] = []
+    replicas = SimpleNamespace(is_current=False, lease_lost=lambda: None, lease_resumed=lambda: resumed.append(True))
 
     async def main() -> None:
         lifecycle, _ = await place.joined()
-        lifecycle._is_current, lifecycle._resumed = lambda: current[0], lambda: resumed.append(True)
+        lifecycle.replicas = replicas
         await asyncio.sleep(1)
         assert lifecycle.may_lead()
         place.links[1].cut()
@@ -147,7 +147,7 @@ def test_a_broker_that_was_fenced_leads_again_when_its_replicas_have_their_new_r
         assert not lifecycle.may_lead()
         lifecycle.caught_up()
         assert not lifecycle.may_lead(), "the replicas have not caught up yet"
-        current[0] = True
+        replicas.is_current = True
         lifecycle.caught_up()
         lifecycle.caught_up()
         assert lifecycle.may_lead()
@@ -206,9 +206,8 @@ def test_the_id_of_a_live_broker_is_refused(place: Place) -> None:
             1,
             place.store.open(),
             clock=place.clock,
+            terms=LeaseTerms(SESSION_MS, HEARTBEAT_MS),
             rack=None,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
             settings=SETTINGS,
         )
         with pytest.raises(DuplicateBrokerId, match="broker id 1 is in use by the broker at host:9091"):
@@ -319,9 +318,8 @@ def by_hand() -> ByHand:
         1,
         store,  # type: ignore[arg-type]
         clock=clock,
+        terms=LeaseTerms(SESSION_MS, 1),
         rack=None,
-        session_timeout_ms=SESSION_MS,
-        heartbeat_interval_ms=1,
         settings=SETTINGS,
     )
     return ByHand(lifecycle, store, clock)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
-from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
+from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager, LeaseTerms
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.embedded import LEASE_CHECK_INTERVAL_MS, DirectLink, EmbeddedStore
 from purgatorio.broker.time.running_clock import RunningClock
@@ -49,16 +50,16 @@ class OneLoop:
         self.tasks: list[asyncio.Task[None]] = []
 
     def _broker(self, broker_id: int) -> BrokerLifecycleManager:
-        return BrokerLifecycleManager(
+        lifecycle = BrokerLifecycleManager(
             broker_id,
             self.store.open(self.links[broker_id]),
             clock=self.running,
+            terms=LeaseTerms(SESSION_MS, HEARTBEAT_MS),
             rack=None,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
             settings=TopicSettings(),
-            lost=lambda: self.lost.append(broker_id),
         )
+        lifecycle.replicas = SimpleNamespace(lease_lost=lambda: self.lost.append(broker_id))
+        return lifecycle
 
     async def start(self) -> None:
         for broker_id, broker in self.brokers.items():

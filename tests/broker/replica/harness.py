@@ -5,8 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
 
+from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH, PRODUCE, SHARE_FETCH
+from purgatorio.broker.causes.purgatories import Purgatories
+from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -17,10 +20,11 @@ from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.clocks import Clocks
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
+from purgatorio.purgatory import FinishedOperation, Timer
 from purgatorio.purgatory.clock import ManualClock
 from tests.endpoints import plaintext
 
@@ -120,34 +124,28 @@ class Harness:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.actions = ActionQueue()
-        self.timers = [Timer(self.clock.now_ms), Timer(self.clock.now_ms), Timer(self.clock.now_ms)]
-        self.produce_purgatory = Purgatory("Produce", self.timers[0], actions=self.actions)
-        self.fetch_purgatory = Purgatory("Fetch", self.timers[1], actions=self.actions)
-        self.delete_records_purgatory = Purgatory("DeleteRecords", self.timers[2], actions=self.actions)
-        self.share_fetch_purgatory = Purgatory[Any]("ShareFetch", self.timers[1], actions=self.actions)
         self.finished: list[FinishedOperation] = []
-        for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory):
-            purgatory.on_finished = self.finished.append
+        self.purgatories = Purgatories(Clocks.alike(self.clock), self.finished.append)
+        self.actions = self.purgatories.actions
+        self.timers: list[Timer] = []  # of further purgatories
+        self.produce_purgatory = self.purgatories.of(PRODUCE)
+        self.fetch_purgatory = self.purgatories.of(FETCH)
+        self.delete_records_purgatory = self.purgatories.of(DELETE_RECORDS)
+        self.share_fetch_purgatory = self.purgatories.of(SHARE_FETCH)
         self.observed = Observed()
         self.proposals: list[tuple[Partition, InSyncProposal]] = []
         self.may_lead = True
         self.replicas = ReplicaManager(
             BROKER_ID,
             clock=self.clock,
-            log_defaults=LogConfig(),
-            memory=MemoryBudget(64 * MIB),
-            actions=self.actions,
-            produce_purgatory=self.produce_purgatory,
-            fetch_purgatory=self.fetch_purgatory,
-            share_fetch_purgatory=self.share_fetch_purgatory,
-            delete_records_purgatory=self.delete_records_purgatory,
+            logs=BrokerLogs(MemoryBudget(64 * MIB), LogConfig()),
+            purgatories=self.purgatories,
+            lease=SimpleNamespace(may_lead=lambda: self.may_lead),
+            in_sync_changes=SimpleNamespace(propose=lambda *proposed: self.proposals.append(proposed)),
             observer=self.observed,
-            propose=lambda partition, proposal: self.proposals.append((partition, proposal)),
-            may_lead=lambda: self.may_lead,
         )
         self.fetch_sessions = FetchSessionCache(
-            slots=1_000, now_ms=self.clock.now_ms, rng=random.Random(0), closed=self.replicas.end_session
+            slots=1_000, clock=self.clock, rng=random.Random(0), closed=self.replicas.end_session
         )
         self.replicas.incarnation = BrokerIncarnation(BROKER_ID, BROKER_ID)
         self.brokers = {i: BrokerRegistration(i, i, plaintext("127.0.0.1", 9090 + i)) for i in (1, 2, 3)}
@@ -163,8 +161,12 @@ class Harness:
     def advance_ms(self, delta_ms: int) -> None:
         """Advance the time and the timing wheels."""
         self.clock.advance_ms(delta_ms)
-        for timer in self.timers:
+        for timer in self.all_timers():
             timer.advance(self.clock.now_ms())
+
+    def all_timers(self) -> list[Timer]:
+        """Return the timers of all purgatories."""
+        return [*(purgatory._timer for purgatory in self.purgatories.all), *self.timers]
 
     def produce(
         self, *tps: TopicPartition, acks: int = -1, timeout_ms: int = 1000, records: bytes | None = None

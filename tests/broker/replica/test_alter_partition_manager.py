@@ -43,13 +43,12 @@ class Proposing:
         self.broker = Harness()
         self.broker.set_topics(topic(isr=(1,), partitions=3))
         self.store = Store(ClusterImage(0, "test", 1, self.broker.brokers, {"orders": topic(isr=(1,), partitions=3)}))
-        self.changes: list[bool] = []
         self.manager = AlterPartitionManager(
             self.store,  # type: ignore[arg-type]
             settings=TopicSettings(),
-            withdraw=self.broker.replicas.withdraw,
-            changed=self.changes.append,
+            observer=self.broker.observed,
         )
+        self.manager.withdraw = self.broker.replicas.withdraw
 
     @property
     def partitions(self) -> list[Partition]:
@@ -93,7 +92,7 @@ def test_proposals_during_a_change_go_into_the_next_one(proposing: Proposing) ->
     proposing.store.commit()
     assert [proposing.isr(index) for index in range(3)] == [(1, 2)] * 3
     assert proposing.store.submitted == []
-    assert proposing.changes == [False] * 3
+    assert proposing.broker.observed.named("isr_expanded") == [()] * 3
 
 
 @pytest.mark.parametrize("how", ["refused", "failed"])
@@ -108,7 +107,7 @@ def test_a_refused_or_failed_proposal_is_withdrawn_and_may_be_proposed_again(pro
         proposing.store.fail()
     assert first.proposal is None
     assert proposing.isr(0) == (1,)
-    assert proposing.changes == []
+    assert proposing.broker.observed.named("isr_expanded") == []
     proposing.propose(first)
     assert len(proposing.store.submitted) == 1
 
@@ -134,4 +133,4 @@ def test_the_leaders_log_says_why_the_isr_shrank(proposing: Proposing) -> None:
     assert line["partitions"] == "orders-0 [1]"
     assert line["reason"].startswith("orders-0: broker 2 is at 0 of 1 and fetched for another 30003 ms")
     assert "broker 3" not in line["reason"]
-    assert proposing.changes == [True]
+    assert proposing.broker.observed.named("isr_shrunk") == [()]

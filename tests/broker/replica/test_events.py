@@ -56,7 +56,7 @@ def test_each_later_turn_reads_as_much(wide: Harness, monkeypatch: pytest.Monkey
 def test_a_fetch_whose_time_is_over_before_its_turn_is_answered_once(wide: Harness) -> None:
     parked = park(wide, 30)
     wide.produce(PARTITIONS[3], acks=1)
-    for timer in wide.timers:
+    for timer in wide.all_timers():
         timer.advance(wide.clock.now_ms() + 10_000)
     assert all(each.answered for each in parked)
     wide.advance_ms(1)

@@ -15,7 +15,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def throttle(clock: ManualClock) -> ReplicationThrottle:
-    throttle = ReplicationThrottle(2, clock.now_ms)
+    throttle = ReplicationThrottle(2, clock)
     throttle.limit = 1_000
     return throttle
 

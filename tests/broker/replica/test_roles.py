@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, ClusterImage, PartitionState, Topic
+from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.roles import MAX_CONFIGS_KEPT, ReplicaRoles
 from purgatorio.purgatory.clock import ManualClock
@@ -27,18 +29,18 @@ class Place:
     """The replicas of broker 1, and the image that they are given next."""
 
     def __init__(self, roles_per_step: int = STEP) -> None:
-        self.partitions: dict[TopicPartition, Partition] = {}
+        lookup = ReplicaLookup(ME.broker_id)
+        self.partitions: dict[TopicPartition, Partition] = lookup.partitions
         self.observed = Observed()
         self.roles = ReplicaRoles(
-            ME.broker_id,
-            self.partitions,
+            lookup,
             new_log=lambda tp, config: Log(config, name=str(tp)),
             log_defaults=LogConfig(),
             clock=ManualClock(),
-            may_lead=lambda: True,
+            lease=SimpleNamespace(may_lead=lambda: True),
             observer=self.observed,
-            roles_per_step=roles_per_step,
         )
+        self.roles.roles_per_step = roles_per_step
         self.image = ClusterImage(1, "test")
         self.told: dict[int, dict[TopicPartition, Partition]] = {}
 

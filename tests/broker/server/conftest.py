@@ -27,6 +27,7 @@ from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsReq
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from purgatorio.purgatory.clock import Clock, ManualClock
 from tests.broker.routing.harness import routes_of
+from tests.broker.server.listeners import listener_of, listener_parts
 
 
 class Handler:
@@ -322,9 +323,8 @@ async def start_listener(
     async def start(
         rates: ConnectionRates | None = None, session_clock: Clock | None = None, **limits: Any
     ) -> Listener:
-        listener = Listener(
-            routes, ConnectionLimits(**limits), clock, session_clock=session_clock, observer=probe, rates=rates
-        )
+        parts = listener_parts(ConnectionLimits(**limits), clock, session_clock=session_clock, observer=probe)
+        listener = listener_of(routes, parts, rates=rates)
         await listener.start("127.0.0.1", 0)
         started.append(listener)
         return listener

@@ -14,9 +14,10 @@ from purgatorio.broker.security.mechanism import Identity, SaslMechanism, Step
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.limits import ConnectionLimits
-from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.server.shared_services import Login
 from purgatorio.broker.time.system_clock import SystemClock
+from tests.broker.server.listeners import listener_of, listener_parts
 
 AT = Endpoint("BROKERS", "broker-2.test", 9192)
 OURS = BrokerCredentials(b"a secret")
@@ -45,7 +46,8 @@ class Credulous:
 
 async def logged_in(routes: Routes, mechanism: SaslMechanism) -> None:
     """Log in at a listener that has a mechanism, as broker 1 at broker 2."""
-    listener = Listener(routes, ConnectionLimits(), SystemClock(), sasl=SaslSettings(mechanisms={NAME: mechanism}))
+    login = Login(sasl=SaslSettings(mechanisms={NAME: mechanism}))
+    listener = listener_of(routes, listener_parts(ConnectionLimits(), SystemClock()), login=login)
     await listener.start("127.0.0.1", 0)
     peer = PeerConnection(SystemClock(), client_id="broker-1")
     await peer.connect(*listener.address)
@@ -109,7 +111,7 @@ async def test_what_has_not_proved_itself_answers_no_more_than_a_login_needs(
 
 
 async def test_large_answers_are_taken_from_a_broker_that_has_logged_in(routes: Routes) -> None:
-    listener = Listener(routes, ConnectionLimits(), SystemClock(), sasl=SETTINGS)
+    listener = listener_of(routes, listener_parts(ConnectionLimits(), SystemClock()), login=Login(sasl=SETTINGS))
     await listener.start("127.0.0.1", 0)
     peer = PeerConnection(SystemClock(), client_id="broker-1", max_response_bytes=12_345_678)
     await peer.connect(*listener.address)

@@ -17,6 +17,7 @@ from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.server.listeners import listener_of, listener_parts
 from tests.logs import capture_logs
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def test_a_broker_may_have_several_listeners(
     """Handlers are told which one a request came by, request memory is shared, and each stops for itself."""
     memory = RequestMemory(1_000_000)
     listeners = [
-        Listener(routes, ConnectionLimits(), clock, name=name, observer=probe, memory=memory)
+        listener_of(routes, listener_parts(ConnectionLimits(), clock, observer=probe, memory=memory), name=name)
         for name in ("CLIENTS", "BROKERS")
     ]
     clients = []
@@ -334,7 +335,7 @@ async def test_a_standstill_of_the_process_closes_no_connection(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is an address of Linux's loopback")
 async def test_a_port_is_kept_on_every_address_of_the_host(routes: Routes, clock: ManualClock) -> None:
-    first = Listener(routes, ConnectionLimits(), clock)
+    first = listener_of(routes, listener_parts(ConnectionLimits(), clock))
     one = socket.create_server(("127.0.0.1", 0))
     other = socket.create_server(("127.0.0.2", one.getsockname()[1]))
     addresses = [one.getsockname(), other.getsockname()]
@@ -342,7 +343,7 @@ async def test_a_port_is_kept_on_every_address_of_the_host(routes: Routes, clock
     kept = first.keep_port()
     await first.stop(0)
     assert [each.getsockname() for each in kept] == addresses
-    again = Listener(routes, ConnectionLimits(), clock)
+    again = listener_of(routes, listener_parts(ConnectionLimits(), clock))
     await again.start("127.0.0.1", 0, kept)
     for address in addresses:
         socket.create_connection(address, timeout=5).close()
@@ -353,7 +354,7 @@ async def test_a_listener_without_sockets_of_its_own_holds_no_port(
     routes: Routes, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was not started, or its event loop has them and would listen on."""
-    listener = Listener(routes, ConnectionLimits(), clock)
+    listener = listener_of(routes, listener_parts(ConnectionLimits(), clock))
     assert listener.hold_port() == []
     monkeypatch.setattr("purgatorio.broker.server.listener.can_watch_sockets", lambda loop: False)
     await listener.start("127.0.0.1", 0)
@@ -469,7 +470,7 @@ async def test_stopping_leaves_nothing(
     """No task, no alarm, no connection, and the port is free for the next."""
     loop = asyncio.get_running_loop()
     tasks_before = asyncio.all_tasks()
-    listener = Listener(routes, ConnectionLimits(), clock, observer=probe)
+    listener = listener_of(routes, listener_parts(ConnectionLimits(), clock, observer=probe))
     await listener.start("127.0.0.1", 0)
     clients = [await connect(listener) for _ in range(3)]
     for client in clients[:2]:
@@ -482,7 +483,7 @@ async def test_stopping_leaves_nothing(
     assert clock.next_alarm_ms is None
     assert [timer for timer in loop._scheduled if not timer.cancelled()] == []  # type: ignore[attr-defined]
     assert (listener.memory.used_bytes, listener.memory.waiting, listener.connections()) == (0, 0, [])
-    again = Listener(routes, ConnectionLimits(), clock)
+    again = listener_of(routes, listener_parts(ConnectionLimits(), clock))
     await again.start(*listener.address)
     await again.stop(0)
 
@@ -509,12 +510,12 @@ async def test_stopping_twice_or_before_the_start_is_harmless(
     listener = await start_listener()
     await asyncio.gather(listener.stop(100), listener.stop(100))
     await listener.stop(0)
-    await Listener(routes, ConnectionLimits(), clock).stop(0)
+    await listener_of(routes, listener_parts(ConnectionLimits(), clock)).stop(0)
 
 
 async def test_a_listener_starts_once_and_knows_its_address_then(routes: Routes, clock: ManualClock) -> None:
     """Not earlier."""
-    listener = Listener(routes, ConnectionLimits(), clock)
+    listener = listener_of(routes, listener_parts(ConnectionLimits(), clock))
     with pytest.raises(RuntimeError, match="not started"):
         _ = listener.address
     await listener.start("127.0.0.1", 0)
@@ -533,7 +534,7 @@ async def test_the_listener_works_on_uvloop(
 
     async def main() -> tuple[list[int], dict[str, Any]]:
         limits = ConnectionLimits(write_high_water_bytes=10_000, write_low_water_bytes=5_000, max_requests_per_turn=7)
-        listener = Listener(routes, limits, clock)
+        listener = listener_of(routes, listener_parts(limits, clock))
         await listener.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*listener.address)
         writer.write(b"".join(request_of(number) for number in range(1_000)))

@@ -25,7 +25,7 @@ RequestOf = Callable[..., bytes]
 
 @pytest.fixture
 def rates(clock: ManualClock) -> ConnectionRates:
-    return ConnectionRates(RateWindow(), clock.now_ms)
+    return ConnectionRates(RateWindow(), clock)
 
 
 async def test_a_connection_of_an_address_above_its_rate_is_kept_unread_and_closed(

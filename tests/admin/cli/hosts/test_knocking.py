@@ -20,10 +20,12 @@ from purgatorio.broker.security.tls import TlsError, TlsSettings, client_context
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.server.shared_services import Login
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.routing.harness import routes_of
+from tests.broker.server.listeners import listener_of, listener_parts
 from tests.certificates import LAST_YEAR, BrokerAuthority
 from tests.logs import capture_logs
 
@@ -52,13 +54,12 @@ async def start() -> AsyncIterator[Start]:
     started: list[Listener] = []
 
     async def start(settings: TlsSettings | None) -> Endpoint:
-        listener = Listener(
+        login = Login() if settings is None else Login(tls=lambda: server_context(settings), identify=known_broker)
+        listener = listener_of(
             routes_of({ApiKey.API_VERSIONS: Route(answered, 0, 4, lambda *_: None)}),
-            ConnectionLimits(),
-            SystemClock(),
+            listener_parts(ConnectionLimits(), SystemClock()),
             name=BROKERS,
-            tls=None if settings is None else lambda: server_context(settings),
-            identify=None if settings is None else known_broker,
+            login=login,
             goes_first=True,
         )
         started.append(listener)

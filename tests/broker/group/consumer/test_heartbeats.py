@@ -93,7 +93,7 @@ def test_the_last_member_leaves_an_empty_group(broker: ConsumerHarness) -> None:
     one.leave()
     group = broker.group()
     assert (group.state_name, group.is_empty, group.epoch, group.target_epoch) == ("Empty", True, 2, 2)
-    assert not [timer for timer in broker.timers if timer.size]
+    assert not [timer for timer in broker.all_timers() if timer.size]
 
 
 def test_a_member_that_is_silent_for_its_session_timeout_is_removed(broker: ConsumerHarness) -> None:

@@ -94,6 +94,15 @@ class ClientReply:
         self._client.answers.append(reason)
 
 
+class Stopwatch(ManualClock):
+    """A clock whose stopwatch goes only while handlers work."""
+
+    seconds = 0.0
+
+    def now_seconds(self) -> float:
+        return self.seconds
+
+
 class FakeBroker:
     """A broker with quotas.
 
@@ -105,7 +114,7 @@ class FakeBroker:
     """
 
     def __init__(self, *, knows_brokers: bool = False) -> None:
-        self.clock = ManualClock(1_000)
+        self.clock = Stopwatch(1_000)
         self.timer = Timer(self.clock.now_ms)
         self.finished: list[FinishedOperation] = []
         self.purgatory: Purgatory[Any] = Purgatory(
@@ -113,7 +122,6 @@ class FakeBroker:
         )
         self.handle: dict[int, Callable[[Any, Any], None]] = {}
         self.handler_seconds = 0.0
-        self._seconds = 0.0
         self.withheld: list[tuple[Any, bool]] = []
         self.counts: dict[str, int] = {}
         self.image = ClusterImage(0, "test")
@@ -124,17 +132,16 @@ class FakeBroker:
         self._layers = RouteLayers(routes_of(table))
         self.quotas = BrokerQuotas(
             self._layers,
-            lambda: self.purgatory,
-            now_ms=self.clock.now_ms,
-            now_seconds=lambda: self._seconds,
+            SimpleNamespace(of=lambda kind: self.purgatory),
+            clock=self.clock,
             windows=QuotaWindows(),
             topics=self,
             withheld=lambda response, was_full: self.withheld.append((response, was_full)),
             knows_brokers=knows_brokers,
         )
         self.replicas: Any = SimpleNamespace(
-            leader_throttle=ReplicationThrottle(1, self.clock.now_ms),
-            follower_throttle=ReplicationThrottle(1, self.clock.now_ms),
+            leader_throttle=ReplicationThrottle(1, self.clock),
+            follower_throttle=ReplicationThrottle(1, self.clock),
         )
         self._clients = 0
 
@@ -145,14 +152,14 @@ class FakeBroker:
 
     def _handler(self, key: int) -> Callable[..., None]:
         def handler(ctx: RequestContext, request: Any, reply: Any) -> None:
-            self._seconds += self.handler_seconds
+            self.clock.seconds += self.handler_seconds
             self.handle[key](reply, request)
 
         return handler
 
     def handler_takes(self, seconds: float) -> None:
         """Let time pass, as a handler takes it."""
-        self._seconds += seconds
+        self.clock.seconds += seconds
 
     def limit(self, *, user: str | None = None, client_id: str | None = None, **values: float) -> None:
         """Set quotas of an entity, and no others of it; without values it has none."""

@@ -20,7 +20,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def rates(clock: ManualClock) -> ConnectionRates:
-    return ConnectionRates(RateWindow(), clock.now_ms)
+    return ConnectionRates(RateWindow(), clock)
 
 
 def test_an_address_above_its_rate_is_refused_after_a_second_at_most(

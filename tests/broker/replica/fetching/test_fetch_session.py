@@ -16,17 +16,18 @@ from purgatorio.broker.replica.fetching.fetch_session import (
     next_epoch,
 )
 from purgatorio.protocol.messages.fetch import FetchPartition
+from purgatorio.purgatory.clock import ManualClock
 
 
 class House:
     """A cache of three slots on a clock that the test moves."""
 
     def __init__(self, *, slots: int = 3, max_consumer_partitions: int = 100) -> None:
-        self.now_ms = 1_000_000
+        self.clock = ManualClock(1_000_000)
         self.closed: list[FetchSession] = []
         self.cache = FetchSessionCache(
             slots=slots,
-            now_ms=lambda: self.now_ms,
+            clock=self.clock,
             rng=random.Random(0),
             closed=self.closed.append,
             max_consumer_partitions=max_consumer_partitions,
@@ -48,7 +49,7 @@ class House:
 
     def pass_by(self) -> None:
         """Let the time pass after which sessions may be evicted."""
-        self.now_ms += MIN_EVICTION_MS + 1
+        self.clock.advance_ms(MIN_EVICTION_MS + 1)
 
 
 @pytest.fixture
@@ -81,10 +82,10 @@ def test_ids_are_unique_and_positive() -> None:
 
 def test_the_session_that_was_idle_longest_goes_first(house: House) -> None:
     first, second = house.opened(5), house.opened(5)
-    house.now_ms += 1_000
+    house.clock.advance_ms(1_000)
     house.opened(5)
     house.use(first)
-    house.now_ms += MIN_EVICTION_MS
+    house.clock.advance_ms(MIN_EVICTION_MS)
     assert house.open(1) is not None
     assert house.closed == [second]
     assert house.cache.evictions == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
-from purgatorio.broker.replica.following.follower import FetchSettings, FollowerGate
+from purgatorio.broker.replica.following.follower import FetchSettings, FollowerGate, FollowerServices
 from purgatorio.broker.time.system_clock import SystemClock
 from tests.broker.replica.harness import Harness, topic
 
@@ -47,15 +47,16 @@ class Follower:
         self.leaders = Leaders()
         self.harness = Harness()
         self.tasks: list[asyncio.Task[None]] = []
-        self.manager = ReplicaFetcherManager(
-            self.harness.replicas,
-            broker_epoch=lambda: 1,
+        services = FollowerServices(
+            replicas=self.harness.replicas,
             connect=self.leaders.connect,
             settings=FetchSettings(),
             gate=FollowerGate(CLOCK),
             clock=CLOCK,
             rng=random.Random(0),
-            spawn=lambda loop, name: self.tasks.append(asyncio.create_task(loop, name=name)),
+        )
+        self.manager = ReplicaFetcherManager(
+            services, lambda loop, name: self.tasks.append(asyncio.create_task(loop, name=name))
         )
 
     async def see_image(self, *, leader_epoch: int = 0) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.replica.following import follower as follower_module
-from purgatorio.broker.replica.following.follower import FetchSettings, FollowerFetcher, FollowerGate
+from purgatorio.broker.replica.following.follower import FetchSettings, FollowerFetcher, FollowerGate, FollowerServices
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.roles import Refollowed
 from purgatorio.broker.time.system_clock import SystemClock
@@ -36,7 +36,6 @@ from tests.logs import capture_logs
 CLOCK = SystemClock()
 PATIENCE_SECONDS = 10
 LEADER_ID = 2
-BROKER_EPOCH = 77
 
 
 def batch(offset: int, leader_epoch: int = 0) -> bytes:
@@ -100,16 +99,15 @@ def fetcher_of(
     harness: Harness, leader: Leader, gate: FollowerGate | None = None, backoff_ms: int = 1
 ) -> FollowerFetcher:
     """Return a fetcher that follows nothing yet."""
-    return FollowerFetcher(
-        LEADER_ID,
+    services = FollowerServices(
         replicas=harness.replicas,
-        broker_epoch=lambda: BROKER_EPOCH,
         connect=leader.connect,
         settings=FetchSettings(backoff_ms=backoff_ms),
         gate=gate or FollowerGate(CLOCK),
         clock=CLOCK,
         rng=random.Random(0),
     )
+    return FollowerFetcher(LEADER_ID, services)
 
 
 async def follow(
@@ -132,7 +130,7 @@ async def test_it_fetches_from_its_log_end_with_its_broker_id_and_epoch(follower
     assert leader.offsets_asked == [[0], [1], [2]]
     assert (partition.log.log_end_offset, partition.high_watermark) == (2, 1)
     state = leader.asked[0].replica_state
-    assert (state.replica_id, state.replica_epoch) == (1, BROKER_EPOCH)
+    assert (state.replica_id, state.replica_epoch) == follower.replicas.incarnation
 
 
 async def ends_of(harness: Harness, records: bytes, at: Callable[[int], None] = lambda end: None) -> list[int]:
@@ -229,16 +227,7 @@ async def test_a_paused_follower_fetches_a_new_partition_at_once(
 ) -> None:
     monkeypatch.setattr(follower_module, "FIRST_BACKOFF_MS", 1000 * 3600)
     leader = Leader(answer(error_code=ErrorCode.FENCED_LEADER_EPOCH))
-    fetcher = FollowerFetcher(
-        LEADER_ID,
-        replicas=follower.replicas,
-        broker_epoch=lambda: BROKER_EPOCH,
-        connect=leader.connect,
-        settings=FetchSettings(backoff_ms=1000 * 3600),
-        gate=FollowerGate(CLOCK),
-        clock=CLOCK,
-        rng=random.Random(0),
-    )
+    fetcher = fetcher_of(follower, leader, backoff_ms=1000 * 3600)
     fetcher.follow(follower.replicas.take_refollowed()[LEADER_ID])
     running = asyncio.create_task(fetcher.run())
     async with asyncio.timeout(PATIENCE_SECONDS):

@@ -1,29 +1,25 @@
-"""The purgatories of one broker, made by the table in `broker/causes/kinds.py`, and the reaper of their deadlines."""
+"""The purgatories of one broker, made by the table in `kinds.py`, and the reaper of their deadlines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from purgatorio.broker.causes.kinds import ELECT_LEADER, KINDS, TOPIC, Kind, Time
-from purgatorio.broker.config import BrokerConfig
-from purgatorio.broker.metadata.delayed_decision import MetadataPurgatories
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.causes.kinds import KINDS, Kind, Time
+from purgatorio.broker.time.clocks import Clocks
 from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Reaper, Timer
-from purgatorio.purgatory.clock import Clock
 
 PURGE_INTERVAL: Final = 1_000
 """Kafka's default, for purgatories without a setting."""
 
 
-class BrokerPurgatories:
+class Purgatories:
     """The purgatories of one broker.
 
     Args:
-        session_clock: the source of time without the standstills of this process. Open transactions and acquisition
-            locks are judged by it: while the process stands still it hears no client, and must end none for that.
-        member_now_ms: the same for members of groups, without the times that a test skipped.
+        clocks: those of the broker; a kind says by which one its deadlines go.
         on_finished: called with every operation that has ended.
+        purge_intervals: by the setting that a kind names.
 
     Attributes:
         all: all of them, in the order in which the page shows them.
@@ -34,27 +30,23 @@ class BrokerPurgatories:
 
     def __init__(
         self,
-        config: BrokerConfig,
-        clock: Clock,
-        session_clock: Clock,
-        member_now_ms: Callable[[], int],
-        image: ClusterImage,
+        clocks: Clocks,
         on_finished: Callable[[FinishedOperation], None],
+        purge_intervals: Mapping[str, int] | None = None,
     ) -> None:
         self.actions = ActionQueue()
         self.all: list[Purgatory[Any]] = []
         self._made: dict[str, Purgatory[Any]] = {}
-        self.timer = Timer(member_now_ms)
+        self.timer = Timer(clocks.members.now_ms)
+        self._clock = clock = clocks.broker
         self.reaper = Reaper(clock.now_ms, actions=self.actions, call_later=clock.call_later)
         self.reaper.add(self.timer, listens=True)
-        self._config = config
-        self._clock = clock
-        self._times = {Time.BROKER: clock.now_ms, Time.PROCESS: session_clock.now_ms, Time.MEMBERS: member_now_ms}
+        self._clocks = {Time.BROKER: clock, Time.PROCESS: clocks.transactions, Time.MEMBERS: clocks.members}
         self._on_finished = on_finished
+        self._purge_intervals = purge_intervals or {}
         for kind in KINDS.values():
             if not kind.is_late:
                 self.of(kind)
-        self.metadata = MetadataPurgatories(self.of(TOPIC), self.of(ELECT_LEADER), image)
 
     def of(self, kind: Kind) -> Purgatory[Any]:
         """Return the purgatory of a kind; it is made when it is first asked for."""
@@ -70,9 +62,9 @@ class BrokerPurgatories:
         One with another clock judges clients: before it does, the loop reads what they have sent.
         """
         judges = kind.time is not Time.BROKER
-        timer = Timer(self._times[kind.time])
+        timer = Timer(self._clocks[kind.time].now_ms)
         self.reaper.add(timer, listens=judges)
-        interval = PURGE_INTERVAL if kind.purges_by is None else getattr(self._config, kind.purges_by)
+        interval = self._purge_intervals.get(kind.purges_by or "", PURGE_INTERVAL)
         on_finished = self._on_finished_by_another_clock if judges else self._on_finished
         return Purgatory(kind.purgatory, timer, actions=self.actions, purge_interval=interval, on_finished=on_finished)
 

@@ -11,10 +11,10 @@ import pytest
 from purgatorio.admin.operations.control.transaction_control import TransactionControl
 from purgatorio.admin.operations.reading.state import read_purgatory
 from purgatorio.broker.causes.kinds import ACQUISITION_LOCK, DEAD_LETTER, HEARTBEAT, KINDS, PERSISTER
-from purgatorio.broker.config import BrokerConfig
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.node.purgatories import BrokerPurgatories
+from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.purgatory import FinishedOperation
 from purgatorio.purgatory.clock import ManualClock
@@ -30,9 +30,8 @@ class Process:
         self.clock = ManualClock()
         self.running = RunningClock(self.clock)
         self.finished: list[FinishedOperation] = []
-        self.parked = BrokerPurgatories(
-            BrokerConfig(), self.clock, self.running, self.running.now_ms, IMAGE, self.finished.append
-        )
+        clocks = Clocks(self.clock, self.clock, self.running, self.running)
+        self.parked = Purgatories(clocks, self.finished.append)
         self.expired = 0
         self.session = DelayedHeartbeat(
             self.parked.of(HEARTBEAT), MemberKey("billing", "app-1"), SESSION_MS, expired=self._expired
@@ -103,7 +102,7 @@ async def test_observers_see_all_times_on_the_brokers_clock(process: Process) ->
 async def test_members_are_judged_by_a_clock_of_their_own() -> None:
     """The others' time moves by an hour; that of members does not."""
     clock = ManualClock()
-    parked = BrokerPurgatories(BrokerConfig(), clock, clock, lambda: 0, IMAGE, lambda _: None)
+    parked = Purgatories(Clocks(clock, clock, clock, ManualClock()), lambda _: None)
     clock.advance_ms(3_600_000)
     names = {purgatory.name for purgatory in parked.all if purgatory.now_ms() == 0}
     assert names == {"Rebalance", "Heartbeat"}
@@ -113,7 +112,7 @@ async def test_members_are_judged_by_a_clock_of_their_own() -> None:
 async def test_acquisition_locks_go_by_the_clock_that_tests_move_and_outlive_a_standstill() -> None:
     clock = ManualClock()
     running = RunningClock(clock)
-    parked = BrokerPurgatories(BrokerConfig(), clock, running, lambda: 0, IMAGE, lambda _: None)
+    parked = Purgatories(Clocks(clock, clock, running, running), lambda _: None)
     assert "AcquisitionLock" not in {purgatory.name for purgatory in parked.all}
     locks = parked.of(ACQUISITION_LOCK)
     assert parked.all[-1] is locks is parked.of(ACQUISITION_LOCK)
@@ -124,21 +123,21 @@ async def test_acquisition_locks_go_by_the_clock_that_tests_move_and_outlive_a_s
 
 
 async def test_calls_to_share_coordinators_have_a_purgatory_when_the_first_one_fails() -> None:
-    parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
+    parked = Purgatories(Clocks.alike(ManualClock()), lambda _: None)
     assert "Persister" not in {purgatory.name for purgatory in parked.all}
     calls = parked.of(PERSISTER)
     assert parked.all[-1] is calls is parked.of(PERSISTER)
 
 
 async def test_a_broker_begins_with_the_purgatories_that_are_not_made_late() -> None:
-    parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
+    parked = Purgatories(Clocks.alike(ManualClock()), lambda _: None)
     assert [each.name for each in parked.all] == [each.purgatory for each in KINDS.values() if not each.is_late]
     late = [each for each in KINDS.values() if each.is_late]
     assert [parked.of(each).name for each in late] == [each.purgatory for each in late]
 
 
 async def test_dead_letters_have_a_purgatory_when_the_first_ones_could_not_be_written() -> None:
-    parked = BrokerPurgatories(BrokerConfig(), ManualClock(), ManualClock(), lambda: 0, IMAGE, lambda _: None)
+    parked = Purgatories(Clocks.alike(ManualClock()), lambda _: None)
     assert "DeadLetter" not in {purgatory.name for purgatory in parked.all}
     letters = parked.of(DEAD_LETTER)
     assert parked.all[-1] is letters is parked.of(DEAD_LETTER)
