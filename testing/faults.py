@@ -11,7 +11,7 @@ from purgatorio.testing.values import Request
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting, first
 
 if TYPE_CHECKING:
-    from purgatorio.broker.layers.faults import AnyLive, Faults
+    from purgatorio.broker.layers.faults import AnyLive, FaultRegistry
     from purgatorio.testing.keywords import FaultRule, ToxicRule
 
 T = TypeVar("T")
@@ -173,7 +173,7 @@ class FaultControls(BrokerControls):
         return self._call(lambda: _requests(self._controls.cluster.faults, name, client, topic), "list the requests")
 
 
-def _requests(faults: Faults, api: str | None, client: str | None, topic: str | None) -> list[Request]:
+def _requests(faults: FaultRegistry, api: str | None, client: str | None, topic: str | None) -> list[Request]:
     """Return the recorded requests of that description, oldest first; runs in the cluster's loop."""
     entries = faults.log.entries if faults.log is not None else ()
     return [

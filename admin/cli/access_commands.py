@@ -14,7 +14,7 @@ from purgatorio.admin.cli.command import (
     Add,
     Answer,
     Columns,
-    Refused,
+    CommandRefused,
     Show,
     add_command,
     print_further,
@@ -82,7 +82,7 @@ def _set_user(admin: AdminClient, args: argparse.Namespace) -> Answer:
 
     password = _password(args)
     if not password:
-        raise Refused("error: the password is empty", 2)
+        raise CommandRefused("error: the password is empty", 2)
     salt = secrets.token_bytes(_SALT_BYTES)
     kind = "sha256" if args.mechanism == MECHANISMS[0] else "sha512"
     salted = hashlib.pbkdf2_hmac(kind, password.encode(), salt, args.iterations)
@@ -148,7 +148,7 @@ def _entity(args: argparse.Namespace) -> dict[str, str | None]:
 def _edit(values_of: Callable[[Any], Answer], admin: AdminClient, args: argparse.Namespace) -> Answer:
     entity = _entity(args)
     if not entity:
-        raise Refused("error: for whom? --user, --client or --ip, or the default of one of them", 2)
+        raise CommandRefused("error: for whom? --user, --client or --ip, or the default of one of them", 2)
     return {**entity, **send(EditQuotas, admin, {**entity, "quotas": values_of(args.quotas)})}
 
 
@@ -217,7 +217,7 @@ def _show_changed(answer: Answer, args: argparse.Namespace) -> None:
 def _list_acls(admin: AdminClient, args: argparse.Namespace) -> Answer:
     listed = send(ListAcls, admin, {"limit": 10_000})
     if not listed["authorizer"]:
-        raise Refused("the cluster has no authorizer: every client may do everything", 1)
+        raise CommandRefused("the cluster has no authorizer: every client may do everything", 1)
     wanted = [
         each
         for each in listed["acls"]

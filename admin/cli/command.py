@@ -38,7 +38,7 @@ Add = Callable[[Any], None]
 """Adds commands to the subcommands of a parser."""
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """The command is not done; the message is printed as it stands, with this exit code."""
 
     def __init__(self, message: str, code: int) -> None:
@@ -122,7 +122,7 @@ def _run(ask: Ask, show: Show, args: argparse.Namespace) -> int:
         url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
         answer = ask(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
         return (show_json if args.json else show)(answer, args) or 0
-    except Refused as refused:
+    except CommandRefused as refused:
         print(refused, file=sys.stderr)
         return refused.code
     except AdminError as error:

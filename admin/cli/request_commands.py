@@ -10,7 +10,7 @@ from purgatorio.admin.cli.command import (
     Add,
     Answer,
     Columns,
-    Refused,
+    CommandRefused,
     Show,
     add_command,
     says,
@@ -101,7 +101,7 @@ def _add_to_parked(commands: Any) -> None:
 
 def _list_parked(admin: AdminClient, args: argparse.Namespace) -> Answer:
     if args.api is not None and (why := why_unknown(args.api)):
-        raise Refused(f"purgatorio: {why}", 2)
+        raise CommandRefused(f"purgatorio: {why}", 2)
     state = send(State, admin, {"operations": 1000})
     wanted = _wanted(state, args.api, args.client)
     return {"parked": [{"broker": broker["id"], "purgatory": purgatory, **row} for broker, purgatory, row in wanted]}

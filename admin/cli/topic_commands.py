@@ -9,7 +9,7 @@ from typing import Final
 from purgatorio.admin.cli.command import (
     Answer,
     Columns,
-    Refused,
+    CommandRefused,
     Show,
     partition_of,
     print_further,
@@ -21,7 +21,7 @@ from purgatorio.admin.cli.printable import printable
 def _show_topics(listed: Answer, args: argparse.Namespace) -> None:
     partitions = listed["partitions"]
     if args.topic is not None and not partitions:
-        raise Refused(f"purgatorio: there is no topic {args.topic}", 1)
+        raise CommandRefused(f"purgatorio: there is no topic {args.topic}", 1)
     hidden = {row["topic"] for row in partitions if row["internal"]} if args.topic is None else set()
     shown = [row for row in partitions if row["topic"] not in hidden or row["offline"]]
     columns: Columns = {

@@ -23,7 +23,7 @@ from purgatorio.admin.metrics.family import Tables, api_name, counter, families,
 from purgatorio.admin.metrics.quotas import quota_steps
 from purgatorio.admin.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
 from purgatorio.admin.metrics.share import share_steps
-from purgatorio.broker.layers.faults import Faults
+from purgatorio.broker.layers.faults import FaultRegistry
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metrics.counters import (
     LATENCY_BUCKETS_MS,
@@ -71,7 +71,7 @@ def process_registry() -> CollectorRegistry:
     return registry
 
 
-class Snapshot(Collector):
+class ScrapedMetrics(Collector):
     """Metrics that were read.
 
     Read them on the event loop, whose state they are. Formatting them as text takes three times as long, and may run in
@@ -335,7 +335,7 @@ class LoopLagCollector(Collector):
 class FaultsCollector(Collector):
     """Reads the counts of the fault rules at each scrape; a rule that is removed has none."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: FaultRegistry) -> None:
         self._faults = faults
 
     def collect(self) -> Iterable[Metric]:

@@ -63,9 +63,9 @@ class ResetOffsets(Operation, http="POST /groups/{id:path}/reset-offsets", answe
 
     async def reset(self, reset_offsets: Callable[[str, str, int | None, Any], Awaitable[list[Any]]]) -> Answer:
         """Have offsets reset, by a method of the control of these groups, and return the answer."""
-        from purgatorio.admin.operations.control.offset_resets import Target
+        from purgatorio.admin.operations.control.offset_resets import ResetTarget
 
-        target = Target(self.to, self.offset, self.timestamp_ms)
+        target = ResetTarget(self.to, self.offset, self.timestamp_ms)
         resets = await reset_offsets(self.id, self.topic, self.partition, target)
         return {"group": self.id, "offsets": [each._asdict() for each in resets]}
 

@@ -19,7 +19,7 @@ from purgatorio.admin.metrics.prometheus import (
     BrokerCollector,
     FaultsCollector,
     LoopLagCollector,
-    Snapshot,
+    ScrapedMetrics,
     process_registry,
 )
 from purgatorio.admin.operations.control.cluster_control import ClusterControl
@@ -129,7 +129,7 @@ class _Health:
             if metric is None or thread_cpu_seconds() - begun_seconds > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 begun_seconds = thread_cpu_seconds()
-        return await asyncio.to_thread(wanted.encode, Snapshot(metrics))
+        return await asyncio.to_thread(wanted.encode, ScrapedMetrics(metrics))
 
     async def ready(self, request: Request) -> Response:
         """``GET /readyz``: 200 when all brokers run with what the cluster begins with, else 503.

@@ -57,12 +57,12 @@ class _Config(uvicorn.Config):
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self.clock = clock
         self.logger = _SparseLogger(clock)
-        self.waiting: dict[Connection, None] = {}
+        self.waiting: dict[HttpConnection, None] = {}
         """The connections that wait for their client, the longest waiting first: it has to send or to take bytes."""
         super().__init__(
             app,
             interface="asgi3",
-            http=Connection,
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -94,7 +94,7 @@ class _OneLength(h11.Connection):
         return event
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """A connection; the server waits for the head of a request at most `REQUEST_HEAD_MS`.
 
     There are at most `MAX_CONNECTIONS`. One more closes the one that has waited longest for its client, so that silent

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.api.config_listing import ResourceType, static_configs
+from purgatorio.broker.api.config_listing import ConfigResourceType, static_configs
 from purgatorio.broker.api.context import AdminContext, topic_keys
 from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide, slices
 from purgatorio.broker.metadata.controller import (
@@ -66,7 +66,9 @@ class ConfigsChange(ClusterChange[ResourceResult]):
         validate_only: bool,
         respond: Callable[[Iterable[ResourceResult]], Any],
     ) -> None:
-        super().__init__(topic_keys(edit.resource_name for edit in edits if edit.resource_type == ResourceType.TOPIC))
+        super().__init__(
+            topic_keys(edit.resource_name for edit in edits if edit.resource_type == ConfigResourceType.TOPIC)
+        )
         self._admin = admin
         self._edits = edits
         self._validate_only = validate_only
@@ -96,14 +98,14 @@ class ConfigsChange(ClusterChange[ResourceResult]):
 
     def _alter(self, image: ClusterImage, edit: ResourceEdit) -> tuple[ClusterImage, ResourceResult]:
         kind, name = edit.resource_type, edit.resource_name
-        if kind == ResourceType.BROKER:
+        if kind == ConfigResourceType.BROKER:
             return self._alter_broker(image, name, edit.edit), ResourceResult(kind, name)
-        if kind == ResourceType.GROUP:
+        if kind == ConfigResourceType.GROUP:
             image = alter_group_configs(
                 image, name, edit.edit, keys=self._admin.group_keys, validate_only=self._validate_only
             )
             return image, ResourceResult(kind, name)
-        if kind != ResourceType.TOPIC:
+        if kind != ConfigResourceType.TOPIC:
             raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {kind} have no configs here.")
         if problem := topic_name_problem(name):
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)

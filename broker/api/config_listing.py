@@ -17,7 +17,7 @@ from purgatorio.late import dataclass
 _CUSTOM: Final = "Kept for clients: it is not one of Kafka's configs."
 
 
-class ResourceType(enum.IntEnum):
+class ConfigResourceType(enum.IntEnum):
     """The types of config resources; Kafka's other types (8, 16) do not exist here."""
 
     TOPIC = 2

@@ -13,7 +13,7 @@ from typing import Any, Final
 from purgatorio.broker.api.answers import NO_ROOM, PIECE_BYTES, Telling, answer_each
 from purgatorio.broker.api.config_listing import (
     ConfigEntry,
-    ResourceType,
+    ConfigResourceType,
     broker_entries,
     cluster_entries,
     group_entries,
@@ -94,7 +94,7 @@ class _Listed:
 
     def _key(self, resource: DescribeConfigsResource) -> Any:
         topic = self._admin.store.image.topics.get(resource.resource_name)
-        if topic is None or resource.resource_type != ResourceType.TOPIC:
+        if topic is None or resource.resource_type != ConfigResourceType.TOPIC:
             return None
         return tuple(resource.configuration_keys or ()), tuple(topic.configs.items())
 
@@ -131,20 +131,20 @@ def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[Con
         Refused: the resource does not exist, or belongs to another broker.
     """
     name = resource.resource_name
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResourceType.TOPIC:
         topic = admin.store.image.topics.get(name)
         if topic is not None:
             return topic_entries(admin, topic.configs)
         if problem := topic_name_problem(name):
             raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
-    if resource.resource_type == ResourceType.BROKER:
+    if resource.resource_type == ConfigResourceType.BROKER:
         if name == ALL_BROKERS:
             return cluster_entries(admin)
         if name == str(admin.broker_id):
             return broker_entries(admin)
         raise Refused(ErrorCode.INVALID_REQUEST, f"This is broker {admin.broker_id}; it cannot describe '{name}'.")
-    if resource.resource_type == ResourceType.GROUP:
+    if resource.resource_type == ConfigResourceType.GROUP:
         if not name:
             raise Refused(ErrorCode.INVALID_REQUEST, "A group's name must not be empty.")
         return group_entries(admin, name)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.config_listing import ResourceType
+from purgatorio.broker.api.config_listing import ConfigResourceType
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.whole import cluster
@@ -27,7 +27,13 @@ from purgatorio.protocol.messages.list_config_resources import (
 )
 
 BROKER_LOGGER: Final = 8
-LISTED_TYPES: Final = (ResourceType.TOPIC, ResourceType.BROKER, BROKER_LOGGER, CLIENT_METRICS, ResourceType.GROUP)
+LISTED_TYPES: Final = (
+    ConfigResourceType.TOPIC,
+    ConfigResourceType.BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    ConfigResourceType.GROUP,
+)
 """The types that Kafka lists; here no loggers and no client metrics have configs."""
 
 
@@ -49,11 +55,11 @@ def handle(admin: AdminContext, ctx: RequestContext, request: ListConfigResource
 
 
 def _names(image: ClusterImage, kind: int) -> Iterable[str]:
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         return sorted(image.topics)
-    if kind == ResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER:
         return [str(broker_id) for broker_id, broker in sorted(image.brokers.items()) if not broker.fenced]
-    if kind == ResourceType.GROUP:
+    if kind == ConfigResourceType.GROUP:
         return sorted(image.group_configs)
     return ()
 

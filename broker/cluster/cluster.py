@@ -21,7 +21,7 @@ from purgatorio.broker.cluster.snapshots import Snapshot
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.cluster_settings import MAX_BROKERS
 from purgatorio.broker.config.listeners import with_ports
-from purgatorio.broker.layers.faults import Faults
+from purgatorio.broker.layers.faults import FaultRegistry
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import AnyStore
@@ -124,7 +124,7 @@ class BrokerCluster:
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
-        self.faults = Faults(self.clock.now_ms, seed or 0)
+        self.faults = FaultRegistry(self.clock.now_ms, seed or 0)
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None

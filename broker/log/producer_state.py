@@ -16,8 +16,8 @@ from purgatorio.broker.log.errors import (
     TooManyTransactions,
 )
 from purgatorio.broker.log.transactions import (
-    AbortedTransaction,
     AbortedTransactions,
+    AbortedTxn,
     EndedTransaction,
     UnstableTransactions,
 )
@@ -343,7 +343,7 @@ class ProducerStates:
             self.unstable.end(header.producer_id, start, offset)
             if not marker.committed:
                 stable_offset = self.unstable.first_open(offset + 1)
-                self.aborted.add(AbortedTransaction(header.producer_id, start, offset, stable_offset))
+                self.aborted.add(AbortedTxn(header.producer_id, start, offset, stable_offset))
         self._idle[header.producer_id] = state
 
     def _take(self, header: BatchHeader, wall_ms: int) -> ProducerState:

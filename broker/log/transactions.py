@@ -26,7 +26,7 @@ class EndedTransaction(NamedTuple):
     marker_offset: int
 
 
-class AbortedTransaction(NamedTuple):
+class AbortedTxn(NamedTuple):
     """An aborted transaction.
 
     Attributes:
@@ -57,19 +57,19 @@ class AbortedTransactions:
     def __len__(self) -> int:
         return len(self._marker_offsets)
 
-    def __iter__(self) -> Iterator[AbortedTransaction]:
+    def __iter__(self) -> Iterator[AbortedTxn]:
         for index in range(len(self)):
             yield self._at(index)
 
-    def _at(self, index: int) -> AbortedTransaction:
-        return AbortedTransaction(
+    def _at(self, index: int) -> AbortedTxn:
+        return AbortedTxn(
             self._producer_ids[index],
             self._first_offsets[index],
             self._marker_offsets[index],
             self._stable_offsets[index],
         )
 
-    def add(self, transaction: AbortedTransaction) -> None:
+    def add(self, transaction: AbortedTxn) -> None:
         """Remember a transaction, whose marker lies after those of the others."""
         self._producer_ids.append(transaction.producer_id)
         self._first_offsets.append(transaction.first_offset)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.metadata.clients import ScramCredential, ScramMechanism
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.routing.request import BROKER
-from purgatorio.broker.security.mechanism import Identity, Step
+from purgatorio.broker.security.mechanism import Identity, SaslStep
 from purgatorio.broker.security.scram import MIN_ITERATIONS, ScramExchange, ScramLogin, credential_of, new_nonce, salted
 
 NAME: Final = "PURGATORIO-SCRAM-SHA-256"
@@ -99,12 +99,12 @@ class BrokerExchange:
         self._credential, self._where = credential, where
         self._scram = ScramExchange(_HASH, self._find, nonce)
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         """Answer the next message; raises `AuthenticationFailed` as `SaslExchange.step` does."""
         step = self._scram.step(token)
         if step.identity is None:
             return step
-        return Step(step.token, Identity(self._claimed(step.identity.name), type=BROKER))
+        return SaslStep(step.token, Identity(self._claimed(step.identity.name), type=BROKER))
 
     def _find(self, name: str) -> tuple[ScramCredential, bool]:
         claimed = self._claimed(name)

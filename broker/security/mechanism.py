@@ -26,7 +26,7 @@ class Identity(NamedTuple):
     type: str = USER
 
 
-class Step(NamedTuple):
+class SaslStep(NamedTuple):
     """The broker's answer to a token.
 
     Attributes:
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 class SaslExchange(Protocol):
     """One client's authentication by one mechanism."""
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         """Answer the client's next token.
 
         Raises:

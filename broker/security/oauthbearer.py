@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
+from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslStep
 
 NAME: Final = "OAUTHBEARER"
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
@@ -38,7 +38,7 @@ class OAuthBearerExchange:
         self._check = check
         self._failure: AuthenticationFailed | None = None
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         if self._failure is not None:
             raise self._failure
         acting_as, bearer = _read(token)
@@ -48,8 +48,8 @@ class OAuthBearerExchange:
                 raise AuthenticationFailed(f"the token of {identity.name!r} does not let it act as {acting_as!r}")
         except AuthenticationFailed as failure:
             self._failure = failure
-            return Step(INVALID_TOKEN)
-        return Step(b"", identity)
+            return SaslStep(INVALID_TOKEN)
+        return SaslStep(b"", identity)
 
 
 def _read(message: bytes) -> tuple[str, str]:

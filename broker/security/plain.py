@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
+from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslStep
 
 NAME = "PLAIN"
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -35,7 +35,7 @@ class Plain:
     def begin(self) -> Plain:
         return self
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         """Check the client's one token: authorization id, name and password, with NULs between.
 
         Raises:
@@ -57,7 +57,7 @@ class Plain:
             raise AuthenticationFailed(f"{'unknown' if expected is None else 'wrong password of'} user {name!r}")
         if acting_as not in ("", name):  # CVE-2017-12610: a client could act as any other
             raise AuthenticationFailed(f"user {name!r} may not act as {acting_as!r}")
-        return Step(b"", Identity(name))
+        return SaslStep(b"", Identity(name))
 
 
 def _hash(password: str) -> bytes:

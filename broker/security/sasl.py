@@ -53,7 +53,7 @@ class Phase(enum.Enum):
     """The client has authenticated."""
 
 
-class Outcome(NamedTuple):
+class SaslOutcome(NamedTuple):
     """The result of a SASL request.
 
     Attributes:
@@ -97,30 +97,32 @@ class SaslSession:
         """Whether the session's lifetime has ended, and the client has not begun to authenticate again."""
         return self.phase is Phase.DONE and self.expires_ms is not None and self._now_ms() >= self.expires_ms
 
-    def handshake(self, request: SaslHandshakeRequest, version: int) -> Outcome:
+    def handshake(self, request: SaslHandshakeRequest, version: int) -> SaslOutcome:
         """Choose a mechanism."""
         if self.phase is Phase.TOKENS:
-            return Outcome(self._chosen(ErrorCode.ILLEGAL_SASL_STATE), "SaslHandshake in place of a token")
+            return SaslOutcome(self._chosen(ErrorCode.ILLEGAL_SASL_STATE), "SaslHandshake in place of a token")
         if self.phase is Phase.DONE and not self._may_begin_again():
-            return Outcome(self._chosen(ErrorCode.ILLEGAL_SASL_STATE))
+            return SaslOutcome(self._chosen(ErrorCode.ILLEGAL_SASL_STATE))
         mechanism = self._settings.mechanisms.get(request.mechanism)
         if mechanism is None or self.mechanism not in ("", request.mechanism):
             failure = f"mechanism {request.mechanism!r} is not enabled"
-            return Outcome(self._chosen(ErrorCode.UNSUPPORTED_SASL_MECHANISM), failure)
+            return SaslOutcome(self._chosen(ErrorCode.UNSUPPORTED_SASL_MECHANISM), failure)
         self.phase = Phase.TOKENS
         self.mechanism = request.mechanism
         self.raw_tokens = version == 0
         self._exchange = mechanism.begin()
         self._began_ms = self._now_ms()
-        return Outcome(self._chosen(ErrorCode.NONE))
+        return SaslOutcome(self._chosen(ErrorCode.NONE))
 
-    def authenticate(self, request: SaslAuthenticateRequest) -> Outcome:
+    def authenticate(self, request: SaslAuthenticateRequest) -> SaslOutcome:
         """Take a token."""
         if self._exchange is None:
             response = SaslAuthenticateResponse(
                 error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message="SaslHandshake comes before SaslAuthenticate."
             )
-            return Outcome(response) if self.phase is Phase.DONE else Outcome(None, "SaslAuthenticate comes first")
+            return (
+                SaslOutcome(response) if self.phase is Phase.DONE else SaslOutcome(None, "SaslAuthenticate comes first")
+            )
         try:
             if len(request.auth_bytes) > MAX_TOKEN_BYTES:
                 raise AuthenticationFailed(f"a token has {len(request.auth_bytes)} bytes")
@@ -133,11 +135,11 @@ class SaslSession:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                 error_message=f"Authentication by {self.mechanism} failed: the credentials are not valid.",
             )
-            return Outcome(response, f"{self.mechanism}: {error}")
+            return SaslOutcome(response, f"{self.mechanism}: {error}")
         response = SaslAuthenticateResponse(auth_bytes=step.token)
         if step.identity is not None and self.expires_ms is not None:
             response.session_lifetime_ms = self.expires_ms - self._now_ms()
-        return Outcome(response)
+        return SaslOutcome(response)
 
     def _chosen(self, error_code: ErrorCode) -> SaslHandshakeResponse:
         return SaslHandshakeResponse(error_code=error_code, mechanisms=list(self._settings.mechanisms))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.clients import ScramCredential, ScramCredentials, ScramMechanism, ScramUser
-from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
+from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslStep
 
 NAMES: Final = {ScramMechanism.SCRAM_SHA_256: "SCRAM-SHA-256", ScramMechanism.SCRAM_SHA_512: "SCRAM-SHA-512"}
 """The registered names of the mechanisms."""
@@ -131,22 +131,22 @@ class ScramExchange:
         self._credential: ScramCredential | None = None
         self._exists = False
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         try:
             text = token.decode()
         except UnicodeDecodeError:
             raise AuthenticationFailed("a message is not UTF-8") from None
         return self._begin(text) if self._first is None else self._finish(self._first, text)
 
-    def _begin(self, text: str) -> Step:
+    def _begin(self, text: str) -> SaslStep:
         first = self._first = _read_first(text)
         credential, self._exists = self._find(first.name)
         self._credential = credential
         salt = base64.b64encode(credential.salt).decode()
         self._server_first = f"r={first.nonce}{self._own_nonce},s={salt},i={credential.iterations}"
-        return Step(self._server_first.encode())
+        return SaslStep(self._server_first.encode())
 
-    def _finish(self, first: _First, text: str) -> Step:
+    def _finish(self, first: _First, text: str) -> SaslStep:
         assert self._credential is not None
         unproven, _, proof_text = text.rpartition(",p=")
         fields = unproven.split(",")
@@ -165,7 +165,7 @@ class ScramExchange:
         if not proven or not self._exists:
             raise AuthenticationFailed(f"{'wrong password of' if self._exists else 'unknown'} user {first.name!r}")
         signature = hmac.digest(self._credential.server_key, signed, self._hash)
-        return Step(b"v=" + base64.b64encode(signature), Identity(first.name))
+        return SaslStep(b"v=" + base64.b64encode(signature), Identity(first.name))
 
     def _proves(self, proof: bytes, signed: bytes) -> bool:
         """Return whether the client knows the client key, whose hash the broker keeps."""

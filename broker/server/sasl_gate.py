@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from purgatorio.broker.routing.request import Session
-from purgatorio.broker.security.sasl import Outcome, Phase, SaslSession, SaslSettings
+from purgatorio.broker.security.sasl import Phase, SaslOutcome, SaslSession, SaslSettings
 from purgatorio.broker.server.dispatch import Dispatcher, api_name
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
@@ -125,13 +125,13 @@ class SaslGate:
         exchange.api_key, exchange.api_version = ApiKey.SASL_AUTHENTICATE, 0
         outcome = self._authenticate(SaslAuthenticateRequest(auth_bytes=frame))
         if outcome.failure:
-            self._fail_later(Outcome(None, outcome.failure), exchange)
+            self._fail_later(SaslOutcome(None, outcome.failure), exchange)
             return
         assert isinstance(outcome.response, SaslAuthenticateResponse)
         token = bytes(outcome.response.auth_bytes)
         exchange.raw(len(token).to_bytes(4) + token)
 
-    def _authenticate(self, request: SaslAuthenticateRequest) -> Outcome:
+    def _authenticate(self, request: SaslAuthenticateRequest) -> SaslOutcome:
         sasl, connection = self._sasl, self._connection
         outcome = sasl.authenticate(request)
         if sasl.phase is Phase.DONE and sasl.principal is not None and not outcome.failure:
@@ -145,9 +145,9 @@ class SaslGate:
     def _refuse_with_answer(self, header: RequestHeader, request: object, exchange: Exchange) -> None:
         """Answer another request than the one that must come with its own error, and close."""
         response = self._dispatcher.error_response(header, request, ErrorCode.ILLEGAL_SASL_STATE)
-        self._fail_later(Outcome(response, f"{api_name(header.api_key)} in place of a token"), exchange)
+        self._fail_later(SaslOutcome(response, f"{api_name(header.api_key)} in place of a token"), exchange)
 
-    def _fail_later(self, outcome: Outcome, exchange: Exchange) -> None:
+    def _fail_later(self, outcome: SaslOutcome, exchange: Exchange) -> None:
         """Answer and close when the delay is over; until then nothing is started or read."""
         self._connection.accept_no_more()
         self._failing = self._clock.call_later(self._settings.failure_delay_ms, _fail, outcome, exchange)
@@ -157,7 +157,7 @@ class _Take(Protocol):
     def __call__(self, header: RequestHeader, request: object, exchange: Exchange) -> None: ...
 
 
-def _fail(outcome: Outcome, exchange: Exchange) -> None:
+def _fail(outcome: SaslOutcome, exchange: Exchange) -> None:
     try:
         exchange.refuse(Refusal.AUTHENTICATION_FAILED, outcome.failure, outcome.response)
     except EncodeError:  # that API has no place for the error in this version

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from purgatorio.broker.layers.faults.flow import Flow
-from purgatorio.broker.layers.faults.stages import END, STAGES, Bytes, Stage
-from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
+from purgatorio.broker.layers.faults.stages import END, STAGES, Bytes, ToxicStage
+from purgatorio.broker.layers.faults.toxic_rule import LiveToxic, Toxics
 from purgatorio.broker.server.held_transport import HeldTransport
 from purgatorio.purgatory.clock import Alarm, Clock
 
@@ -62,8 +62,8 @@ class ToxicLink(asyncio.Transport, asyncio.Protocol):
         self._reads = self._transport_reads = reads
         self._up, self._down = Flow(), Flow()
         self._toxics: Toxics | None = None
-        self._stages: dict[ToxicRule, tuple[Flow, Stage] | None] = {}
-        self._ends: dict[ToxicRule, Alarm] = {}
+        self._stages: dict[LiveToxic, tuple[Flow, ToxicStage] | None] = {}
+        self._ends: dict[LiveToxic, Alarm] = {}
         self._alarms: dict[Flow, Alarm] = {}
         self._high_bytes, self._low_bytes = 0, 0
         self._transport_full = self._owner_waits = waits

@@ -19,7 +19,7 @@ from purgatorio.admin.operations.reading.matrix import read_matrix
 from purgatorio.admin.operations.reading.members import read_connections
 from purgatorio.admin.operations.reading.state import read_state
 from purgatorio.broker.cluster.cluster import BrokerCluster
-from purgatorio.broker.layers.faults import Faults
+from purgatorio.broker.layers.faults import FaultRegistry
 from purgatorio.broker.node.broker import Broker
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import Fault, LeaderElected
@@ -122,7 +122,7 @@ class _Reader:
         self.cluster_id = name
         self.clock = cluster.clock
         self.network = _Network(cluster)
-        self.faults = Faults(cluster.clock.now_ms)
+        self.faults = FaultRegistry(cluster.clock.now_ms)
         self._cluster = cluster
         self._read = cast("BrokerCluster", self)
         self._control = ClusterControl(self._read)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from purgatorio.admin.cli.admin_client import AdminClient
-from purgatorio.admin.cli.command import Refused
+from purgatorio.admin.cli.command import CommandRefused
 from purgatorio.admin.cli.top.command import _attached
 from purgatorio.admin.web import attach
 from purgatorio.testing import cluster
@@ -67,19 +67,19 @@ def test_a_closed_door_leaves_no_file(door: Door) -> None:
 @pytest.mark.usefixtures("door")
 def test_top_attaches_to_the_newest_cluster() -> None:
     assert _attached(0) == _attached(os.getpid()) == "http://c"
-    with pytest.raises(Refused, match="no test in process 1 that has a cluster"):
+    with pytest.raises(CommandRefused, match="no test in process 1 that has a cluster"):
         _attached(1)
 
 
 def test_without_a_running_test_top_says_so() -> None:
-    with pytest.raises(Refused, match="no test of this user that has a cluster"):
+    with pytest.raises(CommandRefused, match="no test of this user that has a cluster"):
         _attached(0)
 
 
 def test_several_tests_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [attach.RunningTest(pid, "http://a", f"test_{pid}.py:1") for pid in (7, 8)]
     monkeypatch.setattr(attach, "running_tests", lambda: found)
-    with pytest.raises(Refused, match=r"(?s)choose one.*--attach 7: test_7.py:1.*--attach 8"):
+    with pytest.raises(CommandRefused, match=r"(?s)choose one.*--attach 7: test_7.py:1.*--attach 8"):
         _attached(0)
     assert _attached(8) == "http://a"
 

@@ -34,7 +34,7 @@ HELP: Final = (
 )
 
 
-class Cluster(Protocol):
+class WatchedCluster(Protocol):
     """A cluster's admin HTTP; both methods wait for the answer, and raise AdminError."""
 
     url: str
@@ -79,7 +79,7 @@ class Top(App[None]):
     ]
 
     def __init__(
-        self, cluster: Cluster, *, readonly: bool = False, interval_seconds: float | None = INTERVAL_SECONDS
+        self, cluster: WatchedCluster, *, readonly: bool = False, interval_seconds: float | None = INTERVAL_SECONDS
     ) -> None:
         super().__init__()
         self.title = "purgatorio top"

@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 from typing import Any, Final
 
-from purgatorio.admin.cli.command import ADMIN_VARIABLE, DEFAULT_ADMIN_URL, TOKEN_VARIABLE, Refused, add_parser
+from purgatorio.admin.cli.command import ADMIN_VARIABLE, DEFAULT_ADMIN_URL, TOKEN_VARIABLE, CommandRefused, add_parser
 
 SUMMARY: Final = "watch in a terminal what waits in a running cluster, and end it"
 _EPILOG: Final = f"""\
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         if args.attach is not None:
             url = _attached(args.attach)
         Top(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), readonly=args.readonly).run()
-    except Refused as refused:
+    except CommandRefused as refused:
         print(f"purgatorio: {refused}", file=sys.stderr)
         return refused.code
     except AdminError as error:
@@ -68,8 +68,8 @@ def _attached(pid: int) -> str:
     found = [each for each in running_tests() if pid in (0, each.pid)]
     if not found:
         where = f"in process {pid}" if pid else "of this user"
-        raise Refused(f"there is no test {where} that has a cluster now", 1)
+        raise CommandRefused(f"there is no test {where} that has a cluster now", 1)
     if len({each.pid for each in found}) > 1:
         names = "\n".join(f"  --attach {each.pid}: {each.where}" for each in found)
-        raise Refused(f"several tests have clusters; choose one:\n{names}", 1)
+        raise CommandRefused(f"several tests have clusters; choose one:\n{names}", 1)
     return found[-1].url

@@ -21,7 +21,7 @@ from purgatorio.protocol.records import read_header
 
 if TYPE_CHECKING:
     from purgatorio.admin.operations.control.data_folder import DataFolder
-    from purgatorio.admin.operations.control.importing import NewTopic
+    from purgatorio.admin.operations.control.importing import InitialTopic
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Beginning(Contents):
         data: where it is kept at the next one.
     """
 
-    topics: Sequence[NewTopic] = ()
+    topics: Sequence[InitialTopic] = ()
     snapshot: Snapshot | None = None
     data: DataFolder | None = None
     _rng: random.Random = field(default_factory=random.Random, repr=False)

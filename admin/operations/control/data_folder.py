@@ -25,7 +25,7 @@ from purgatorio.admin.operations.control import saved_format
 from purgatorio.admin.operations.control.damage import Damaged
 from purgatorio.admin.operations.control.files import (
     FileRefused,
-    Steps,
+    FileSteps,
     check_memory,
     is_file,
     is_folder,
@@ -55,9 +55,9 @@ class DataFolder:
         DataUnusable: it cannot be written to, or another process uses it.
     """
 
-    def __init__(self, path: Path, steps: Steps | None = None) -> None:
+    def __init__(self, path: Path, steps: FileSteps | None = None) -> None:
         self.path = path
-        self._steps = steps if steps is not None else Steps()
+        self._steps = steps if steps is not None else FileSteps()
         with _as_unusable(path):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = open_plain(path / LOCK, "a+b")

@@ -97,7 +97,7 @@ def why(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-class Steps:
+class FileSteps:
     """The steps by which files change. A process may be killed between any two of them, and within `write`.
 
     Content and names outlast the machine's power from the end of `sync` on: of a file for its content, of a folder for

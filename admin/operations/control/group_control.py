@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from purgatorio.admin.operations.control.coordinators import answer_of, coordinator_of, led_shards
-from purgatorio.admin.operations.control.offset_resets import Reset, Target, offsets_of
+from purgatorio.admin.operations.control.offset_resets import PartitionReset, ResetTarget, offsets_of
 from purgatorio.broker.causes.kinds import HEARTBEAT
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import newest
@@ -85,7 +85,9 @@ class GroupControl:
 
     # --- changes ---
 
-    async def reset_offsets(self, group_id: str, topic: str, partition: int | None, target: Target) -> list[Reset]:
+    async def reset_offsets(
+        self, group_id: str, topic: str, partition: int | None, target: ResetTarget
+    ) -> list[PartitionReset]:
         """Commit offsets of a topic for a group without members; a group that does not exist comes to be by it.
 
         Args:
@@ -103,7 +105,7 @@ class GroupControl:
             raise OperationRefused(f"{group_id} is a share group, which commits no offsets")
         before = {number: shard.offsets.get(group_id, topic, number) for number in targets}
         resets = [
-            Reset(topic, number, None if (known := before[number]) is None else known.offset, after)
+            PartitionReset(topic, number, None if (known := before[number]) is None else known.offset, after)
             for number, after in targets.items()
         ]
         for start in range(0, len(resets), OFFSETS_PER_COMMIT):
@@ -111,7 +113,7 @@ class GroupControl:
             await self._commit(broker, group_id, found, resets[start : start + OFFSETS_PER_COMMIT])
         return resets
 
-    async def _commit(self, broker: Broker, group_id: str, topic: Topic, resets: Sequence[Reset]) -> None:
+    async def _commit(self, broker: Broker, group_id: str, topic: Topic, resets: Sequence[PartitionReset]) -> None:
         now_ms = self._cluster.clock.wall_ms()
         offsets = [
             (topic.name, each.partition, CommittedOffset(each.after, -1, "", now_ms, topic_id=topic.topic_id))

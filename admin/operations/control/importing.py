@@ -49,7 +49,7 @@ class NotImported(Exception):
 
 
 @dataclass(slots=True)
-class NewTopic:
+class InitialTopic:
     """A topic that a cluster begins with.
 
     Attributes:
@@ -65,7 +65,7 @@ class NewTopic:
     where: str = ""
 
 
-def seed_topic(text: str) -> NewTopic:
+def seed_topic(text: str) -> InitialTopic:
     """Return the topic that ``orders:6`` or ``orders`` describes.
 
     Raises:
@@ -76,10 +76,10 @@ def seed_topic(text: str) -> NewTopic:
         raise NotImported(f"--seed-topic {text}: {problem}")
     if colon and not (count.isascii() and count.isdecimal() and int(count[:9]) > 0 and len(count) <= 9):
         raise NotImported(f"--seed-topic {text}: behind the colon is the number of partitions: {name}:6")
-    return NewTopic(name, int(count) if colon else -1)
+    return InitialTopic(name, int(count) if colon else -1)
 
 
-def read_folder(folder: Path) -> list[NewTopic]:
+def read_folder(folder: Path) -> list[InitialTopic]:
     """Return the topics of a folder with JSON lines, by name.
 
     Its files may be links, as those that Kubernetes makes of a ConfigMap are.
@@ -96,7 +96,7 @@ def read_folder(folder: Path) -> list[NewTopic]:
         raise NotImported(str(error)) from None
     if not files:
         raise NotImported(f"{folder} has no file such as orders{SUFFIX}")
-    topics: dict[str, NewTopic] = {}
+    topics: dict[str, InitialTopic] = {}
     for path in sorted(files, key=lambda each: each.name != TOPICS_FILE):
         parse = _topic_line if path.name == TOPICS_FILE else _record_lines(path, topics)
         for number, given in _lines(path):
@@ -135,7 +135,7 @@ def _json(path: Path, number: int, line: bytes) -> Any:
         raise NotImported(f"{path}:{number}: not JSON that can be read: {error}") from None
 
 
-def _topic_line(given: Any, topics: dict[str, NewTopic]) -> None:
+def _topic_line(given: Any, topics: dict[str, InitialTopic]) -> None:
     if not isinstance(given, dict) or not isinstance(given.get("name"), str):
         raise ValueError('a topic is an object such as {"name": "orders", "partitions": 6}')
     for each in given:
@@ -156,17 +156,17 @@ def _topic_line(given: Any, topics: dict[str, NewTopic]) -> None:
         raise ValueError('configs is an object such as {"cleanup.policy": "compact"}')
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in configs.items()}
     LogConfig.from_strings(texts)
-    topics[name] = NewTopic(name, counts["partitions"], counts["replicas"], texts, where=TOPICS_FILE)
+    topics[name] = InitialTopic(name, counts["partitions"], counts["replicas"], texts, where=TOPICS_FILE)
 
 
-def _record_lines(path: Path, topics: dict[str, NewTopic]) -> Callable[[Any, dict[str, NewTopic]], None]:
+def _record_lines(path: Path, topics: dict[str, InitialTopic]) -> Callable[[Any, dict[str, InitialTopic]], None]:
     """Return what takes the lines of a file with records; the topic is there even if the file is empty."""
     name = path.name.removesuffix(SUFFIX)
     if problem := topic_name_problem(name):
         raise NotImported(f"{path}: the file is named like its topic: {problem}")
-    topic = topics.setdefault(name, NewTopic(name, where=str(path)))
+    topic = topics.setdefault(name, InitialTopic(name, where=str(path)))
 
-    def take(given: Any, topics: dict[str, NewTopic]) -> None:
+    def take(given: Any, topics: dict[str, InitialTopic]) -> None:
         record = parse_record(given)
         if record.partition is not None and record.partition >= MAX_PARTITIONS:
             raise ValueError(f"a topic has at most {MAX_PARTITIONS} partitions, so none is number {record.partition}")
@@ -177,7 +177,7 @@ def _record_lines(path: Path, topics: dict[str, NewTopic]) -> Callable[[Any, dic
     return take
 
 
-def joined(seeds: Sequence[NewTopic], imported: Sequence[NewTopic]) -> list[NewTopic]:
+def joined(seeds: Sequence[InitialTopic], imported: Sequence[InitialTopic]) -> list[InitialTopic]:
     """Return all topics; one that is both a seed and imported has the partitions of the seed.
 
     Raises:
@@ -193,7 +193,7 @@ def joined(seeds: Sequence[NewTopic], imported: Sequence[NewTopic]) -> list[NewT
     return list(topics.values())
 
 
-async def create(cluster: BrokerCluster, topics: Sequence[NewTopic], rng: random.Random) -> None:
+async def create(cluster: BrokerCluster, topics: Sequence[InitialTopic], rng: random.Random) -> None:
     """Create topics that do not exist yet.
 
     Raises:
@@ -212,7 +212,7 @@ async def create(cluster: BrokerCluster, topics: Sequence[NewTopic], rng: random
             await topic_control.create(cluster, topic.name, wanted, topic.replicas, topic.configs, rng)
 
 
-async def append(cluster: BrokerCluster, topics: Sequence[NewTopic]) -> None:
+async def append(cluster: BrokerCluster, topics: Sequence[InitialTopic]) -> None:
     """Append the records of topics, with acks=all.
 
     Raises:
@@ -244,7 +244,7 @@ def _evicted_bytes(cluster: BrokerCluster) -> int:
 
 
 @contextlib.contextmanager
-def _naming_file(topic: NewTopic) -> Iterator[None]:
+def _naming_file(topic: InitialTopic) -> Iterator[None]:
     """Add the topic's file, if there is one, to the message of a refusal."""
     try:
         yield

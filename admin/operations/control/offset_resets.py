@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.partition import Partition
 
 
-class Target(NamedTuple):
+class ResetTarget(NamedTuple):
     """Where to; one of them is given.
 
     Attributes:
@@ -27,7 +27,7 @@ class Target(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class Reset(NamedTuple):
+class PartitionReset(NamedTuple):
     """A partition whose offset was reset; `before` is None if there was none."""
 
     topic: str
@@ -37,7 +37,7 @@ class Reset(NamedTuple):
 
 
 def offsets_of(
-    cluster: BrokerCluster, image: ClusterImage, topic: str, partition: int | None, target: Target
+    cluster: BrokerCluster, image: ClusterImage, topic: str, partition: int | None, target: ResetTarget
 ) -> dict[int, int]:
     """Return the offset that is meant, by partition.
 
@@ -58,7 +58,7 @@ def offsets_of(
     return {each: _resolve(led(cluster, image, TopicPartition(topic, each))[1], budget, target) for each in wanted}
 
 
-def _resolve(replica: Partition, budget: LookUpBudget, target: Target) -> int:
+def _resolve(replica: Partition, budget: LookUpBudget, target: ResetTarget) -> int:
     start, end = replica.log.log_start_offset, max(replica.high_watermark, replica.log.log_start_offset)
     if target.to is not None:
         return {"earliest": start, "latest": end}[target.to]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from purgatorio.admin.operations.control.coordinators import answer_of
 from purgatorio.admin.operations.control.group_control import GROUP_TIME_LIMIT_MS, GroupControl
-from purgatorio.admin.operations.control.offset_resets import Reset, Target, offsets_of
+from purgatorio.admin.operations.control.offset_resets import PartitionReset, ResetTarget, offsets_of
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.group.share.offsets import ShareOffsets, StartOffset, TopicStarts
@@ -30,7 +30,9 @@ class ShareGroupControl:
         self._groups = groups
         self._image = image
 
-    async def reset_offsets(self, group_id: str, topic: str, partition: int | None, target: Target) -> list[Reset]:
+    async def reset_offsets(
+        self, group_id: str, topic: str, partition: int | None, target: ResetTarget
+    ) -> list[PartitionReset]:
         """Begin new states of a topic's share partitions; a group that does not exist comes to be by it.
 
         Records from the start offset on are delivered again, whether they were acknowledged or not.
@@ -56,7 +58,7 @@ class ShareGroupControl:
             offsets.alter(group_id, {topic: targets}, altered)
 
         await self._groups.change(group_id, alter)
-        return [Reset(topic, number, before[number], after) for number, after in targets.items()]
+        return [PartitionReset(topic, number, before[number], after) for number, after in targets.items()]
 
     async def _starts(
         self, offsets: ShareOffsets, group_id: str, topic: str, numbers: Sequence[int]

@@ -42,7 +42,7 @@ MAX_LAGS: Final = 20_000
 """The same for a list of groups."""
 
 
-class Found(NamedTuple):
+class FoundGroup(NamedTuple):
     """A group, where it is kept."""
 
     view: GroupOverview
@@ -136,12 +136,12 @@ def _rank(group: Group | None) -> int:
     return 1 if group.state_name == STABLE else 0
 
 
-def _found(broker: Broker, shard: GroupShard, group_id: str) -> Found | None:
+def _found(broker: Broker, shard: GroupShard, group_id: str) -> FoundGroup | None:
     view = overview(broker.groups, shard, group_id)
-    return None if view is None else Found(view, broker, shard)
+    return None if view is None else FoundGroup(view, broker, shard)
 
 
-def _read_group(found: Found, ends: Ends) -> Answer:
+def _read_group(found: FoundGroup, ends: Ends) -> Answer:
     """Return a group; its `lag` is of the `offset_count` partitions with committed offsets (None: unknown)."""
     offsets = found.shard.offsets.groups.get(found.view.id, {})
     return {
@@ -172,7 +172,7 @@ def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) ->
     }
 
 
-def read_members(found: Found, now_ms: int, limit: int, partitions: int) -> list[Answer]:
+def read_members(found: FoundGroup, now_ms: int, limit: int, partitions: int) -> list[Answer]:
     """Return up to `limit` members, each with up to `partitions` partitions of a topic."""
     group = found.shard.groups.get(found.view.id)
     return [_member(each, now_ms, partitions) for each in members(group, found.broker.groups.image, limit)]
@@ -200,7 +200,7 @@ def _member(member: MemberOverview, now_ms: int, partitions: int) -> Answer:
     }
 
 
-def _offsets(found: Found, ends: Ends) -> Iterator[Answer]:
+def _offsets(found: FoundGroup, ends: Ends) -> Iterator[Answer]:
     """Yield the partitions that members consume or that have a committed offset, by name; none for share groups.
 
     `end_offset`: the high watermark (None: no replica runs here). `owner`: the id of the member that consumes it now

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, Literal, get_args
 
 from purgatorio.broker.layers.faults.names import nearest
-from purgatorio.broker.log.transactions import AbortedTransaction
+from purgatorio.broker.log.transactions import AbortedTxn
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
@@ -48,14 +48,14 @@ def read_records(replica: Partition, isolation_level: IsolationLevel, start_offs
                 yield from (each for each in iter_records(batch) if each.offset >= start_offset)
 
 
-def _by_producer(transactions: Iterable[AbortedTransaction]) -> dict[int, list[AbortedTransaction]]:
-    found: dict[int, list[AbortedTransaction]] = {}
+def _by_producer(transactions: Iterable[AbortedTxn]) -> dict[int, list[AbortedTxn]]:
+    found: dict[int, list[AbortedTxn]] = {}
     for each in transactions:
         found.setdefault(each.producer_id, []).append(each)
     return found
 
 
-def _is_aborted(header: BatchHeader, aborted: dict[int, list[AbortedTransaction]]) -> bool:
+def _is_aborted(header: BatchHeader, aborted: dict[int, list[AbortedTxn]]) -> bool:
     return header.is_transactional and any(
         each.first_offset <= header.base_offset < each.marker_offset for each in aborted.get(header.producer_id, ())
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.layers.faults import ToxicRule
+from purgatorio.broker.layers.faults import LiveToxic
 from purgatorio.broker.routing.request import is_of_broker
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _faults(cluster: BrokerCluster) -> list[str]:
     faults = cluster.faults
     rules = [
         f"{live.id}: {live.rule}: "
-        f"{_counted(live.fired, live.matched, 'connection' if isinstance(live, ToxicRule) else 'request')}"
+        f"{_counted(live.fired, live.matched, 'connection' if isinstance(live, LiveToxic) else 'request')}"
         for live in faults.rules
     ]
     fired = [

@@ -3,30 +3,30 @@
 Toxics are rules about connections: `toxic.py` is one as data, `stages.py` what each does to bytes, `flow.py` one
 direction of a connection; `broker/server/toxic_link.py` stands between a connection and its socket.
 
-Rules are data (`rule.py`). `Faults` (`registry.py`) keeps those of a cluster, and puts itself in front of the handlers
-of the APIs that rules are about, and of no other: without rules a request passes no code of this room. `acting.py` is
-one request's way through the rules, `matching.py` says whether a rule is about it. Which part of a request names
-topics, and how that part is refused, is in `protocol/parts.py`.
+Rules are data (`rule.py`). `FaultRegistry` (`registry.py`) keeps those of a cluster, and puts itself in front of the
+handlers of the APIs that rules are about, and of no other: without rules a request passes no code of this room.
+`acting.py` is one request's way through the rules, `matching.py` says whether a rule is about it. Which part of a
+request names topics, and how that part is refused, is in `protocol/parts.py`.
 """
 
-from purgatorio.broker.layers.faults.live_rule import FaultRule
-from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, Faults, FiredFault, TooManyFaults
+from purgatorio.broker.layers.faults.live_rule import LiveRule
+from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, FaultRegistry, FiredFault, TooManyFaults
 from purgatorio.broker.layers.faults.rule import FaultError, Rule, parse_rule
 from purgatorio.broker.layers.faults.toxic import AnyFault, Toxic, parse_fault
-from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
+from purgatorio.broker.layers.faults.toxic_rule import LiveToxic, Toxics
 
 __all__ = [
     "AnyFault",
     "AnyLive",
     "BrokerAccess",
     "FaultError",
-    "FaultRule",
-    "Faults",
+    "FaultRegistry",
     "FiredFault",
+    "LiveRule",
+    "LiveToxic",
     "Rule",
     "TooManyFaults",
     "Toxic",
-    "ToxicRule",
     "Toxics",
     "parse_fault",
     "parse_rule",

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import FaultAction, FaultActs
-from purgatorio.broker.layers.faults.live_rule import HOLD_MS, FaultedRequest, FaultRule
+from purgatorio.broker.layers.faults.live_rule import HOLD_MS, FaultedRequest, LiveRule
 from purgatorio.broker.layers.faults.matching import SPLIT, KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
 from purgatorio.broker.layers.faults.skipping import Skips
@@ -44,7 +44,7 @@ class Interceptor:
         self,
         broker_id: int,
         route: Route,
-        rules: Sequence[tuple[Skips, FaultRule]],
+        rules: Sequence[tuple[Skips, LiveRule]],
         topics: KnownTopics,
         purgatory: Callable[[], Purgatory[Any]],
         rng: random.Random,
@@ -81,7 +81,7 @@ class Interceptor:
 
         return handle
 
-    def _meets(self, live: FaultRule, ctx: RequestContext, request: Any) -> list[Named] | None:
+    def _meets(self, live: LiveRule, ctx: RequestContext, request: Any) -> list[Named] | None:
         """Return the partitions that the rule is about if it acts on the request, or None; record the action."""
         if live.is_spent:
             return None
@@ -91,7 +91,7 @@ class Interceptor:
         self._record(live, ctx, named)
         return named
 
-    def _record(self, live: FaultRule, ctx: RequestContext, named: Sequence[Named]) -> None:
+    def _record(self, live: LiveRule, ctx: RequestContext, named: Sequence[Named]) -> None:
         self._note(
             rule=live.id,
             nth=live.fired,
@@ -103,7 +103,7 @@ class Interceptor:
             action=_action(live),
         )
 
-    def _act(self, live: FaultRule, named: Sequence[Named], ctx: RequestContext, request: Any, reply: Reply) -> None:
+    def _act(self, live: LiveRule, named: Sequence[Named], ctx: RequestContext, request: Any, reply: Reply) -> None:
         rule = live.rule
         if rule.answer_delay_ms:
             wait = partial(self._park, "answer_delay_ms", rule.answer_delay_ms, live, named, ctx, reply)
@@ -120,7 +120,7 @@ class Interceptor:
 
     def _answer(
         self,
-        live: FaultRule,
+        live: LiveRule,
         error: ErrorCode | None,
         named: Sequence[Named],
         ctx: RequestContext,
@@ -183,7 +183,7 @@ class Interceptor:
         self,
         action: FaultAction,
         delay_ms: int,
-        live: FaultRule,
+        live: LiveRule,
         named: Sequence[Named],
         ctx: RequestContext,
         reply: Reply,
@@ -229,7 +229,7 @@ class WithoutSessions:
 
     __slots__ = ("_handler", "_route", "_rules")
 
-    def __init__(self, handler: Handler, route: Route, rules: Sequence[FaultRule]) -> None:
+    def __init__(self, handler: Handler, route: Route, rules: Sequence[LiveRule]) -> None:
         self._handler = handler
         self._route = route
         self._rules = rules
@@ -244,19 +244,19 @@ class WithoutSessions:
         self._handler(ctx, request, reply)
 
 
-def _altered(live: FaultRule, ctx: RequestContext, response: Any) -> Any:
+def _altered(live: LiveRule, ctx: RequestContext, response: Any) -> Any:
     response = throttled(response, live.rule.throttle_ms)
     return corrupted(ctx, response) if live.rule.corrupt else response
 
 
-def needs_partitions(live: FaultRule) -> bool:
+def needs_partitions(live: LiveRule) -> bool:
     """Return whether a rule for Fetch needs the request to name its partitions."""
     rule = live.rule
     errors = rule.errors or ((rule.error,) if rule.error else ())
     return rule.names_partitions or any(ErrorCode[each] not in SESSION_ERRORS for each in errors)
 
 
-def _action(live: FaultRule) -> str:
+def _action(live: LiveRule) -> str:
     """Describe the action of the rule on its last request, in words."""
     rule = live.rule
     error = live.error_code()

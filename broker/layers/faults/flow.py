@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from purgatorio.broker.layers.faults.stages import Bytes, Piece, Stage
+from purgatorio.broker.layers.faults.stages import Bytes, Piece, ToxicStage
 
 EARLY_MS: Final = 1.0
 """A piece may go on that much before its time: event loops ring alarms early by less than their resolution."""
@@ -36,7 +36,7 @@ class Flow:
     __slots__ = ("_at_once", "_head", "_last_ms", "_writes", "buffered_bytes", "stages")
 
     def __init__(self) -> None:
-        self.stages: Sequence[Stage] = ()
+        self.stages: Sequence[ToxicStage] = ()
         self.buffered_bytes = 0
         self._writes: deque[_Write] = deque()
         self._head: Piece | None = None

@@ -67,7 +67,7 @@ class FaultedRequest(DelayedOperation):
         return (self._cause,)
 
 
-class FaultRule:
+class LiveRule:
     """A rule at work.
 
     Args:
@@ -83,7 +83,7 @@ class FaultRule:
 
     __slots__ = ("_held", "_remove", "fired", "id", "matched", "matcher", "rule")
 
-    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[FaultRule], object]) -> None:
+    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[LiveRule], object]) -> None:
         self.id = rule_id
         self.rule = rule
         self.matcher = Matcher(rule)

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple, overload
 
 from purgatorio.broker.layers.faults.acting import Interceptor, WithoutSessions, needs_partitions
-from purgatorio.broker.layers.faults.live_rule import FaultRule
+from purgatorio.broker.layers.faults.live_rule import LiveRule
 from purgatorio.broker.layers.faults.matching import KnownTopics
 from purgatorio.broker.layers.faults.request_log import RequestLog
 from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.skipping import can_match, skipper, straight
 from purgatorio.broker.layers.faults.toxic import AnyFault, Toxic
-from purgatorio.broker.layers.faults.toxic_rule import ToxicRule, Toxics
+from purgatorio.broker.layers.faults.toxic_rule import LiveToxic, Toxics
 from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.late import dataclass
@@ -81,11 +81,11 @@ class BrokerAccess:
         return key in self.ruled
 
 
-AnyLive = FaultRule | ToxicRule
+AnyLive = LiveRule | LiveToxic
 """A rule at work, about requests or about connections."""
 
 
-class Faults:
+class FaultRegistry:
     """The fault rules of a cluster.
 
     Args:
@@ -102,7 +102,7 @@ class Faults:
         self._seed = seed
         self._rng = random.Random(seed)
         self._brokers: dict[int, BrokerAccess] = {}
-        self._rules: dict[int, FaultRule | ToxicRule] = {}
+        self._rules: dict[int, LiveRule | LiveToxic] = {}
         self._last_id = 0
         self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
         self.log: RequestLog | None = None
@@ -116,7 +116,7 @@ class Faults:
         """Apply the rules to a broker, in place of an earlier one of its id."""
         self._brokers[broker.broker_id] = broker
         self._install(broker)
-        if any(isinstance(live, ToxicRule) for live in self._rules.values()):
+        if any(isinstance(live, LiveToxic) for live in self._rules.values()):
             self._poison(broker)
 
     def detach(self, broker: BrokerAccess) -> None:
@@ -125,9 +125,9 @@ class Faults:
             del self._brokers[broker.broker_id]
 
     @overload
-    def add(self, rule: Rule) -> FaultRule: ...
+    def add(self, rule: Rule) -> LiveRule: ...
     @overload
-    def add(self, rule: Toxic) -> ToxicRule: ...
+    def add(self, rule: Toxic) -> LiveToxic: ...
     @overload
     def add(self, rule: AnyFault) -> AnyLive: ...
     def add(self, rule: AnyFault) -> AnyLive:
@@ -141,9 +141,9 @@ class Faults:
         self._last_id += 1
         live: AnyLive
         if isinstance(rule, Toxic):
-            live = ToxicRule(self._last_id, rule, self._removed, self._seed)
+            live = LiveToxic(self._last_id, rule, self._removed, self._seed)
         else:
-            live = FaultRule(self._last_id, rule, self._removed)
+            live = LiveRule(self._last_id, rule, self._removed)
         self._rules[live.id] = live
         self._changed(live)
         return live
@@ -183,7 +183,7 @@ class Faults:
 
     def _changed(self, live: AnyLive) -> None:
         """Apply the rules anew after this one came or went."""
-        if isinstance(live, ToxicRule):
+        if isinstance(live, LiveToxic):
             for broker in self._brokers.values():
                 self._poison(broker)
         else:
@@ -194,7 +194,7 @@ class Faults:
         rules = [
             live
             for live in self._rules.values()
-            if isinstance(live, ToxicRule) and live.rule.broker in (None, broker.broker_id)
+            if isinstance(live, LiveToxic) and live.rule.broker in (None, broker.broker_id)
         ]
         broker.toxics(Toxics(broker.broker_id, rules, self._note))
 
@@ -207,7 +207,7 @@ class Faults:
         newest_first = [
             live
             for live in reversed(self._rules.values())
-            if isinstance(live, FaultRule) and live.rule.broker in (None, broker.broker_id) and not live.is_spent
+            if isinstance(live, LiveRule) and live.rule.broker in (None, broker.broker_id) and not live.is_spent
         ]
         broker.ruled.clear()
         broker.ruled.update((key, None) for live in newest_first if (key := live.matcher.api_key) is not None)
@@ -216,12 +216,12 @@ class Faults:
         else:
             broker.layers.put(Layer.FAULTS, partial(self._before, broker, newest_first))
 
-    def _before(self, broker: BrokerAccess, newest_first: list[FaultRule], key: int, route: Route) -> Handler:
+    def _before(self, broker: BrokerAccess, newest_first: list[LiveRule], key: int, route: Route) -> Handler:
         rules = [live for live in newest_first if can_match(live.matcher, live.rule, key)]
         handler = self._interceptor(broker, key, route, rules) if rules else route.handler
         return handler if self.log is None else self.log.before(handler, broker.broker_id, key, broker.topics)
 
-    def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[FaultRule]) -> Handler:
+    def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[LiveRule]) -> Handler:
         behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
         handler = Interceptor(
             broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note

@@ -23,7 +23,7 @@ PIECE_MS: Final = 50
 """The bandwidth toxic lets pieces of that duration pass, so that they come as a stream."""
 
 
-class Stage(Protocol):
+class ToxicStage(Protocol):
     """One toxic at one direction of one connection."""
 
     def through(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
@@ -123,7 +123,7 @@ class LimitData:
                 return
 
 
-STAGES: Final[Mapping[str, Callable[[Toxic, random.Random], Stage]]] = {
+STAGES: Final[Mapping[str, Callable[[Toxic, random.Random], ToxicStage]]] = {
     "latency": Latency,
     "bandwidth": Bandwidth,
     "slicer": Slicer,

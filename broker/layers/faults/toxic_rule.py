@@ -13,8 +13,8 @@ CONNECTION: Final = "connection"
 """The API name that toxics have in the list of faults."""
 
 
-class ToxicRule:
-    """A toxic that acts on connections, with the attributes of a `FaultRule`.
+class LiveToxic:
+    """A toxic that acts on connections, with the attributes of a `LiveRule`.
 
     Args:
         rule_id: unique within the cluster.
@@ -34,7 +34,7 @@ class ToxicRule:
     held: Final = 0
     is_spent: Final = False
 
-    def __init__(self, rule_id: int, rule: Toxic, remove: Callable[[ToxicRule], object], seed: int) -> None:
+    def __init__(self, rule_id: int, rule: Toxic, remove: Callable[[LiveToxic], object], seed: int) -> None:
         self.id = rule_id
         self.rule = rule
         self.matched = 0
@@ -88,7 +88,7 @@ class Toxics:
 
     __slots__ = ("_broker_id", "_note", "rules")
 
-    def __init__(self, broker_id: int, rules: Sequence[ToxicRule], note: Callable[..., None]) -> None:
+    def __init__(self, broker_id: int, rules: Sequence[LiveToxic], note: Callable[..., None]) -> None:
         self._broker_id = broker_id
         self._note = note
         self.rules = tuple(rules)
@@ -97,7 +97,7 @@ class Toxics:
         """Return whether one of them is about the connections of a client id."""
         return any(each.is_about(client) for each in self.rules)
 
-    def draw(self, live: ToxicRule, client: str) -> random.Random | None:
+    def draw(self, live: LiveToxic, client: str) -> random.Random | None:
         """Let a toxic draw for a connection of the client, and note it if the toxic acts; return as the toxic does."""
         rng = live.draw()
         if rng is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
-from purgatorio.broker.layers.quotas.entities import Client, Limit, QuotaTable
+from purgatorio.broker.layers.quotas.entities import Limit, QuotaClient, QuotaTable
 from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.layers.quotas.throttle import QuotaKind, Throttle
 from purgatorio.broker.metadata.clients import ClientQuotas
@@ -57,7 +57,7 @@ class ClientAccounts(Generic[M]):
         self._key = key
         self._clock = clock
         self._table = QuotaTable({}, key)
-        self._accounts: dict[Client, Account[M]] = {}
+        self._accounts: dict[QuotaClient, Account[M]] = {}
 
     @property
     def is_active(self) -> bool:

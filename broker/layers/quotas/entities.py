@@ -9,7 +9,7 @@ from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, ClientQuotas, QuotaEntity
 
 
-class Client(NamedTuple):
+class QuotaClient(NamedTuple):
     """The clients that share one rate: those of a user and a client id; "" stands for all users, or all client ids."""
 
     user: str
@@ -26,7 +26,7 @@ class Limit(NamedTuple):
     """
 
     value: float
-    client: Client
+    client: QuotaClient
     rule: str
 
 
@@ -85,7 +85,7 @@ class QuotaTable:
             entity = QuotaEntity(_name(level.default_user, user), _name(level.default_client_id, client_id))
             value = self._limits.get(entity)
             if value is not None:
-                client = Client(
+                client = QuotaClient(
                     "" if level.default_user is None else user, "" if level.default_client_id is None else client_id
                 )
                 return Limit(value, client, describe(entity))

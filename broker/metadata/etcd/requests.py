@@ -51,7 +51,7 @@ class Etcd(Protocol):
         """Yield the messages of a watch, until it ends; raises as `call`."""
 
 
-class Found(NamedTuple):
+class FoundKey(NamedTuple):
     """A key as etcd has it.
 
     Attributes:
@@ -63,7 +63,7 @@ class Found(NamedTuple):
     revision: int
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> Found:
+    def of(cls, answer: Mapping[str, Any]) -> FoundKey:
         """Decode a key with its value and revision, as the gateway returns it."""
         return cls(decoded(answer["key"]), decoded(answer.get("value", "")), int(answer["mod_revision"]))
 

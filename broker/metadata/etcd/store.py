@@ -33,7 +33,7 @@ from purgatorio.broker.metadata.etcd.requests import (
     Etcd,
     EtcdRefused,
     EtcdUnreachable,
-    Found,
+    FoundKey,
     Request,
     all_below,
     delete,
@@ -229,9 +229,9 @@ class EtcdStore(ServedStore):
         self._read_revision = revision
         self._adopt(values, image[self._cluster_key].revision)
 
-    async def _all_keys(self) -> tuple[int, list[Found]]:
+    async def _all_keys(self) -> tuple[int, list[FoundKey]]:
         """Return all keys, and the revision as of which they are."""
-        found: list[Found] = []
+        found: list[FoundKey] = []
         request = all_below(self._root, limit=PAGE_KEYS)
         while True:
             try:
@@ -241,7 +241,7 @@ class EtcdStore(ServedStore):
                     raise
                 found, request = [], all_below(self._root, limit=PAGE_KEYS)
                 continue
-            found += map(Found.of, answer.get("kvs", ()))
+            found += map(FoundKey.of, answer.get("kvs", ()))
             request["revision"] = request.get("revision") or answer["header"]["revision"]
             if not answer.get("more"):
                 return int(request["revision"]), found
@@ -306,7 +306,7 @@ class EtcdStore(ServedStore):
         values: dict[str, str | None] = {}
         revision = self._image_revision
         for event in events:
-            each, is_there = Found.of(event["kv"]), event.get("type") != "DELETE"
+            each, is_there = FoundKey.of(event["kv"]), event.get("type") != "DELETE"
             if each.key.startswith(self._image_root):
                 if each.revision > self._image_revision:
                     values[each.key] = each.value if is_there else None
@@ -480,10 +480,10 @@ async def _until(event: asyncio.Event, work: Any) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _found(answer: Mapping[str, Any], index: int) -> Found | None:
+def _found(answer: Mapping[str, Any], index: int) -> FoundKey | None:
     """Return what a read of a transaction has found."""
     kvs = answer["responses"][index]["response_range"].get("kvs")
-    return Found.of(kvs[0]) if kvs else None
+    return FoundKey.of(kvs[0]) if kvs else None
 
 
 def _remedy(error: EtcdRefused) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from purgatorio.admin.metrics.prometheus import FaultsCollector
-from purgatorio.broker.layers.faults import Faults, parse_rule
+from purgatorio.broker.layers.faults import FaultRegistry, parse_rule
 
 
 def test_each_rule_has_its_counts_by_number_and_name() -> None:
-    faults = Faults(lambda: 0)
+    faults = FaultRegistry(lambda: 0)
     live = faults.add(parse_rule({"api": "Fetch", "hold": True, "name": "slow reader"}))
     live.matched, live.fired = 3, 2
     samples = {
@@ -24,4 +24,4 @@ def test_each_rule_has_its_counts_by_number_and_name() -> None:
 
 
 def test_without_rules_there_are_no_series() -> None:
-    assert list(FaultsCollector(Faults(lambda: 0)).collect()) == []
+    assert list(FaultsCollector(FaultRegistry(lambda: 0)).collect()) == []

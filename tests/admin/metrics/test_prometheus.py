@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from purgatorio.admin.metrics.coordinators import group_steps
-from purgatorio.admin.metrics.prometheus import BrokerCollector, Snapshot, process_registry
+from purgatorio.admin.metrics.prometheus import BrokerCollector, ScrapedMetrics, process_registry
 from purgatorio.admin.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, STEP
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
@@ -356,7 +356,7 @@ def test_the_process_has_metrics() -> None:
 def test_a_snapshot_stays_as_it_was(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:
     """So its text can be made in another thread while the brokers go on."""
     before = generate_latest(registry)
-    snapshot = Snapshot(registry.collect())
+    snapshot = ScrapedMetrics(registry.collect())
     brokers[0].metrics.bytes_in(5)
     assert generate_latest(snapshot) == before != generate_latest(registry)
 

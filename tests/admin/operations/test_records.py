@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from purgatorio.admin.cluster import Cluster
-from purgatorio.admin.operations.control.importing import NewTopic, create
+from purgatorio.admin.operations.control.importing import InitialTopic, create
 from purgatorio.admin.operations.control.topic_control import append
 from purgatorio.admin.operations.purgatories import Report
 from purgatorio.admin.operations.records import ProduceRecords, ReadRecords
@@ -65,7 +65,7 @@ async def test_a_batch_that_cannot_be_read_is_told_in_a_sentence() -> None:
     payload = compress(Compression.ZSTD, bytes(WORK_PER_REQUEST * UNPACKED_PER_UNIT + 1))
     batch = seal_batch(encoder, payload, compression=Compression.ZSTD, **header)
     async with Cluster(ClusterConfig(brokers=1, port=0), admin=False) as alone:
-        await create(alone, [NewTopic("orders", 1)], random.Random(1))
+        await create(alone, [InitialTopic("orders", 1)], random.Random(1))
         (result,) = await append(alone, [(TopicPartition("orders", 0), batch)], "test")
         assert not result.error_code
         with pytest.raises(Invalid, match="a batch of orders-0 cannot be read: "):

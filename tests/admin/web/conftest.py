@@ -23,7 +23,7 @@ from purgatorio.broker.cluster.network import Network
 from purgatorio.broker.cluster.snapshots import Snapshot
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.delays.finished import FinishedOperations
-from purgatorio.broker.layers.faults import Faults
+from purgatorio.broker.layers.faults import FaultRegistry
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -195,7 +195,7 @@ class FakeCluster:
         self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
         self.member_clock = MemberClock(self.session_clock)
         self.loop_lag = LoopLag(self.clock)
-        self.faults = Faults(self.clock.now_ms)
+        self.faults = FaultRegistry(self.clock.now_ms)
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self._turns: list[Callable[[], None]] = []

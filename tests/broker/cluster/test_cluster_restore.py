@@ -15,7 +15,7 @@ import pytest
 from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control import importing, topic_control
 from purgatorio.admin.operations.control.beginning import Beginning
-from purgatorio.admin.operations.control.importing import NewTopic, NotImported
+from purgatorio.admin.operations.control.importing import InitialTopic, NotImported
 from purgatorio.broker.cluster import snapshots
 from purgatorio.broker.cluster.errors import ClusterUnavailable, OperationRefused
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
@@ -193,13 +193,13 @@ async def test_a_cluster_is_ready_when_its_imports_are_there(monkeypatch: pytest
     told: list[int] = []
     append = importing.append
 
-    async def slowly(filled: Cluster, topics: Iterable[NewTopic]) -> None:
+    async def slowly(filled: Cluster, topics: Iterable[InitialTopic]) -> None:
         told.append(await statuses(filled))
         await append(filled, list(topics))
 
     monkeypatch.setattr(importing, "append", slowly)
     cluster = Cluster(CONFIG)
-    cluster.beginning = Beginning([NewTopic("orders")])
+    cluster.beginning = Beginning([InitialTopic("orders")])
     async with cluster:
         told.append(await statuses(cluster))
         await cluster.reset()
@@ -208,7 +208,7 @@ async def test_a_cluster_is_ready_when_its_imports_are_there(monkeypatch: pytest
 
 async def test_a_cluster_whose_reset_was_refused_is_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Cluster(CONFIG) as cluster:
-        cluster.beginning = Beginning([NewTopic("orders", configs={"cleanup.polcy": "x"})])
+        cluster.beginning = Beginning([InitialTopic("orders", configs={"cleanup.polcy": "x"})])
         with pytest.raises(NotImported):
             await cluster.reset()
         assert await statuses(cluster) == 503

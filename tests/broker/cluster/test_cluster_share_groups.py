@@ -8,7 +8,7 @@ import pytest
 
 from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control.group_control import GroupControl, expire_member
-from purgatorio.admin.operations.control.offset_resets import Target
+from purgatorio.admin.operations.control.offset_resets import ResetTarget
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.node.broker import Broker
@@ -112,4 +112,4 @@ async def test_offsets_of_a_share_group_are_not_reset_as_those_of_others() -> No
         await heartbeat(cluster, "a", 0, "orders")
         control = GroupControl(cluster, lambda: cluster.store.image)
         with pytest.raises(OperationRefused, match="jobs is a share group, which commits no offsets"):
-            await control.reset_offsets("jobs", "orders", None, Target(to="latest"))
+            await control.reset_offsets("jobs", "orders", None, ResetTarget(to="latest"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from purgatorio.broker.log.transactions import (
-    AbortedTransaction,
     AbortedTransactions,
+    AbortedTxn,
     EndedTransaction,
     UnstableTransactions,
 )
@@ -13,7 +13,7 @@ from purgatorio.broker.log.transactions import (
 def index_of(*transactions: tuple[int, int, int, int]) -> AbortedTransactions:
     aborted = AbortedTransactions()
     for transaction in transactions:
-        aborted.add(AbortedTransaction(*transaction))
+        aborted.add(AbortedTxn(*transaction))
     return aborted
 
 
@@ -40,7 +40,7 @@ def test_a_truncation_and_a_deletion_drop_the_transactions_whose_markers_go() ->
     aborted = index_of((1, 0, 10, 11), (2, 0, 20, 21), (3, 0, 30, 31))
     aborted.truncate(30)
     aborted.delete_before(11)
-    assert list(aborted) == [AbortedTransaction(2, 0, 20, 21)]
+    assert list(aborted) == [AbortedTxn(2, 0, 20, 21)]
     aborted.truncate(20)
     assert len(aborted) == 0
 

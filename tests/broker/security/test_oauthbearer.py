@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
+from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslStep
 from purgatorio.broker.security.oauthbearer import INVALID_TOKEN, OAuthBearer
 from purgatorio.broker.security.signed_tokens import KeySet, KeySetError
 from purgatorio.broker.security.tokens import TokenRules, unsecured
@@ -51,7 +51,7 @@ def _check(token: str) -> Identity:
 )
 def test_a_right_token(message: bytes) -> None:
     """With the name again, and with extensions, which are ignored."""
-    assert OAuthBearer(_check).begin().step(message) == Step(b"", Identity("alice", 5))
+    assert OAuthBearer(_check).begin().step(message) == SaslStep(b"", Identity("alice", 5))
 
 
 @pytest.mark.parametrize("message", [_message("wrong"), _message("right", "a=bob")])
@@ -59,7 +59,7 @@ def test_a_failure_takes_two_rounds(message: bytes) -> None:
     """JSON first; after the client's acknowledgement, or whatever it sends, the end."""
     for acknowledgement in (b"\x01", _message("right")):
         exchange = OAuthBearer(_check).begin()
-        assert exchange.step(message) == Step(INVALID_TOKEN)
+        assert exchange.step(message) == SaslStep(INVALID_TOKEN)
         with pytest.raises(AuthenticationFailed):
             exchange.step(acknowledgement)
 

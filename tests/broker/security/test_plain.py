@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
+from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslStep
 from purgatorio.broker.security.plain import PLAIN_MODULE, Plain, listed_users, plain_users
 
 PASSWORDS = {"alice": "alice-secret", "zoë,=\x01": "pässwörd", "empty": ""}
 
 
-def _step(token: bytes) -> Step:
+def _step(token: bytes) -> SaslStep:
     return Plain(PASSWORDS).begin().step(token)
 
 
 @pytest.mark.parametrize("acting_as", ["", "alice"])
 def test_the_right_password_gives_the_name(acting_as: str) -> None:
     """With no authorization id, or the name again."""
-    assert _step(f"{acting_as}\0alice\0alice-secret".encode()) == Step(b"", Identity("alice"))
+    assert _step(f"{acting_as}\0alice\0alice-secret".encode()) == SaslStep(b"", Identity("alice"))
 
 
 def test_names_and_passwords_may_have_any_characters() -> None:

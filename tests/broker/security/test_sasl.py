@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 from purgatorio.broker.routing.request import Principal
-from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, Step
+from purgatorio.broker.security.mechanism import AuthenticationFailed, Identity, SaslStep
 from purgatorio.broker.security.plain import Plain
-from purgatorio.broker.security.sasl import MAX_TOKEN_BYTES, Outcome, Phase, SaslSession, SaslSettings
+from purgatorio.broker.security.sasl import MAX_TOKEN_BYTES, Phase, SaslOutcome, SaslSession, SaslSettings
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from purgatorio.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -26,12 +26,12 @@ class _TwoSteps:
     def begin(self) -> _TwoSteps:
         return self
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         if token == b"first":
-            return Step(b"go on")
+            return SaslStep(b"go on")
         if token != b"second":
             raise AuthenticationFailed("neither")
-        return Step(b"welcome", Identity("alice", self.clock.wall_ms() + self.valid_ms))
+        return SaslStep(b"welcome", Identity("alice", self.clock.wall_ms() + self.valid_ms))
 
 
 class _Talk:
@@ -47,7 +47,7 @@ class _Talk:
         assert isinstance(outcome.response, SaslHandshakeResponse)
         return outcome.response, outcome.failure
 
-    def outcome(self, token: bytes) -> Outcome:
+    def outcome(self, token: bytes) -> SaslOutcome:
         return self.session.authenticate(SaslAuthenticateRequest(auth_bytes=token))
 
     def send(self, token: bytes = b"\0alice\0a") -> tuple[SaslAuthenticateResponse, str]:

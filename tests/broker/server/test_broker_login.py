@@ -10,7 +10,7 @@ import pytest
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.security.broker_credentials import NAME, BrokerCredentials, BrokerExchange, BrokerMechanism
-from purgatorio.broker.security.mechanism import Identity, SaslMechanism, Step
+from purgatorio.broker.security.mechanism import Identity, SaslMechanism, SaslStep
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.limits import ConnectionLimits
@@ -36,12 +36,12 @@ class Credulous:
         self.exchange = BrokerCredentials(b"a guess").exchange(2, AT)
         return self
 
-    def step(self, token: bytes) -> Step:
+    def step(self, token: bytes) -> SaslStep:
         self.took.append(token)
         if len(self.took) == 1:
             assert self.exchange is not None
             return self.exchange.step(token)
-        return Step(self.answer, Identity("somebody"))
+        return SaslStep(self.answer, Identity("somebody"))
 
 
 async def logged_in(routes: Routes, mechanism: SaslMechanism) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.layers.faults import Toxic, ToxicRule, Toxics, parse_fault
+from purgatorio.broker.layers.faults import LiveToxic, Toxic, Toxics, parse_fault
 from purgatorio.broker.server.toxic_link import MAX_UPSTREAM_BYTES, client_id_in
 from tests.broker.server.conftest import FakeTransport
 from tests.broker.server.pipelining import answer, requests_of
@@ -47,7 +47,7 @@ class Net:
     def __init__(self, bench: Bench, *toxics: dict[str, Any]) -> None:
         self.bench = bench
         self.noted: list[dict[str, Any]] = []
-        self.rules: list[ToxicRule] = []
+        self.rules: list[LiveToxic] = []
         self.connection, transport = bench.connect()
         self.wire = Wire()
         self.connection._transport = self.wire
@@ -57,15 +57,15 @@ class Net:
         for each in toxics:
             self.add(**each)
 
-    def add(self, **data: Any) -> ToxicRule:
+    def add(self, **data: Any) -> LiveToxic:
         toxic = parse_fault(data)
         assert isinstance(toxic, Toxic)
-        live = ToxicRule(len(self.rules) + 1, toxic, lambda _: None, seed=1)
+        live = LiveToxic(len(self.rules) + 1, toxic, lambda _: None, seed=1)
         self.rules.append(live)
         self.apply()
         return live
 
-    def remove(self, live: ToxicRule) -> None:
+    def remove(self, live: LiveToxic) -> None:
         self.rules.remove(live)
         self.apply()
 

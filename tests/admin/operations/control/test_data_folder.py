@@ -17,7 +17,7 @@ import pytest
 
 from purgatorio.admin.operations.control import files
 from purgatorio.admin.operations.control.data_folder import MANIFEST, DataFolder, DataUnusable
-from purgatorio.admin.operations.control.files import Steps
+from purgatorio.admin.operations.control.files import FileSteps
 from purgatorio.broker.cluster.snapshots import SavedPartition
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
@@ -325,7 +325,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 def test_the_disk_is_not_waited_for_for_each_empty_log(tmp_path: Path) -> None:
     """The end of a cluster with 10,000 such partitions took longer than a container has for it."""
 
-    class CountedSteps(Steps):
+    class CountedSteps(FileSteps):
         synced: ClassVar[list[str]] = []
 
         def sync(self, path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control import importing
 from purgatorio.admin.operations.control.beginning import Beginning
-from purgatorio.admin.operations.control.importing import NewTopic, NotImported, joined, read_folder, seed_topic
+from purgatorio.admin.operations.control.importing import InitialTopic, NotImported, joined, read_folder, seed_topic
 from purgatorio.admin.operations.control.topic_control import led
 from purgatorio.admin.operations.reading.records import read_records
 from purgatorio.broker.config import ClusterConfig
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Write:
 
 
 def test_seeds_are_names_with_numbers_of_partitions() -> None:
-    assert (seed_topic("orders:6"), seed_topic("orders")) == (NewTopic("orders", 6), NewTopic("orders"))
+    assert (seed_topic("orders:6"), seed_topic("orders")) == (InitialTopic("orders", 6), InitialTopic("orders"))
 
 
 @pytest.mark.parametrize("text", ["", "or ders:1", "orders:", "orders:0", "orders:-1", "orders:x", ":6", "a:1:2"])
@@ -149,10 +149,10 @@ def test_a_line_has_a_limit(folder: Write, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_seeds_win_over_imported_numbers_of_partitions() -> None:
-    found = joined([NewTopic("a", 6), NewTopic("b")], [NewTopic("a", 2), NewTopic("c")])
+    found = joined([InitialTopic("a", 6), InitialTopic("b")], [InitialTopic("a", 2), InitialTopic("c")])
     assert [(each.name, each.partitions) for each in found] == [("a", 6), ("c", -1), ("b", -1)]
     with pytest.raises(NotImported, match="the same topic is given twice"):
-        joined([NewTopic("a"), NewTopic("a", 2)], [])
+        joined([InitialTopic("a"), InitialTopic("a", 2)], [])
 
 
 async def test_a_cluster_is_filled_at_its_start_and_again_by_a_reset(
@@ -176,7 +176,7 @@ async def test_a_cluster_is_filled_at_its_start_and_again_by_a_reset(
 
 async def test_what_brokers_refuse_is_told(folder: Write) -> None:
     path = folder(topics='{"name": "orders", "configs": {"cleanup.policy": "compact"}}', orders='{"value": "keyless"}')
-    unknown = [NewTopic("bills", configs={"cleanup.polcy": "x"})]
+    unknown = [InitialTopic("bills", configs={"cleanup.polcy": "x"})]
     for topics, told in (
         (read_folder(path), r"topics\.jsonl: .*key"),
         (unknown, r"no topic config 'cleanup\.polcy'; did you mean cleanup\.policy"),

@@ -15,8 +15,8 @@ from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control import topic_control
 from purgatorio.admin.operations.control.beginning import Beginning
 from purgatorio.admin.operations.control.data_folder import DataFolder
-from purgatorio.admin.operations.control.files import Steps
-from purgatorio.admin.operations.control.importing import NewTopic, NotImported
+from purgatorio.admin.operations.control.files import FileSteps
+from purgatorio.admin.operations.control.importing import InitialTopic, NotImported
 from purgatorio.broker.cluster.decisions import decided_for_all
 from purgatorio.broker.cluster.snapshots import Snapshot
 from purgatorio.broker.config import ClusterConfig
@@ -84,7 +84,7 @@ async def next_leader_epoch(cluster: Cluster, tp: TopicPartition) -> None:
     await decided_for_all(cluster.network, change, "no", "the epoch")
 
 
-class FullDisk(Steps):
+class FullDisk(FileSteps):
     """Has no space for the content of files."""
 
     def write(self, path: Path, parts: Iterable[bytes]) -> None:
@@ -173,7 +173,7 @@ async def test_a_folder_is_not_replaced_by_a_cluster_that_did_not_get_all_of_it(
     await append(cluster, ORDERS, 2)
     before = cluster.snapshot()
     data.write(before)
-    cluster.beginning = Beginning([NewTopic("bills"), NewTopic("odd", configs={"cleanup.polcy": "x"})], before)
+    cluster.beginning = Beginning([InitialTopic("bills"), InitialTopic("odd", configs={"cleanup.polcy": "x"})], before)
     with pytest.raises(NotImported):
         await cluster.reset()
     why = await keep(cluster, data, before)

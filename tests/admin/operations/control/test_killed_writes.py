@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from purgatorio.admin.operations.control.data_folder import LOCK, MANIFEST, DataFolder
-from purgatorio.admin.operations.control.files import Steps
+from purgatorio.admin.operations.control.files import FileSteps
 from purgatorio.broker.cluster.snapshots import Snapshot
 from tests.admin.operations.control.saved import snapshot
 
@@ -27,7 +27,7 @@ class Killed(BaseException):
     """The process is gone: nothing that it would do after has any effect."""
 
 
-class KilledSteps(Steps):
+class KilledSteps(FileSteps):
     """Does so many steps, and then ends; a write has a step in its middle."""
 
     def __init__(self, steps: int) -> None:
@@ -131,7 +131,7 @@ class _File:
         self.content, self.kept = content, b""
 
 
-class Disk(Steps):
+class Disk(FileSteps):
     """Keeps book of what the disk has: of a file its content, of a folder the names in it, from their `sync` on.
 
     Attributes:

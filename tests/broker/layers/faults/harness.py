@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.layers.faults import BrokerAccess, FaultRule, Faults, Toxics, parse_rule
+from purgatorio.broker.layers.faults import BrokerAccess, FaultRegistry, LiveRule, Toxics, parse_rule
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Handler, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
@@ -63,7 +63,7 @@ class FakeBroker:
 
     def __init__(self, answers: dict[int, Callable[[Any], Any]]) -> None:
         self.clock = ManualClock(1_000)
-        self.faults = Faults(self.clock.now_ms, seed=1)
+        self.faults = FaultRegistry(self.clock.now_ms, seed=1)
         self.timer = Timer(self.clock.now_ms)
         self.purgatory: Purgatory[Any] = Purgatory("Fault", self.timer, actions=ActionQueue())
         self.worked: list[Any] = []
@@ -104,7 +104,7 @@ class FakeBroker:
     def has_partition(self, topic: str, partition: int) -> bool:
         return topic in ("orders", "other") and partition < 4
 
-    def fault(self, **rule: Any) -> FaultRule:
+    def fault(self, **rule: Any) -> LiveRule:
         """Add a rule."""
         return self.faults.add(parse_rule(rule, functions=True))
 

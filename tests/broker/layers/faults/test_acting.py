@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.layers.faults import FaultRule, TooManyFaults
+from purgatorio.broker.layers.faults import LiveRule, TooManyFaults
 from purgatorio.broker.layers.faults import registry as registry_module
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.api_key import ApiKey
@@ -396,7 +396,7 @@ def test_what_fired_is_told_with_the_partitions(broker: FakeBroker) -> None:
 
 def test_there_is_a_limit_of_rules(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "MAX_RULES", 2)
-    rules: list[FaultRule] = [broker.fault(hold=True) for _ in range(2)]
+    rules: list[LiveRule] = [broker.fault(hold=True) for _ in range(2)]
     with pytest.raises(TooManyFaults):
         broker.fault(hold=True)
     broker.faults.remove(rules[0].id)

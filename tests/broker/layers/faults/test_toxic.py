@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.layers.faults import FaultError, Toxic, ToxicRule, parse_fault
+from purgatorio.broker.layers.faults import FaultError, LiveToxic, Toxic, parse_fault
 from tests.broker.layers.faults.harness import FakeBroker
 
 
@@ -102,7 +102,7 @@ def test_it_is_about_clients_unless_it_asks_for_a_broker(
 
 def test_toxicity_is_a_share_of_the_connections_drawn_from_the_seed() -> None:
     def drawn(seed: int) -> list[bool]:
-        live = ToxicRule(1, toxic(toxic="timeout", toxicity=0.3), lambda _: None, seed)
+        live = LiveToxic(1, toxic(toxic="timeout", toxicity=0.3), lambda _: None, seed)
         acts = [live.draw() is not None for _ in range(200)]
         assert (live.matched, live.fired) == (200, sum(acts))
         return acts

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.layers.quotas.entities import Client, QuotaTable, describe, ip_limits
+from purgatorio.broker.layers.quotas.entities import QuotaClient, QuotaTable, describe, ip_limits
 from purgatorio.broker.layers.quotas.naming import QuotaKey
 from purgatorio.broker.metadata.clients import DEFAULT_NAME, QuotaEntity
 
 KEY = QuotaKey.PRODUCER_BYTE_RATE
 D = DEFAULT_NAME
 PRECEDENCE = [
-    (QuotaEntity("alice", "billing"), Client("alice", "billing"), "user `alice`, client `billing`"),
-    (QuotaEntity("alice", D), Client("alice", "billing"), "user `alice`, default client"),
-    (QuotaEntity("alice"), Client("alice", ""), "user `alice`"),
-    (QuotaEntity(D, "billing"), Client("alice", "billing"), "default user, client `billing`"),
-    (QuotaEntity(D, D), Client("alice", "billing"), "default user, default client"),
-    (QuotaEntity(D), Client("alice", ""), "default user"),
-    (QuotaEntity(None, "billing"), Client("", "billing"), "client `billing`"),
-    (QuotaEntity(None, D), Client("", "billing"), "default client"),
+    (QuotaEntity("alice", "billing"), QuotaClient("alice", "billing"), "user `alice`, client `billing`"),
+    (QuotaEntity("alice", D), QuotaClient("alice", "billing"), "user `alice`, default client"),
+    (QuotaEntity("alice"), QuotaClient("alice", ""), "user `alice`"),
+    (QuotaEntity(D, "billing"), QuotaClient("alice", "billing"), "default user, client `billing`"),
+    (QuotaEntity(D, D), QuotaClient("alice", "billing"), "default user, default client"),
+    (QuotaEntity(D), QuotaClient("alice", ""), "default user"),
+    (QuotaEntity(None, "billing"), QuotaClient("", "billing"), "client `billing`"),
+    (QuotaEntity(None, D), QuotaClient("", "billing"), "default client"),
 ]
 
 
@@ -41,7 +41,11 @@ def test_without_a_quota_of_this_key_there_is_no_limit() -> None:
 def test_a_default_gives_each_name_its_own_limit() -> None:
     table = QuotaTable({QuotaEntity(None, D): {KEY: 1.0}}, KEY)
     found = [table.find("alice", name) for name in ("a", "b", "")]
-    assert [limit.client for limit in found if limit is not None] == [Client("", "a"), Client("", "b"), Client("", "")]
+    assert [limit.client for limit in found if limit is not None] == [
+        QuotaClient("", "a"),
+        QuotaClient("", "b"),
+        QuotaClient("", ""),
+    ]
 
 
 def test_a_client_without_a_name_is_under_the_defaults() -> None:
