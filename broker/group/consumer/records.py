@@ -71,7 +71,8 @@ class ConsumerUpdate(ModernUpdate[ConsumerGroup, ConsumerGroupMemberMetadataValu
     @property
     def topic_count(self) -> int:
         """How many topics members will subscribe to; one that several expressions match may count several times."""
-        return super().topic_count + self.group.matched_count
+        counts = self._consumer_counts()
+        return len(counts.names) + sum(len(self.matches(each)) for each in counts.expressions)
 
     def put_expression(self, expression: str, resolved: ResolvedExpression) -> None:
         """Note the topics that a regular expression matches."""

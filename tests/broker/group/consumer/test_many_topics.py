@@ -31,6 +31,18 @@ def test_the_assignment_is_made_in_later_turns_and_then_the_member_is_answered(b
     assert (one.epoch, len(one.partitions)) == (1, len(TOPICS))
 
 
+def test_an_expression_of_another_group_that_matches_very_many_topics_is_assigned_in_later_turns(
+    broker: ConsumerHarness,
+) -> None:
+    broker.takes_steps = False
+    one = Consumer(broker, "one", (), subscribed_topic_regex="t.*")
+    broker.heartbeat(**one.request(), group_id="other")
+    broker.match()
+    broker.left.clear()
+    assert broker.heartbeat(**one.request()) == []
+    assert (len(broker.left), broker.group().epoch, broker.group().target_epoch) == (1, 1, 0)
+
+
 def test_members_share_very_many_topics(broker: ConsumerHarness) -> None:
     members = [Consumer(broker, name, TOPICS) for name in ("one", "two", "three")]
     broker.settle(*members)
