@@ -34,7 +34,7 @@ class GroupConfig:
             replicas but one.
         offsets_commit_timeout_ms: the longest wait for the replicas when a group's records are written.
         offset_metadata_max_bytes: the longest metadata of a committed offset.
-        offsets_retention_ms: how long committed offsets are kept once nobody consumes (offsets.retention.minutes).
+        offsets_retention_ms: how long committed offsets are kept once no member consumes (offsets.retention.minutes).
         offsets_retention_check_interval_ms: the time between two checks for expired offsets and empty groups.
         initial_rebalance_delay_ms: how long an empty group waits for more members (Kafka: 3000; 0 here).
         min_session_timeout_ms: the shortest session timeout that a member may ask for.
@@ -44,7 +44,7 @@ class GroupConfig:
         max_offsets: group.coordinator.max.offsets, Purgatorio's own: the most committed offsets of all groups that one
             broker coordinates, some 300 bytes each; further ones are refused.
         max_memory_bytes: group.coordinator.memory.max.bytes, Purgatorio's own: the most bytes that the groups of one
-            broker keep of what clients have sent (see `GroupMemory`); what has no room is refused.
+            broker keep of requests (see `GroupMemory`); a request that needs more is refused.
         consumer_session_timeout_ms: the session timeout of members of the consumer protocol (KIP-848).
         consumer_heartbeat_interval_ms: the longest time between their heartbeats.
         serves_consumers: whether the consumer protocol is served (group.coordinator.rebalance.protocols).

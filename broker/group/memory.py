@@ -1,6 +1,6 @@
-"""How many bytes groups keep of what clients have sent: ids, subscriptions, assignments, notes of committed offsets.
+"""How many bytes groups keep of requests: ids, subscriptions, assignments, notes of committed offsets.
 
-What is counted follows each change, so that a look at it costs nothing. The counts are estimates: what CPython 3.12
+The counts follow each change, so that a look at them costs nothing. They are estimates: the bytes that CPython 3.12
 takes, rounded up.
 """
 
@@ -18,7 +18,7 @@ MEMBER_BYTES: Final = 2_500
 TEXT_BYTES: Final = 60
 """A string or bytes by itself."""
 ENTRY_BYTES: Final = 120
-"""An entry of a mapping, or what a list of small objects takes for each."""
+"""An entry of a mapping, or of a list of small objects."""
 
 
 class GroupMemory:
@@ -42,7 +42,7 @@ class GroupMemory:
             part = part._whole
 
     def enter(self, whole: GroupMemory) -> None:
-        """Count in `whole` from now on, with what was counted before; in nothing else."""
+        """Count in `whole` from now on, with the bytes that were counted before; in nothing else."""
         self.leave()
         self._whole = whole
         whole.change(self.used_bytes)

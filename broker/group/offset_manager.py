@@ -25,7 +25,7 @@ MEMBER_EPOCH_VERSION: Final = 9
 """The first version of OffsetCommit that knows member epochs, and GROUP_ID_NOT_FOUND (KIP-848)."""
 
 WARNING_INTERVAL_MS: Final = 60_000
-"""Clients may go on to send what is refused; one warning a minute is enough."""
+"""Clients may go on to send commits that are refused; one warning a minute is enough."""
 
 
 class OffsetWriter:
@@ -82,7 +82,7 @@ class OffsetWriter:
 def _in_order(
     shard: GroupShard, append: Callable[[], int], done: Committed
 ) -> tuple[Callable[[], None], Callable[[Fate, ErrorCode], None]]:
-    """Return what is called when a change is in the log, and what when it is committed or has failed.
+    """Return the callable for a change that is in the log, and the one for a change that is committed or has failed.
 
     Args:
         append: puts the change into the shard's order; returns its number there.

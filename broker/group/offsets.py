@@ -42,7 +42,7 @@ class CommittedOffset(NamedTuple):
 
 
 GroupOffsets = dict[str, dict[int, CommittedOffset]]
-"""The committed offsets of one group, by topic, then by partition; only what is replicated."""
+"""The committed offsets of one group, by topic, then by partition; only replicated ones."""
 
 
 class OffsetChange(NamedTuple):
@@ -164,7 +164,7 @@ class TransactionalOffsets:
         return self._groups_of_topic.of(topic)
 
     def of(self, group_id: str, topic: str, partition: int) -> list[CommittedOffset]:
-        """Return what each transaction has written for the partition of the group."""
+        """Return the offset that each transaction has written for the partition of the group."""
         awaited = self._awaited.get(group_id, {}).get((topic, partition))
         return [] if awaited is None else [committed for _, committed in awaited.by_producer.values()]
 
@@ -203,7 +203,7 @@ class TransactionalOffsets:
             awaited.settled = self._order
 
     def clear(self, group_id: str, topic: str, partition: int) -> None:
-        """Forget what was written for a partition of a group: a tombstone has followed."""
+        """Forget the offsets that were written for a partition of a group: a tombstone has followed."""
         key = topic, partition
         awaited = self._awaited.get(group_id, {}).get(key)
         for producer_id in [] if awaited is None else list(awaited.by_producer):
@@ -381,7 +381,7 @@ class ShardOffsets:
         """Return the groups with replicated offsets for a topic, or with such of open transactions."""
         return list({**self.groups_of_topic.get(topic, {}), **dict.fromkeys(self.transactional.groups_of(topic))})
 
-    # --- what is appended to the log ---
+    # --- appended to the log ---
 
     def append(self, changes: Sequence[OffsetChange], producer_id: int = NO_PRODUCER_ID) -> int:
         """Note changes that were appended to the log; returns the number of the append, for `committed`.
@@ -425,7 +425,7 @@ class ShardOffsets:
         if producer_id != NO_PRODUCER_ID:
             self._pending_of_transactions.discard(group_id, (topic, partition))
 
-    # --- what is replicated, or is being loaded; in the order of the log ---
+    # --- replicated, or being loaded; in the order of the log ---
 
     def apply(self, change: OffsetChange, producer_id: int = NO_PRODUCER_ID) -> None:
         """Make one change, of a producer's transaction or of none."""

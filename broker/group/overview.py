@@ -48,7 +48,7 @@ class GroupOverview(NamedTuple):
         assignor: what distributes the partitions; empty if unknown.
         epoch: the generation, or the group epoch (KIP-848, KIP-932); 0 if it never had members.
         member_count: its members.
-        waits_for: whom a rebalance waits for, or which states a share group, in a sentence; empty if there is none.
+        waits_for: the members that a rebalance waits for, or the states of a share group, in a sentence; or empty.
     """
 
     id: str
@@ -70,7 +70,7 @@ class MemberOverview(NamedTuple):
         epoch: the generation, or its member epoch.
         owned: the partitions that it consumes; None if they cannot be known: its protocol is not that of consumers.
             Members of share groups consume partitions together.
-        waits_for: what it waits for, or has to do, in a few words; empty if nothing.
+        waits_for: the members or partitions that it waits for, or its next step, in a few words; or empty.
         session_deadline_ms: the monotonic time at which its session is over; each heartbeat moves it. None if unknown.
         session_timeout_ms: the time that a heartbeat gives.
     """
@@ -148,7 +148,7 @@ def members(group: Group | None, image: ClusterImage, limit: int) -> list[Member
 
 
 def _classic_rebalance(groups: Groups, group: ClassicGroup) -> str:
-    """Return what the group's parked operation misses; groups that are stable have one, too, for late syncs."""
+    """Return the causes of the group's parked operation; groups that are stable have one, too, for late syncs."""
     if group.state not in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE):
         return ""
     is_joining = group.state is GroupState.PREPARING_REBALANCE

@@ -1,4 +1,4 @@
-"""Offsets that are committed with a transaction: TxnOffsetCommit, and what the transaction's end makes of them.
+"""Offsets that are committed with a transaction: TxnOffsetCommit, and their end with the transaction's.
 
 An offset is a record of the transaction in ``__consumer_offsets``, so it is checked like records that the producer
 sends: by the transaction's coordinator, unless the transaction is open in this log already (KAFKA-15449). The offsets

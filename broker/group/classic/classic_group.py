@@ -83,7 +83,7 @@ class ClassicGroup(Group):
         self._supporters: dict[str, int] = {}  # by assignor, the number of members that support it
         self._subscribed: tuple[int, frozenset[str] | None] | None = None  # of a generation
 
-    # --- what it is (see `Group`) ---
+    # --- as a `Group` ---
 
     @property
     def state_name(self) -> str:
@@ -179,7 +179,7 @@ class ClassicGroup(Group):
         self._recount(member)
 
     def assign(self, member: ClassicMember, assignment: bytes) -> None:
-        """Keep what the leader assigned to a member; empty when a generation begins."""
+        """Keep the leader's assignment to a member; empty when a generation begins."""
         member.assignment = assignment
         self._recount(member)
 

@@ -100,7 +100,7 @@ class InitialDelayedJoin(DelayedJoin):
     If a member has come meanwhile, another such operation follows, as long as the rebalance timeout allows.
 
     Args:
-        rest_ms: what is left of the rebalance timeout after this delay.
+        rest_ms: the rest of the rebalance timeout after this delay.
         again: parks the next operation, whose delay and rest these are.
     """
 

@@ -277,7 +277,7 @@ class _Returned:
         self._session_timeout_ms = member.session_timeout_ms
 
     def restore(self, rebalances: Rebalances, group: ClassicGroup) -> None:
-        """Make the member what it was."""
+        """Give the member its earlier id, protocols and timeouts."""
         rebalances.rename(group, self._member, self._member_id)
         group.update(
             self._member,

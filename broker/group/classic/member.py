@@ -65,7 +65,7 @@ class ClassicMember:
         client_host: its address, as Kafka writes it: ``/127.0.0.1``.
         rebalance_timeout_ms: how long a rebalance waits for it to join again.
         session_timeout_ms: how long it may be silent.
-        assignment: what the leader assigned to it in this generation.
+        assignment: the bytes that the leader assigned to it in this generation.
         is_new: it has joined, and no rebalance is completed since. A new member's parked join is no sign of life, since
             its client may have given up and come again under another id (KAFKA-7610).
         session: its session; None only while it is being added or removed.

@@ -68,7 +68,7 @@ class ClassicMembers:
     def join(
         self, shard: GroupShard, group: ConsumerGroup, ctx: RequestContext, request: JoinGroupRequest, reply: JoinReply
     ) -> None:
-        """Let a member join; answers at once, or when what it changes is committed.
+        """Let a member join; answers at once, or when the changes are committed.
 
         Raises:
             CoordinatorError: with the error code of the answer.

@@ -304,7 +304,7 @@ class ConsumerSessions(MemberSessions[ConsumerGroup]):
 
     @staticmethod
     def expect_no_more(member: ConsumerMember) -> None:
-        """Stop waiting for what a member was expected to do: it has done it."""
+        """Stop the time that a member had to do something: it has done it."""
         if member.revocation is not None:
             member.revocation.cancel()
             member.revocation = None

@@ -1,4 +1,4 @@
-"""A group with members goes from one protocol to the other (KIP-848): what it is in the other one."""
+"""A group with members that goes from one protocol to the other (KIP-848), as a group of the other one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ adds what the sticky ones remember. The data of other assignors may be what an a
 
 
 def read_subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
-    """Return what a classic member subscribes to, and owns.
+    """Return the subscription of a classic member, with the partitions that it owns.
 
     Raises:
         CoordinatorError: INCONSISTENT_GROUP_PROTOCOL: it cannot be read.
@@ -95,11 +95,11 @@ def write_assignment(partitions: Partitions, protocols: Protocols, image: Cluste
 
 
 def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> ConsumerUpdate:
-    """Return the records that make a classic group a consumer group of the same members, with what they own.
+    """Return the records that make a classic group a consumer group of the same members, which own the same partitions.
 
     Raises:
-        CoordinatorError: GROUP_ID_NOT_FOUND: the members are no consumers, too many, or use what the coordinator
-            cannot read.
+        CoordinatorError: GROUP_ID_NOT_FOUND: the members are no consumers, are too many, or sent bytes that the
+            coordinator cannot read.
     """
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE or len(group.members) > max_size:
         raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"classic group {group.group_id} cannot be converted")
@@ -127,7 +127,7 @@ def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> Cons
 
 
 def _assigned(member: ClassicMember, subscription: ConsumerProtocolSubscription, image: ClusterImage) -> Partitions:
-    """Return what a classic member was assigned; before its sync, what it may have kept from before the rebalance.
+    """Return the assignment of a classic member; before its sync, the partitions that it says it owns.
 
     Raises:
         CoordinatorError: the assignment has data of the member's own assignor.

@@ -68,7 +68,7 @@ class CurrentAssignment:
 
     @staticmethod
     def of_record(value: ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
-        """Return what a record says; a state of a later version counts as stable."""
+        """Return the assignment of a record; a state of a later version counts as stable."""
         known = value.state in MemberState.__members__.values()
         return CurrentAssignment(
             value.member_epoch,
@@ -138,7 +138,7 @@ class ConsumerMember:
         return self.subscription.classic_member_metadata is not None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Return whether it owns what the target assignment of this epoch gives it."""
+        """Return whether it owns its part of the target assignment of this epoch."""
         return self.current.state is MemberState.STABLE and self.current.epoch == target_epoch
 
 
@@ -185,8 +185,8 @@ def reconcile(
 
     Args:
         target_epoch: the epoch of the target assignment.
-        target: what it shall own.
-        reported: what it says that it owns; None: as before.
+        target: the partitions that it shall own.
+        reported: the partitions that it says it owns; None: as before.
     """
     if current.state is MemberState.STABLE and current.epoch == target_epoch:
         return current

@@ -19,7 +19,7 @@ HasEnded = Callable[[Mapping[SharePartitionKey, ErrorCode]], None]
 
 @dataclass(frozen=True, slots=True)
 class AssignmentKey:
-    """The watch key of what a share group waits for: checked when the states of some partitions are initialized."""
+    """The watch key of a share group's waits: checked when the states of some partitions are initialized."""
 
     group_id: str
 

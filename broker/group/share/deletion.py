@@ -73,7 +73,7 @@ class StateDeletion:
         Args:
             partitions: those that may have a state.
             done: called when all that is committed.
-            forgets: forget the topics even if that fails: nobody can ask for it again.
+            forgets: forget the topics even if that fails: no client can ask for it again.
         """
         if not partitions:
             done({})

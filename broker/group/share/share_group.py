@@ -51,7 +51,7 @@ class ShareAssignment:
 
     @staticmethod
     def of_record(value: ShareGroupCurrentMemberAssignmentValue) -> ShareAssignment:
-        """Return what a record says."""
+        """Return the assignment of a record."""
         return ShareAssignment(value.member_epoch, value.previous_member_epoch, from_wire(value.assigned_partitions))
 
     def record(self) -> ShareGroupCurrentMemberAssignmentValue:
@@ -64,7 +64,7 @@ class ShareAssignment:
         )
 
     def moved(self, target_epoch: int, target: Partitions) -> ShareAssignment:
-        """Return what a member has when it follows the target assignment of this epoch; the same if it does."""
+        """Return the assignment after the target assignment of this epoch; the same one if it is of this epoch."""
         return self if self.epoch == target_epoch else ShareAssignment(target_epoch, self.epoch, target)
 
     def without(self, topic_ids: frozenset[bytes]) -> ShareAssignment:
@@ -112,7 +112,7 @@ class ShareGroup(ModernGroup[ShareMember]):
 
     Attributes:
         counts: how many members subscribe to what.
-        states: its share partitions, by what has become of their states.
+        states: its share partitions, by how far the share coordinators are with their states.
         is_states_stale: whether `states` may ask for something to be done; the next heartbeat looks.
         initializations: the attempts to initialize states that are under way, or that wait.
         must_begin_epoch: whether the next attempt needs a new epoch, so that what is left of an earlier one is fenced.
@@ -147,7 +147,7 @@ class ShareGroup(ModernGroup[ShareMember]):
 
     @property
     def is_stable(self) -> bool:
-        """Whether every member has what it shall have, and all that could be shared is."""
+        """Whether every member has its target, and no partition waits for a state."""
         return super().is_stable and not self.is_states_stale and not self.initializations
 
     @property
@@ -203,7 +203,7 @@ class ShareGroup(ModernGroup[ShareMember]):
         raise self._no_offsets()
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Let anyone read that there are no offsets: Kafka answers with -1, and no error."""
+        """Let all clients read that there are no offsets: Kafka answers with -1, and no error."""
 
     def check_offset_delete(self) -> None:
         """Refuse to delete offsets.
@@ -229,7 +229,7 @@ class ShareGroup(ModernGroup[ShareMember]):
             self.put_current(member_id, NOTHING_YET)
 
     def put_states(self, states: StatePartitions) -> None:
-        """Apply what has become of the states of share partitions."""
+        """Apply the share partitions, with how far the share coordinators are with their states."""
         self.memory.change(states.size_bytes - self.states.size_bytes)
         self.states = states
         self.is_states_stale = True

@@ -44,7 +44,7 @@ class StatePartitions:
 
     @staticmethod
     def of_record(value: ShareGroupStatePartitionMetadataValue) -> StatePartitions:
-        """Return what a record says."""
+        """Return the share partitions of a record."""
         return StatePartitions(
             _from_wire(value.initializing_topics),
             _from_wire(value.initialized_topics),
@@ -101,7 +101,7 @@ class StatePartitions:
         return replace(self, initializing=_joined(self.initializing, asked), deleting=deleting)
 
     def end(self, asked: Partitions, *, names: Mapping[bytes, str], failed: Partitions) -> StatePartitions:
-        """Note what has become of partitions whose state was asked for: all have it now, but those that have failed."""
+        """Note the answers for partitions whose state was asked for: all have it now, but those that have failed."""
         done = {
             key: NamedPartitions(names[key], rest)
             for key, numbers in asked.items()
