@@ -60,11 +60,7 @@ def _overrides(text: str) -> dict[str, int]:
 
 
 def topic_settings(config: BrokerConfig) -> TopicSettings:
-    """The defaults for topics that are created without saying more.
-
-    Raises:
-        InvalidConfig: settings contradict each other.
-    """
+    """The defaults for topics that are created without saying more."""
     settings = TopicSettings(config.num_partitions, config.default_replication_factor, _log_defaults(config))
     known = release(config.as_version)
     if known is None:
@@ -78,7 +74,7 @@ def _log_defaults(config: BrokerConfig) -> LogConfig:
     for topic_name, name in topic_synonyms().items():
         topic_config, value = TOPIC_CONFIGS[topic_name], getattr(config, name.replace(".", "_"))
         values[topic_config.name] = _items(value) if topic_config.type is ConfigType.LIST else value
-    return LogConfig(**values).consistent()
+    return LogConfig(**values)
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -264,8 +264,7 @@ class LogConfig:
         """Parse configs by their dotted names, over the broker's defaults.
 
         Raises:
-            InvalidConfig: an unknown name (with the one that may be meant), a value that is not valid, or values that
-                contradict each other.
+            InvalidConfig: an unknown name (with the one that may be meant), or a value that is not valid.
         """
         values: dict[str, Any] = {}
         for name, given in configs.items():
@@ -277,10 +276,13 @@ class LogConfig:
             except ValueError as error:
                 raise InvalidConfig(name, str(error)) from error
         config = defaults if defaults is not None else cls()
-        return (dataclasses.replace(config, **values) if values else config).consistent()
+        return dataclasses.replace(config, **values) if values else config
 
     def consistent(self) -> LogConfig:
-        """Return these configs; raises InvalidConfig if they contradict each other."""
+        """Return these configs, which a client wants to set; raises InvalidConfig if they contradict each other.
+
+        Configs that are in effect may: a default of all brokers may have changed after a topic's own were set.
+        """
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             why = f"{self.min_compaction_lag_ms} is more than max.compaction.lag.ms, {self.max_compaction_lag_ms}"
             raise InvalidConfig("min.compaction.lag.ms", why)

@@ -155,7 +155,7 @@ def _topic_line(given: Any, topics: dict[str, InitialTopic]) -> None:
     if not isinstance(configs, dict):
         raise ValueError('configs is an object such as {"cleanup.policy": "compact"}')
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in configs.items()}
-    LogConfig.from_strings(texts)
+    LogConfig.from_strings(texts).consistent()
     topics[name] = InitialTopic(name, counts["partitions"], counts["replicas"], texts, where=TOPICS_FILE)
 
 

@@ -95,7 +95,7 @@ def _check_topic(topic: Topic) -> None:
     problem = topic_name_problem(topic.name)
     require(problem is None, f"it has a topic that cannot be: {problem}")
     require(len(topic.topic_id) == _ID_BYTES and any(topic.topic_id), f"topic {topic.name} has no id")
-    _check_configs(f"topic {topic.name}", topic.configs, LogConfig.from_strings)
+    _check_configs(f"topic {topic.name}", topic.configs, lambda texts: LogConfig.from_strings(texts).consistent())
     for index, state in enumerate(topic.partitions):
         _check_state(f"{topic.name}-{index}", state)
 

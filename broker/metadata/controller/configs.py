@@ -150,7 +150,7 @@ def check_configs(configs: Mapping[str, str | None], settings: TopicSettings) ->
         for name in checked:
             if name in settings.hidden:
                 raise InvalidConfig(name, "this release of Kafka has no such topic config")
-        config = LogConfig.from_strings(checked, settings.log)
+        config = LogConfig.from_strings(checked, settings.log).consistent()
         for name, lowest in settings.lowest.items():
             if name in checked and getattr(config, TOPIC_CONFIGS[name].name) < lowest:
                 raise InvalidConfig(name, f"{checked[name]} is not at least {lowest}")

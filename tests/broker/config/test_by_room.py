@@ -7,7 +7,9 @@ import pytest
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.by_room import group_config, topic_settings, topic_synonyms, transaction_config
 from purgatorio.broker.config.declare import SettingsError
-from purgatorio.broker.log.config import TOPIC_CONFIGS, InvalidConfig, LogConfig, Setting
+from purgatorio.broker.config.dynamic import DynamicBrokerConfig
+from purgatorio.broker.log.config import TOPIC_CONFIGS, LogConfig, Setting
+from purgatorio.broker.metadata.image import ClusterImage
 
 SHARED = [key for key in TOPIC_CONFIGS.values() if key.broker_name is not None]
 
@@ -26,12 +28,14 @@ def test_the_values_of_settings_are_those_of_topics_and_are_read_no_second_time(
     assert topic_settings(config).log == LogConfig(min_cleanable_dirty_ratio=0.1 + 0.2, compression_type="zstd")
 
 
-def test_settings_that_contradict_each_other_make_no_defaults_of_topics() -> None:
-    dynamic = BrokerConfig().model_copy(
-        update={"log_cleaner_min_compaction_lag_ms": 9, "log_cleaner_max_compaction_lag_ms": 8}
-    )
-    with pytest.raises(InvalidConfig, match="9 is more than"):
-        topic_settings(dynamic)
+def test_dynamic_configs_that_contradict_each_other_are_defaults_of_topics_all_the_same() -> None:
+    """Clients may set them, each by itself; a broker that refused them afterwards would miss the whole image."""
+    lags = {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}
+    dynamic = DynamicBrokerConfig(BrokerConfig())
+    dynamic.image_changed(ClusterImage(1, "test", broker_configs={"": lags}))
+    defaults = topic_settings(dynamic.current).log
+    assert (defaults.min_compaction_lag_ms, defaults.max_compaction_lag_ms) == (9, 8)
+    assert LogConfig.from_strings({"retention.ms": "7"}, defaults).min_compaction_lag_ms == 9
 
 
 def test_a_broker_without_configuration_has_the_tables_defaults() -> None:

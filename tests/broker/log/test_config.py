@@ -101,8 +101,10 @@ def test_an_unknown_config_suggests_the_near_one() -> None:
 
 
 def test_compaction_lags_may_not_contradict_each_other() -> None:
-    with pytest.raises(InvalidConfig, match="more than"):
-        LogConfig.from_strings({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+    contradictory = LogConfig.from_strings({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+    with pytest.raises(InvalidConfig, match="10 is more than"):
+        contradictory.consistent()
+    assert LogConfig().consistent() == LogConfig()
 
 
 def test_lists_are_trimmed_and_may_be_empty() -> None:

@@ -157,3 +157,20 @@ def test_a_topics_logs_are_configured_by_its_own_configs_over_the_brokers_defaul
     settings = TopicSettings(log=LogConfig(retention_ms=5, retention_bytes=6))
     config = topic_log_config(image.topics["orders"], settings)
     assert (config.retention_ms, config.retention_bytes) == (1000, 6)
+
+
+def test_lags_of_compaction_may_not_contradict_each_other_nor_those_of_the_brokers(image: ClusterImage) -> None:
+    settings = TopicSettings(log=LogConfig(min_compaction_lag_ms=6))
+    for lags in ({"min.compaction.lag.ms": "9", "max.compaction.lag.ms": "8"}, {"max.compaction.lag.ms": "5"}):
+        after, result = alter_topic_configs(image, "orders", replacing(lags), settings=settings)
+        assert (after, result.error) == (image, ErrorCode.INVALID_CONFIG)
+
+
+def test_a_topic_goes_on_whose_lag_contradicts_a_later_default_of_the_brokers(image: ClusterImage) -> None:
+    after, _ = alter_topic_configs(image, "orders", replacing({"min.compaction.lag.ms": "9"}), settings=SETTINGS)
+    lags = {"log.cleaner.min.compaction.lag.ms": "4", "log.cleaner.max.compaction.lag.ms": "3"}
+    settings = TopicSettings(log=LogConfig().with_broker_configs(lags))
+    assert topic_log_config(after.topics["orders"], settings).min_compaction_lag_ms == 9
+    after = after.with_broker_configs("", lags)
+    _, result = alter_topic_configs(after, "orders", replacing({"max.compaction.lag.ms": "10"}), settings=settings)
+    assert result.error == ErrorCode.NONE
