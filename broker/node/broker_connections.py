@@ -21,8 +21,8 @@ class BrokerConnections:
         config: of this broker; all brokers of a cluster have the same listeners.
         credentials: of the cluster's brokers.
         store: has the image that this broker acts on.
-        clock: tells how long connecting and answers may take.
-        peer_network: is told of each connection, so that a test can hold it.
+        clock: times connecting and answers.
+        peer_network: gets each connection, so that a test can hold it.
 
     Raises:
         TlsError: the files for TLS between brokers cannot be used.

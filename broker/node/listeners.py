@@ -41,7 +41,7 @@ class BrokerListeners:
         routes: the handlers of the APIs.
         parts: what the listeners share.
         credentials: the brokers' own.
-        clients: what the mechanisms need by which clients authenticate.
+        clients: the credentials by which clients authenticate.
         rates: how fast clients may connect.
 
     Attributes:

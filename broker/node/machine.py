@@ -53,7 +53,7 @@ def fitted(config: BrokerConfig, brokers: int, memory_bytes: int | None) -> Brok
 
 
 def usable_memory_bytes() -> int | None:
-    """Return the memory that this process may use: the machine's, or that of its container; None if it cannot tell."""
+    """Return the memory that this process may use: the machine's, or that of its container; None if it is unknown."""
     try:
         known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf

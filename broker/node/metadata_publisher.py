@@ -26,7 +26,7 @@ class ImageListener(Protocol):
 
 
 class BrokerMetadataPublisher:
-    """Tells the parts of one broker of each new image, in the one order in which they may hear of it.
+    """Passes each new image to the parts of one broker, in the one correct order.
 
     Args:
         fetchers: follow leaders.

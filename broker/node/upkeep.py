@@ -19,7 +19,7 @@ class Upkeep:
     """The periodic work of one broker.
 
     Args:
-        lifecycle: tells whether the broker may ask for elections.
+        lifecycle: decides whether the broker may request elections.
     """
 
     def __init__(

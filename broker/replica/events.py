@@ -39,7 +39,7 @@ from purgatorio.purgatory.clock import Clock
 
 
 class ReplicaEvents:
-    """Tells the requests that an event of a replica concerns.
+    """Completes the waiting requests that an event of a replica concerns.
 
     Args:
         lookup: finds this broker's replicas.
@@ -85,7 +85,7 @@ class ReplicaEvents:
         else:  # the followers learn it with their next response; no consumer waits for that
             for fetch in watch.followers.of(tp):
                 if isinstance(fetch.context, FetchSession):
-                    fetch.context.telling[fetch] = None
+                    fetch.context.with_news[fetch] = None
         watch.consumers.check_and_complete(tp, cause)
         if watch.committed.of(tp) and (partition := self._lookup.partitions.get(tp)) is not None:
             self._check_stable(partition, cause)

@@ -190,9 +190,9 @@ class Partition:
 
     def _check_leads(self) -> None:
         if self.leader != self.broker_id or not self._may_lead():
-            raise self._leads_not()
+            raise self._not_leader_error()
 
-    def _leads_not(self) -> PartitionError:
+    def _not_leader_error(self) -> PartitionError:
         message = f"{self.tp} is led by broker {self.leader}"
         if self.leader == self.broker_id:
             message = f"broker {self.broker_id} may have been fenced: its lease ran out"
@@ -325,7 +325,7 @@ class Partition:
             PartitionError: NOT_LEADER_OR_FOLLOWER or NOT_ENOUGH_REPLICAS.
         """
         if self.leader != self.broker_id or not self._may_lead():  # as `_check_leads`, without the call
-            raise self._leads_not()
+            raise self._not_leader_error()
         if acks == -1 and not self.has_enough_in_sync_replicas:
             raise PartitionError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,

@@ -49,7 +49,7 @@ class FollowerAssignment:
 
 
 class Refollowed:
-    """What has changed in the partitions that this broker follows from one leader.
+    """Changes of the partitions that this broker follows from one leader.
 
     Attributes:
         begun: the replicas that it follows from now on, or in another leader epoch.
@@ -72,7 +72,7 @@ class ReplicaRoles:
         log_defaults: the defaults of topic configs.
         clock: monotonic time for the lag of followers.
         lease: while this broker certainly holds it, it may act as a leader.
-        observer: told of partitions that this broker leads no more.
+        observer: notified of partitions that this broker leads no more.
 
     Attributes:
         roles_per_step: the most partitions that one step gives their roles.

@@ -69,10 +69,10 @@ class PartitionFetch(WatchedKey["FetchContext"]):
 
     Attributes:
         topic_id: the topic id if the request names topics by id, else None.
-        request: where to read, as the request that named the partition last says.
+        request: the position to read at, from the request that named the partition last.
         error_code: an error that the handler found already (an unknown topic id).
         available_bytes: the bytes that can be read, at most the partition's limit, as of the last look.
-        high_watermark: the high watermark that the session's client was told; -1: none, or an error after it.
+        high_watermark: the high watermark in the client's last answer of the session; -1: none, or an error after it.
         log_start_offset: likewise the log start offset.
         stable_offset: for a consumer under read_committed, the last stable offset as of the last look.
         context: the request or session.
@@ -121,7 +121,7 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
 
     Attributes:
         params: the parameters of the newest request.
-        telling: of a session, the partitions that may have something to tell, in the order of the response.
+        with_news: of a session, the partitions that may have news, in the order of the response.
         urgent: the partitions that must be answered at once, such as one with an error.
         absent: the partitions that did not exist when the request came. The others are waited for, as in Kafka.
         available_bytes: the bytes that can be read from all partitions, as of the last look at each.
@@ -141,15 +141,15 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
         "is_watched",
         "params",
         "shown_keys",
-        "telling",
         "urgent",
+        "with_news",
     )
 
     def __init__(self, params: FetchParams, fetches: Collection[PartitionFetch]) -> None:
         self.params = params
         self.fetches = fetches
         self.marked = dict.fromkeys(fetches)
-        self.telling: dict[PartitionFetch, None] = {}
+        self.with_news: dict[PartitionFetch, None] = {}
         self.urgent: dict[PartitionFetch, None] = {}
         self.absent: dict[PartitionFetch, None] = {}
         self.shown_keys: tuple[Hashable, ...] = ()
@@ -170,7 +170,7 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
     @property
     def size(self) -> int:
         """How many partitions the response may have to list."""
-        return len(self.fetches if self.is_full else self.telling)
+        return len(self.fetches if self.is_full else self.with_news)
 
     @property
     def worth_reading(self) -> Collection[PartitionFetch]:
@@ -189,10 +189,10 @@ class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):
         elif self.urgent:
             self.urgent.pop(fetch, None)
         if self.outlives_requests:
-            self.telling[fetch] = None
+            self.with_news[fetch] = None
 
     def found_absent(self, fetch: PartitionFetch) -> None:
-        """Keep that a partition does not exist: the client is told, but the answer does not leave for that."""
+        """Remember that a partition does not exist: the answer names it, but does not leave for it."""
         self.looked_at(fetch, 0)
         self.absent[fetch] = None
 

@@ -1,8 +1,8 @@
 """Fetch sessions (KIP-227): a client names its partitions once, and then only what is new, altered or to be forgotten.
 
-A response within a session lists the partitions that have something to tell: records, another high watermark or log
-start offset than the client was told last, an error, a preferred read replica, a diverging epoch. A partition that is
-left out is "still there": the client still reads from the same offset.
+A response within a session lists the partitions with news: records, another high watermark or log start offset than in
+the client's last answer, an error, a preferred read replica, a diverging epoch. A partition that is left out is "still
+there": the client still reads from the same offset.
 
 Order of the response: a partition that gave records goes behind the others, so that full responses starve none
 (KAFKA-12330).
@@ -145,7 +145,7 @@ class FetchSession(FetchContext):
         for fetch in forgotten:
             self.shown_keys = ()
             self.available_bytes -= fetch.available_bytes
-            for held in (self.marked, self.urgent, self.absent, self.telling, self.to_note):
+            for held in (self.marked, self.urgent, self.absent, self.with_news, self.to_note):
                 held.pop(fetch, None)
         return forgotten
 
@@ -163,37 +163,37 @@ class FetchSession(FetchContext):
 
     @property
     def worth_reading(self) -> Collection[PartitionFetch]:
-        """All partitions for the first response, then those that may have something to tell."""
-        return list(self.fetches if self.is_full else self.telling)
+        """All partitions for the first response, then those that may have news."""
+        return list(self.fetches if self.is_full else self.with_news)
 
-    def tell(self, fetch: PartitionFetch, data: PartitionData, size_bytes: int) -> bool:
-        """Note what the client is told of a partition; returns whether there is something to tell."""
+    def note_answer(self, fetch: PartitionFetch, data: PartitionData, size_bytes: int) -> bool:
+        """Note the answer about a partition; returns whether it has news for the client."""
         differs = data.high_watermark != fetch.high_watermark or data.log_start_offset != fetch.log_start_offset
         refused = data.error_code != 0 or data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0
         more = fetch.available_bytes > 0 or fetch in self.urgent or fetch in self.absent
         if size_bytes or not more:
-            self.telling.pop(fetch, None)
+            self.with_news.pop(fetch, None)
         if more:
-            self.telling[fetch] = None  # until the client names it with another offset
+            self.with_news[fetch] = None  # until the client names it with another offset
         # The client does not keep what comes with an error, so it is told again when that is over.
         fetch.high_watermark = NOT_TOLD if refused else data.high_watermark
         fetch.log_start_offset = NOT_TOLD if refused else data.log_start_offset
         return self.is_full or size_bytes > 0 or refused or differs
 
-    def untold(self, keys: Iterable[Hashable]) -> None:
-        """Note that the client did not get an answer with these partitions: they are read and told again."""
+    def not_answered(self, keys: Iterable[Hashable]) -> None:
+        """Note that the client did not get an answer with these partitions: they are read and answered again."""
         for key in keys:
             fetch = self._by_key.get(key)
             if fetch is not None:
                 fetch.high_watermark = fetch.log_start_offset = NOT_TOLD
-                self.marked[fetch] = self.telling[fetch] = None
+                self.marked[fetch] = self.with_news[fetch] = None
 
     def end(self) -> None:
         """Drop the partitions, which refer to the session; see `FetchContext.answered`."""
         self.forget(list(self._by_key))
 
     def answered(self) -> None:
-        """Look again with the next request at the partitions of whose errors and urgent news the answer has told."""
+        """Look again, at the next request, at the partitions whose errors and urgent news the answer has."""
         for told in (self.urgent, self.absent):
             if told:
                 self.marked.update(told)
@@ -315,7 +315,7 @@ class FetchSessionCache:
         if was_full:
             self.close(session)
         else:
-            session.untold(keys)
+            session.not_answered(keys)
 
     def close(self, session: FetchSession) -> None:
         """End a session."""

@@ -27,7 +27,7 @@ LAGGING_METADATA_WAIT_MS = 20
 
 
 class ReplicaFetches:
-    """What `ReplicaManager.fetch` does with a fetch: note a follower's progress, answer, or park the request.
+    """The fetches of `ReplicaManager.fetch`: it notes a follower's progress, answers, or parks the request.
 
     Args:
         lookup: finds this broker's replicas.

@@ -155,7 +155,7 @@ class ReplicaReader:
         return partition is not None and fetch.request.fetch_offset < partition.high_watermark
 
     def has_preferred_replica(self, params: FetchParams, fetch: PartitionFetch) -> bool:
-        """Return whether the consumer should read the partition from another replica, as `read` would tell it."""
+        """Return whether the consumer should read the partition from another replica, as `read` would answer."""
         try:
             partition = self.resolve(params, fetch)
         except PartitionError:
@@ -434,7 +434,7 @@ class ContextReader:
             data, part_bytes = self._reader.read(params, fetch, left_bytes, min_one=size_bytes == 0)
             size_bytes += part_bytes
             left_bytes = max(0, left_bytes - part_bytes)
-            if session is None or session.tell(fetch, data, part_bytes):
+            if session is None or session.note_answer(fetch, data, part_bytes):
                 entries.append((fetch, data))
         return entries, size_bytes
 
@@ -482,7 +482,7 @@ def _lags(params: FetchParams, partition: Partition, fetch_offset: int) -> Parti
 
 
 def _is_urgent(data: PartitionData) -> bool:
-    """Return whether an entry must be told at once."""
+    """Return whether an entry must be answered at once."""
     if data.error_code:
         return data.error_code not in NOT_READ
     return data.diverging_epoch.end_offset >= 0 or data.preferred_read_replica >= 0

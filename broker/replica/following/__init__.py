@@ -1,5 +1,5 @@
-"""What a follower does: it fetches from leaders over TCP, appends, and truncates where its log diverged.
+"""Followers: they fetch from leaders over TCP, append, and truncate where their logs diverged.
 
-Begin with `follower.py`, the loop: one for each leader. It uses the Fetch API that consumers use. What it fetches at
-is how its leader knows what it has, which moves the high watermark.
+Begin with `follower.py`, the loop: one for each leader. It uses the Fetch API that consumers use. Its fetch offsets
+show the leader which records it has, which moves the high watermark.
 """

@@ -26,7 +26,8 @@ class ReplicaFetcherManager:
         services.replicas.followed_log_cut = self._log_cut
 
     def follow_leaders(self) -> None:
-        """Tell each fetcher what this broker now follows from its leader, and whether that was registered anew."""
+        """Give each fetcher the partitions that this broker now follows from its leader, and whether that was
+        registered anew."""
         for leader_id, changes in self._replicas.take_refollowed().items():
             self._fetcher(leader_id).follow(changes)
         image = self._replicas.image

@@ -146,7 +146,7 @@ class _Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowerServices:
-    """What the fetchers of one broker have in common.
+    """Services that the fetchers of one broker share.
 
     Attributes:
         replicas: this broker's replicas, to which fetched records are appended.
@@ -204,7 +204,7 @@ class FollowerFetcher:
         self._changed.set()
 
     def alter(self, partition: Partition) -> None:
-        """Tell the leader with the next fetch that a replica's offsets have changed other than by a fetch."""
+        """Name a replica in the next fetch: its offsets have changed other than by a fetch."""
         if self._followed.get(partition.tp) is partition and partition.tp not in self._refusals:
             self._session.alter(partition)
 

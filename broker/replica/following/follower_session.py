@@ -1,4 +1,4 @@
-"""A follower's side of its fetch session with one leader (KIP-227): what the leader knows, and what it must be told."""
+"""A follower's side of its fetch session with one leader (KIP-227): the partitions that the leader knows or lacks."""
 
 # compiled: docs/compiled.md
 
@@ -23,7 +23,7 @@ PartitionKey = tuple[bytes, int]
 
 
 class NamedPartition(NamedTuple):
-    """A partition that the leader was told to read for this follower, and the leader epoch in which it was named."""
+    """A partition that a request of the session has named, and the leader epoch in which it did."""
 
     partition: Partition
     leader_epoch: int
@@ -63,7 +63,7 @@ class FollowerSession:
 
     @property
     def named(self) -> Mapping[PartitionKey, NamedPartition]:
-        """The partitions that the response may tell something of."""
+        """The partitions that the response may name."""
         return self._named
 
     def is_current(self, partition: Partition) -> bool:

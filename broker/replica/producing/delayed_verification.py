@@ -103,4 +103,4 @@ class DelayedVerification(DelayedOperation):
 
 
 ProduceOperation = DelayedProduce | DelayedVerification
-"""What waits in the Produce purgatory."""
+"""The operations that wait in the Produce purgatory."""

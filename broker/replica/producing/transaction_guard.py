@@ -13,7 +13,7 @@ An append goes through if the coordinator says yes and the verification still st
   KAFKA-18654).
 * A change of the leader epoch cancels it: another leader may have written the marker.
 
-A producer with an older epoch than the log knows is told so before anything else (KAFKA-19690).
+A producer with an older epoch than the log knows is refused for that before anything else (KAFKA-19690).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TransactionGuard:
                 all; other codes are for the client.
 
         Returns:
-            What `withdraw` takes, to wait no longer.
+            The argument of `withdraw`, which ends the wait.
         """
         append = GuardedAppend(done)
         try:
@@ -169,7 +169,7 @@ class TransactionGuard:
         with self._actions:
             self._validation.begin_request()
             for tp, (partition, verification) in asked.items():
-                code = _told(codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR), transaction)
+                code = _code_for_producer(codes.get(tp, ErrorCode.UNKNOWN_SERVER_ERROR), transaction)
                 self._release(transaction, partition, verification, code)
                 partition.verifications.remove(transaction.producer_id, transaction.producer_epoch, verification)
 
@@ -215,8 +215,8 @@ def _is_stale(transaction: ProducerTransaction, partition: Partition) -> bool:
     return state is not None and transaction.producer_epoch < state.epoch
 
 
-def _told(code: ErrorCode, transaction: ProducerTransaction) -> ErrorCode:
-    """Return what a producer is told when the coordinator's answer was `code`.
+def _code_for_producer(code: ErrorCode, transaction: ProducerTransaction) -> ErrorCode:
+    """Return the error code for a producer, when the coordinator's answer was `code`.
 
     Clients know no errors of coordinators in Produce: NOT_ENOUGH_REPLICAS makes all of them retry (KAFKA-16386). They
     know no PRODUCER_FENCED there either. Only clients of transaction.version 2 know CONCURRENT_TRANSACTIONS.

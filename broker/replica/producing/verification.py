@@ -44,7 +44,7 @@ class VerifyPartitions(Protocol):
 
         Args:
             add: add the partitions to the transaction, as clients of transaction.version 2 want it.
-            done: gets NONE for partitions in the transaction, else what a client is told. Failures on the way are
+            done: gets NONE for partitions in the transaction, else the error code for a client. Failures on the way are
                 NOT_ENOUGH_REPLICAS, which all clients retry (KAFKA-16386).
         """
         ...
@@ -77,7 +77,7 @@ class GuardedAppend:
 
 
 class Verification:
-    """What was asked about the transaction of one producer, in one of its epochs.
+    """A verification of one producer's transaction, in one of the producer's epochs.
 
     Attributes:
         leader_epoch: the leader epoch in which it was asked.
