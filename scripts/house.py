@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 ROOMS_PAGE: Final = ROOT / "docs" / "rooms.md"
 HOW_PAGE: Final = ROOT / "docs" / "how-it-works.md"
-FOLDERS: Final = ("purgatory", "protocol", "broker", "admin", "testing", "simulation", "pipeline")
+FOLDERS: Final = ("purgatory", "protocol", "broker", "admin", "testing", "simulation", "pipeline", "purgatorio/client")
 BEGIN: Final = "<!-- made by scripts/house.py: begin -->\n"
 END: Final = "<!-- made by scripts/house.py: end -->\n"
 

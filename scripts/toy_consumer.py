@@ -13,108 +13,76 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import NETWORK_ERRORS, check
+from purgatorio.client.fetch import fetch, read
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from purgatorio.protocol.records import iter_batches, iter_records
-from toy_connection import Leaders, Moved, ToyError, run
-
-FETCH_VERSION = 12
-MIB = 1024 * 1024
-RETRY_SECONDS = 0.1
+from purgatorio.protocol.record import Record
+from toy_connection import new_client, parser, run
 
 
-class Consumer:
-    """Reads all partitions of a topic, each with its own polls."""
+async def consume(options: argparse.Namespace) -> int:
+    """Read until there are enough records; returns the exit status, 1 if a value came more than once."""
+    values, enough = Counter[str](), asyncio.Event()
+    partitions = await new_client(options).partitions(options.topic)
+    async with asyncio.TaskGroup() as tasks:
+        readers = [tasks.create_task(read_one(options, each, values, enough)) for each in partitions]
+        await enough.wait()
+        for reader in readers:
+            reader.cancel()
+    twice = sum(1 for times in values.values() if times > 1)
+    print(f"{values.total()} records, {len(values)} different ones, {twice} more than once")
+    return 1 if twice else 0
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
-        self._left = options.records if options.records is not None else sys.maxsize
-        self._values: Counter[str] = Counter()
 
-    async def run(self) -> int:
-        """Read until there are enough records; returns the exit status, 1 if a value came more than once."""
-        partitions = await Leaders(self._options.bootstrap, self._options.topic).find()
-        enough = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            readers = [tasks.create_task(self._read(partition, enough)) for partition in partitions]
-            await enough.wait()
-            for reader in readers:
-                reader.cancel()
-        twice = sum(1 for times in self._values.values() if times > 1)
-        print(f"{self._values.total()} records, {len(self._values)} different ones, {twice} more than once")
-        return 1 if twice else 0
+async def read_one(options: argparse.Namespace, partition: int, values: Counter[str], enough: asyncio.Event) -> None:
+    """Read one partition from its leader by polls of its own, and follow the leader when it moves."""
+    tp, offset = (options.topic, partition), 0
+    with closing(new_client(options)) as client:
+        await client.partitions(options.topic)
+        while not enough.is_set():
+            polled = time.perf_counter()
+            try:
+                data = await fetch(client, client.leaders[tp].broker_id, tp, offset, max_wait_ms=options.max_wait_ms)
+                error = ErrorCode(data.error_code)
+            except NETWORK_ERRORS:
+                error = ErrorCode.NETWORK_EXCEPTION
+            poll_ms = (time.perf_counter() - polled) * 1000
+            if error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                offset = max(data.log_start_offset, 0)
+            elif error.retriable:
+                await client.back_off()
+                await client.partitions(options.topic)
+            else:
+                check(error)
+                records, offset = read(data, offset)
+                for record in records[: options.records - values.total()]:
+                    print(
+                        f"{tp[0]}-{tp[1]} {described(record, values)}, in a poll that waited {poll_ms:.1f} ms",
+                        flush=True,
+                    )
+                if values.total() >= options.records:
+                    enough.set()
 
-    async def _read(self, partition: int, enough: asyncio.Event) -> None:
-        """Read one partition from its leader, and follow the leader when it moves."""
-        leaders = Leaders(self._options.bootstrap, self._options.topic)
-        offset = 0
-        await leaders.find()
-        try:
-            while self._left > 0:
-                try:
-                    offset = await self._poll(leaders, partition, offset)
-                except Moved:
-                    await asyncio.sleep(RETRY_SECONDS)
-                    await leaders.find()
-            enough.set()
-        finally:
-            await leaders.close()
 
-    async def _poll(self, leaders: Leaders, partition: int, offset: int) -> int:
-        """Poll once; returns the next offset."""
-        asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=MIB)
-        request = FetchRequest(
-            max_wait_ms=self._options.max_wait_ms,
-            min_bytes=1,
-            max_bytes=8 * MIB,
-            topics=[FetchTopic(topic=self._options.topic, partitions=[asked])],
-        )
-        polled = time.perf_counter()
-        response: FetchResponse = await leaders.request(partition, ApiKey.FETCH, FETCH_VERSION, request)
-        poll_ms = (time.perf_counter() - polled) * 1000
-        data = response.responses[0].partitions[0]
-        error = ErrorCode(data.error_code)
-        if error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            return max(data.log_start_offset, 0)
-        if error.retriable:
-            raise Moved(error.name)
-        if error:
-            raise ToyError(f"{self._options.topic}-{partition}: {error.name}")
-        return self._take(data, offset, poll_ms)
-
-    def _take(self, data: PartitionData, offset: int, poll_ms: float) -> int:
-        """Print the records; returns the next offset."""
-        for header, batch in iter_batches(data.records or b"", allow_partial=True):
-            for record in iter_records(batch):
-                if record.offset < offset or self._left <= 0:
-                    continue
-                age_ms = time.time_ns() // 1_000_000 - record.timestamp_ms
-                text = (record.value or b"").decode(errors="replace")
-                print(
-                    f"{self._options.topic}-{data.partition_index} offset {record.offset}: {text!r}, "
-                    f"{age_ms} ms after it was sent, in a poll that waited {poll_ms:.1f} ms",
-                    flush=True,
-                )
-                self._values[text] += 1
-                self._left -= 1
-            offset = max(offset, header.last_offset + 1)
-        return offset
+def described(record: Record, values: Counter[str]) -> str:
+    """Count a record, and describe it."""
+    age_ms, text = time.time_ns() // 1_000_000 - record.timestamp_ms, (record.value or b"").decode(errors="replace")
+    values[text] += 1
+    return f"offset {record.offset}: {text!r}, {age_ms} ms after it was sent"
 
 
 def main() -> int:
     """Parse the command line and consume until Ctrl-C."""
-    parser = argparse.ArgumentParser(description="Read a topic by long polls and time its records.")
-    parser.add_argument(
-        "--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated (localhost:9092)"
+    options = parser("Read a topic by long polls and time its records.")
+    options.add_argument(
+        "--records", type=int, default=sys.maxsize, help="stop after this many records (default: read until Ctrl-C)"
     )
-    parser.add_argument("--topic", default="orders", help="the topic; created if it does not exist (orders)")
-    parser.add_argument("--records", type=int, help="stop after this many records (default: read until Ctrl-C)")
-    parser.add_argument(
+    options.add_argument(
         "--max-wait-ms", type=int, default=5_000, help="longest time that the broker holds a poll (5000)"
     )
-    return run(Consumer(parser.parse_args()).run())
+    return run(consume, options.parse_args())
 
 
 if __name__ == "__main__":

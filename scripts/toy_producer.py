@@ -11,124 +11,65 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from contextlib import closing
 
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import KafkaClient, Unavailable
+from purgatorio.client.link import StreamLink
+from purgatorio.client.produce import NO_PRODUCER, Attempt, batch_of, produce, produce_request
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from purgatorio.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from purgatorio.protocol.record import Record
-from purgatorio.protocol.records import build_batch
-from toy_connection import Leaders, Moved, ToyError, open_any, run
+from toy_connection import new_client, parser, run
 
-PRODUCE_VERSION = 9
-INIT_PRODUCER_ID_VERSION = 4
-RETRY_SECONDS = 0.1
 ACKS = {"all": -1, "-1": -1, "1": 1}
 
 
-class Producer:
-    """Sends records to the partitions of a topic in turn."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
-        self._leaders = Leaders(options.bootstrap, options.topic)
-        self._producer_id = -1
-        self._sequences: dict[int, int] = {}
-
-    async def run(self) -> int:
-        """Send all records; returns the exit status, 1 if a record was refused."""
-        options = self._options
-        partitions = await self._leaders.find()
-        if options.retry:
-            self._producer_id = await self._identify()
-        failures = 0
+async def send_all(options: argparse.Namespace) -> int:
+    """Send records to the partitions of the topic in turn; returns the exit status, 1 if one was refused."""
+    failures = 0
+    with closing(new_client(options)) as client:
+        partitions = await client.partitions(options.topic)
+        producer = await client.producer_id() if options.retry else NO_PRODUCER
         for number in range(options.records):
-            partition = partitions[number % len(partitions)]
+            turn, nth = divmod(number, len(partitions))
+            tp = options.topic, partitions[nth]
             started = time.perf_counter()
-            answer = await self._send(partition, f"record {number}".encode())
+            wall_ms = time.time_ns() // 1_000_000
+            batch = batch_of([f"record {number}".encode()], wall_ms, producer=producer, sequence=turn)
+            attempt = await send(client, tp, batch, options)
             waited_ms = (time.perf_counter() - started) * 1000
-            error = ErrorCode(answer.error_code)
-            failures += error != ErrorCode.NONE
-            outcome = "acknowledged" if error == ErrorCode.NONE else error.name
-            where = f"{options.topic}-{partition} offset {answer.base_offset}"
-            print(f"{where}: {outcome} after {waited_ms:.1f} ms", flush=True)
+            failures += attempt.code is not ErrorCode.NONE
+            outcome = attempt.reason if attempt.code else "acknowledged"
+            print(f"{tp[0]}-{tp[1]} offset {attempt.offset}: {outcome} after {waited_ms:.1f} ms", flush=True)
             await asyncio.sleep(options.interval_ms / 1000)
-        await self._leaders.close()
-        return 1 if failures else 0
+    return 1 if failures else 0
 
-    async def _identify(self) -> int:
-        """Get a producer id, by which brokers recognise duplicates."""
-        connection = await open_any(self._options.bootstrap)
-        request = InitProducerIdRequest(transactional_id=None)
-        response: InitProducerIdResponse = await connection.request(
-            ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request
-        )
-        await connection.close()
-        if response.error_code:
-            raise ToyError(f"no producer id: {ErrorCode(response.error_code).name}")
-        return response.producer_id
 
-    async def _send(self, partition: int, value: bytes) -> PartitionProduceResponse:
-        """Send one record; with --retry, again and again until it is acknowledged."""
-        request = self._request(partition, value)
-        while True:
-            try:
-                response: ProduceResponse = await self._leaders.request(
-                    partition, ApiKey.PRODUCE, PRODUCE_VERSION, request
-                )
-            except Moved as moved:
-                if not self._options.retry:
-                    raise ToyError(str(moved)) from moved
-            else:
-                answer = response.responses[0].partition_responses[0]
-                if not (self._options.retry and ErrorCode(answer.error_code).retriable):
-                    self._sequences[partition] = self._sequences.get(partition, 0) + 1
-                    return answer
-            await asyncio.sleep(RETRY_SECONDS)
-            await self._leaders.find()
-
-    def _request(self, partition: int, value: bytes) -> ProduceRequest:
-        idempotent = self._producer_id >= 0
-        batch = build_batch(
-            [Record(0, time.time_ns() // 1_000_000, None, value, ())],
-            producer_id=self._producer_id,
-            producer_epoch=0 if idempotent else -1,
-            base_sequence=self._sequences.get(partition, 0) if idempotent else -1,
-        )
-        data = PartitionProduceData(index=partition, records=batch)
-        return ProduceRequest(
-            acks=ACKS[self._options.acks],
-            timeout_ms=self._options.timeout_ms,
-            topic_data=[TopicProduceData(name=self._options.topic, partition_data=[data])],
-        )
+async def send(
+    client: KafkaClient[StreamLink], tp: tuple[str, int], batch: bytes, options: argparse.Namespace
+) -> Attempt:
+    """Send a batch; with --retry, again and again until it is acknowledged."""
+    request = produce_request(tp, batch, acks=ACKS[options.acks], timeout_ms=options.timeout_ms)
+    while True:
+        attempt = await produce(client, tp, lambda: request)
+        if options.retry and attempt.code.retriable:
+            await client.back_off()
+            await client.partitions(options.topic)
+        elif attempt.code is ErrorCode.NETWORK_EXCEPTION:
+            raise Unavailable(attempt.reason)
+        else:
+            return attempt
 
 
 def main() -> int:
     """Parse the command line and produce."""
-    parser = argparse.ArgumentParser(description="Send records one at a time and time their acknowledgements.")
-    parser.add_argument(
-        "--bootstrap", default="localhost:9092", help="host:port of brokers, comma-separated (localhost:9092)"
-    )
-    parser.add_argument("--topic", default="orders", help="the topic; created if it does not exist (orders)")
-    parser.add_argument(
-        "--acks",
-        choices=list(ACKS),
-        default="all",
-        help="replicas that must have a record (all)",
-    )
-    parser.add_argument("--records", type=int, default=10, help="number of records (10)")
-    parser.add_argument("--interval-ms", type=int, default=0, help="pause between two records (0)")
-    parser.add_argument("--retry", action="store_true", help="send each record until it is acknowledged, once")
-    parser.add_argument(
+    options = parser("Send records one at a time and time their acknowledgements.")
+    options.add_argument("--acks", choices=list(ACKS), default="all", help="replicas that must have a record (all)")
+    options.add_argument("--records", type=int, default=10, help="number of records (10)")
+    options.add_argument("--interval-ms", type=int, default=0, help="pause between two records (0)")
+    options.add_argument("--retry", action="store_true", help="send each record until it is acknowledged, once")
+    options.add_argument(
         "--timeout-ms", type=int, default=30_000, help="longest time that the leader waits for its followers (30000)"
     )
-    return run(Producer(parser.parse_args()).run())
+    return run(send_all, options.parse_args())
 
 
 if __name__ == "__main__":

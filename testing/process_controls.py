@@ -138,7 +138,7 @@ class ProcessControls:
             raise BrokerStateError(str(error)) from None
         finally:
             if isinstance(operation, KillBroker | StopBroker):
-                self._connections.forget(operation.id)
+                self._connections.close_to(operation.id)
 
     async def asked(self, change: Awaitable[T]) -> T:
         """Return what a change returns."""
@@ -180,7 +180,7 @@ class ProcessControls:
         return await when_led(partial(self._leader, topic, partition))
 
     async def _leader(self, topic: str, partition: int) -> int:
-        return await self._connections.leader(await self._any(), topic, partition)
+        return await self._connections.leader_of(await self._any(), topic, partition)
 
     async def produce(
         self,

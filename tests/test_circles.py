@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("purgatory", "protocol", "broker", "admin", "simulation", "testing")
+ROOMS = ("purgatory", "protocol", "broker", "admin", "simulation", "testing", "purgatorio/client")
 
 
 def module_name(path: Path) -> str:
-    name = ".".join(("purgatorio", *path.relative_to(ROOT).with_suffix("").parts))
-    return name.removesuffix(".__init__")
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return f"purgatorio.{name.removeprefix('purgatorio.')}".removesuffix(".__init__")
 
 
 def imported(source: str, known: Iterable[str]) -> set[str]:

@@ -275,3 +275,14 @@ class PeerConnection(asyncio.Protocol):
             asked.done(response, error)
         except Exception:  # a bug of one caller must not keep the answers from the others
             _log.exception("handling an answer failed", peer=self._name, api_key=asked.api_key)
+
+
+async def open_peer(clock: Clock, client_id: str, timeout_ms: int, address: tuple[str, int]) -> PeerConnection:
+    """Return a new connection to a host and port; raises as `PeerConnection.connect`."""
+    connection = PeerConnection(clock, client_id=client_id)
+    try:
+        await connection.connect(*address, timeout_ms=timeout_ms)
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
-
-from purgatorio.admin.learn.clients.client import Client, Durations, Stage, check
-from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import iter_batches
-
-FETCH_VERSION: Final = 12
-MAX_BYTES: Final = 1024 * 1024
+from purgatorio.admin.learn.clients.client import Client, Durations, Stage
+from purgatorio.client.client import check
+from purgatorio.client.fetch import batches, fetch
 
 
 class Consumer(Client):
@@ -36,10 +28,10 @@ class Consumer(Client):
         read_committed: bool = False,
     ) -> None:
         super().__init__(stage, name)
-        self._tp = TopicPartition(topic, 0)
+        self._tp = topic, 0
         self._min_bytes = min_bytes
         self._max_wait_ms = max_wait_ms
-        self._isolation_level = int(read_committed)
+        self._read_committed = read_committed
         self._position = 0
         self._durations = Durations()
         self.facts.update(polls=0, poll_ms=0, position=0)
@@ -55,19 +47,18 @@ class Consumer(Client):
 
     async def _poll(self) -> None:
         asked_ms = self.now_ms
-        part = FetchPartition(partition=0, fetch_offset=self._position, partition_max_bytes=MAX_BYTES)
-        request = FetchRequest(
+        leader = await self.known_leader(self._tp)
+        data = await fetch(
+            self,
+            leader.broker_id,
+            self._tp,
+            self._position,
             max_wait_ms=self._max_wait_ms,
             min_bytes=self._min_bytes,
-            max_bytes=MAX_BYTES,
-            isolation_level=self._isolation_level,
-            topics=[FetchTopic(topic=self._tp.topic, partitions=[part])],
+            committed=self._read_committed,
         )
-        leader = await self.leader(self._tp)
-        answer: FetchResponse = await self.ask(leader, ApiKey.FETCH, FETCH_VERSION, request)
-        data = answer.responses[0].partitions[0]
         check(data.error_code)
-        for header, _ in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
+        for header, *_ in batches(data):
             self._position = max(self._position, header.last_offset + 1)
         self.facts["polls"] = int(self.facts["polls"]) + 1
         self.facts["poll_ms"] = self._durations.add(self.now_ms - asked_ms)

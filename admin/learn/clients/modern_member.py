@@ -6,11 +6,10 @@ import uuid
 from typing import Final
 
 from purgatorio.admin.learn.clients.client import Client, Stage
-from purgatorio.protocol.api_key import ApiKey
+from purgatorio.client.client import Coordinator
+from purgatorio.client.group import JOINS, LOST, GroupMembership, Key, assigned, consumer_heartbeat
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
-HEARTBEAT_VERSION: Final = 1
 HEARTBEAT_MS: Final = 100
 REBALANCE_MS: Final = 60_000
 
@@ -26,11 +25,10 @@ class ModernMember(Client):
 
     def __init__(self, stage: Stage, name: str, *, group: str, topic: str, is_slow: bool = False) -> None:
         super().__init__(stage, name)
-        self._group = group
         self._topic = topic
         self._is_slow = is_slow
-        self._member_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{group}/{name}"))
-        self._owned: dict[bytes, list[int]] = {}
+        self._me = GroupMembership(group, member_id=str(uuid.uuid5(uuid.NAMESPACE_OID, f"{group}/{name}")))
+        self._owned: list[Key] = []
         self.facts.update(epoch=0, partitions=0)
 
     async def give_up(self) -> None:
@@ -38,35 +36,23 @@ class ModernMember(Client):
         self._is_slow = False
 
     async def live(self) -> None:
-        coordinator = await self.coordinator(self._group)
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=self._group,
-            member_id=self._member_id,
-            member_epoch=0,
-            rebalance_timeout_ms=REBALANCE_MS,
-            subscribed_topic_names=[self._topic],
-            topic_partitions=[],
-        )
-        target = self._owned = {}
+        coordinator = Coordinator(self, self._me.group)
+        epoch, owned = JOINS, list[Key]()
+        target = self._owned = []
         while True:
-            answer = await self.ask(coordinator, ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request)
-            if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
-                request.member_epoch, target, request.topic_partitions = 0, {}, []
+            request = consumer_heartbeat(
+                self._me, epoch, owned, topics=[self._topic], rebalance_timeout_ms=REBALANCE_MS
+            )
+            answer = await coordinator.ask(request)
+            if answer.error_code in LOST:
+                epoch, target, owned = JOINS, [], []
                 continue
             if answer.error_code == ErrorCode.NONE:
-                request.member_epoch = answer.member_epoch
-                if answer.assignment is not None:
-                    target = {each.topic_id: list(each.partitions) for each in answer.assignment.topic_partitions}
-            self._take(target)
-            request.topic_partitions = [
-                TopicPartitions(topic_id=topic_id, partitions=own) for topic_id, own in self._owned.items()
-            ]
-            self.facts["epoch"] = request.member_epoch
+                epoch = answer.member_epoch
+                to_own = assigned(answer)
+                target = target if to_own is None else to_own
+            # A slow one owns what it had as well.
+            owned = self._owned = sorted({*(self._owned if self._is_slow else ()), *target})
+            self.facts["partitions"] = len(owned)
+            self.facts["epoch"] = epoch
             await self.sleep(HEARTBEAT_MS)
-
-    def _take(self, target: dict[bytes, list[int]]) -> None:
-        """Own what is assigned; a slow one owns what it had as well."""
-        kept = self._owned if self._is_slow else {}
-        names = dict.fromkeys([*kept, *target])
-        self._owned = {name: sorted({*kept.get(name, ()), *target.get(name, ())}) for name in names}
-        self.facts["partitions"] = sum(map(len, self._owned.values()))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from purgatorio.admin.learn.clients.client import REQUEST_TIMEOUT_MS, Client, Durations, Stage
-from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.admin.learn.clients.client import Client, Durations, Stage
+from purgatorio.client.client import REQUEST_TIMEOUT_MS, Partition
+from purgatorio.client.produce import batch_of, produce_request
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.record import Record
-from purgatorio.protocol.records import build_batch
-
-PRODUCE_VERSION: Final = 9
-ACKS_ALL: Final = -1
 
 
 class Producer(Client):
@@ -42,7 +37,7 @@ class Producer(Client):
         timeout_ms: int = 30_000,
     ) -> None:
         super().__init__(stage, name)
-        self._tps = [TopicPartition(topic, 0) for topic in topics]
+        self._tps = [(topic, 0) for topic in topics]
         self._every_ms = every_ms
         self._records = records
         self._bytes = bytes
@@ -61,13 +56,11 @@ class Producer(Client):
         for tp in self._tps:
             await self._send(tp, records, bytes)
 
-    async def _send(self, tp: TopicPartition, records: int, bytes_: int) -> None:
+    async def _send(self, tp: Partition, records: int, bytes_: int) -> None:
         """Send a batch; its answer is taken when it comes."""
-        connection = await self.connection(await self.leader(tp))
-        sent_ms, wall_ms = self.now_ms, self._stage.clock.wall_ms()
-        batch = build_batch([Record(nth, wall_ms, None, b"." * bytes_) for nth in range(records)])
-        data = TopicProduceData(name=tp.topic, partition_data=[PartitionProduceData(index=tp.partition, records=batch)])
-        request = ProduceRequest(acks=ACKS_ALL, timeout_ms=self._timeout_ms, topic_data=[data])
+        link = await self.link((await self.known_leader(tp)).broker_id)
+        sent_ms = self.now_ms
+        batch = batch_of([b"." * bytes_] * records, self.clock.wall_ms())
 
         def done(answer: Any, error: Exception | None) -> None:
             code = ErrorCode.NETWORK_EXCEPTION
@@ -75,14 +68,16 @@ class Producer(Client):
                 code = ErrorCode(answer.responses[0].partition_responses[0].error_code)
             self._answered(tp, code, sent_ms)
 
-        connection.send(ApiKey.PRODUCE, PRODUCE_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS, done=done)
+        request = produce_request(tp, batch, timeout_ms=self._timeout_ms)
+        version = self.versions[ApiKey.PRODUCE]
+        link.send(ApiKey.PRODUCE, version, request, timeout_ms=REQUEST_TIMEOUT_MS, done=done)
 
-    def _answered(self, tp: TopicPartition, code: ErrorCode, sent_ms: int) -> None:
+    def _answered(self, tp: Partition, code: ErrorCode, sent_ms: int) -> None:
         if code is ErrorCode.NONE:
             self.facts["acked"] = int(self.facts["acked"]) + 1
             self.facts["ack_ms"] = self._durations.add(self.now_ms - sent_ms)
             self.facts["last"] = "acknowledged"
             return
-        self._leaders.pop(tp, None)  # where the leader is, is asked again
+        self.leaders.pop(tp, None)  # where the leader is, is asked again
         self.facts["refused"] = int(self.facts["refused"]) + 1
         self.facts["last"] = self.facts["error"] = code.name
