@@ -38,7 +38,7 @@ NOT_MEMBER: Final = -1
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
 """The member epochs of heartbeats that begin and end a membership (KIP-848)."""
 LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
-"""With these the coordinator tells a member of KIP-848 that it has lost its partitions, and has to join again."""
+"""With these errors a member of KIP-848 has lost its partitions, and has to join again."""
 STRUCT_VERSION: Final = 1
 """Of subscriptions and assignments."""
 
@@ -52,7 +52,7 @@ Assign = Callable[[Sequence[str], int], Mapping[str, Sequence[Partition]]]
 
 @dataclass(slots=True)
 class GroupMembership:
-    """What a member gives of itself.
+    """The identity that a member sends.
 
     Attributes:
         generation: or its member epoch (KIP-848); below 1: it is no member.

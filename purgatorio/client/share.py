@@ -29,7 +29,7 @@ MAX_EPOCH: Final = 2**31 - 1
 
 
 class Acknowledgement(NamedTuple):
-    """What becomes of the records from the first to the last offset: one type for all, or one for each."""
+    """An acknowledgement of the records from the first to the last offset: one type for all, or one for each."""
 
     first_offset: int
     last_offset: int

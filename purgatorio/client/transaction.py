@@ -154,7 +154,7 @@ class TransactionalId:
 
 
 def code_of(answer: Any) -> ErrorCode:
-    """Return the error of an answer, or the first that says why of its partitions' errors."""
+    """Return the error of an answer, or the most specific of its partitions' errors."""
     codes = [getattr(answer, "error_code", 0)]
     for topic in getattr(answer, "results_by_topic_v3_and_below", ()):
         codes += [each.partition_error_code for each in topic.results_by_partition]

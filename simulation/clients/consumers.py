@@ -7,14 +7,13 @@ of the transactions. Without isolation it records the markers that end transacti
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, cast
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_session import next_epoch
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import FAILURES, Leader, Refused, check
+from purgatorio.client.fetch import EARLIEST, LATEST, batches, list_offset
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
@@ -27,16 +26,9 @@ from purgatorio.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from purgatorio.protocol.primitives import Buffer
-from purgatorio.protocol.records import BatchHeader, iter_batches, iter_records
-from purgatorio.simulation.clients.clients import NETWORK_ERRORS, Client, Leader, Unavailable
+from purgatorio.protocol.records import BatchHeader, iter_records
+from purgatorio.simulation.clients.clients import Client
 from purgatorio.simulation.history.history import Assigned, Drained, Polled, TxnDrained, TxnMarker, TxnPolled
-
-FETCH_VERSION: Final = 12
-LIST_OFFSETS_VERSION: Final = 7
-EARLIEST, LATEST = -2, -1
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 Took = Callable[[tuple[tuple[int, int], ...]], None]
 """Receives records, as pairs of offset and value, when a consumer has read them."""
@@ -140,7 +132,7 @@ class Consumer:
                     await self._read_from(leader, stopped)
                     if self._final:
                         return
-                except (*NETWORK_ERRORS, Unavailable):
+                except FAILURES:
                     self._near = -1
                     await self._client.back_off()
         finally:
@@ -153,22 +145,15 @@ class Consumer:
         self._last_epoch = -1
         self._client.record(Assigned, self._client.name, self._name, self._position, reset)
 
-    async def _offset(self, leader: Leader, timestamp: int, isolation_level: int = READ_UNCOMMITTED) -> int:
-        question = ListOffsetsPartition(
-            partition_index=self._tp.partition, current_leader_epoch=leader.epoch, timestamp=timestamp
+    async def _offset(self, leader: Leader, timestamp: int, *, committed: bool = False) -> int:
+        return await list_offset(
+            self._client, leader.broker_id, self._tp, timestamp, committed=committed, leader_epoch=leader.epoch
         )
-        topic = ListOffsetsTopic(name=self._tp.topic, partitions=[question])
-        request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=[topic])
-        response = await self._client.ask(leader.broker_id, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise Unavailable(ErrorCode(answer.error_code).name)
-        offset: int = answer.offset
-        return offset
 
     async def _read_from(self, leader: Leader, stopped: Callable[[], bool]) -> None:
         """Fetch from one leader until it returns an error."""
-        end_offset = await self._offset(leader, LATEST, self._isolation_level) if self._final else None
+        committed = self._reader.committed
+        end_offset = await self._offset(leader, LATEST, committed=committed) if self._final else None
         while not stopped():
             if end_offset is not None and self._position >= end_offset:
                 await self._drained(leader, end_offset)
@@ -184,15 +169,11 @@ class Consumer:
                 # Records that were read are no longer in the log: restart at the earliest offset.
                 await self._assign(leader, EARLIEST, reset=True)
             elif data.error_code:
-                raise Unavailable(ErrorCode(data.error_code).name)
+                raise Refused(ErrorCode(data.error_code))
             elif data.preferred_read_replica >= 0:
                 self._near = data.preferred_read_replica
             elif self._take(data, broker_id, leader, asked_ms):
                 await asyncio.sleep(self._client.rng.uniform(*self._reader.pause_ms) / 1000)
-
-    @property
-    def _isolation_level(self) -> int:
-        return READ_COMMITTED if self._reader.committed else READ_UNCOMMITTED
 
     async def _drained(self, leader: Leader, end_offset: int) -> None:
         if self._reader.committed:
@@ -213,17 +194,16 @@ class Consumer:
             max_wait_ms=400,
             min_bytes=1,
             max_bytes=1024 * 1024,
-            isolation_level=self._isolation_level,
+            isolation_level=int(self._reader.committed),
             rack_id=self._reader.rack,
         )
         session = self._sessions.setdefault(broker_id, ReaderSession()) if self._reader.sessions else ReaderSession()
         session.fill_in(request, self._tp.topic, partition)
         if not self._reader.sessions:
             request.session_epoch = FINAL_EPOCH
-        response: FetchResponse = await self._client.ask(broker_id, ApiKey.FETCH, FETCH_VERSION, request)
+        response: FetchResponse = await self._client.ask(broker_id, request)
         session.answered(response)
-        if response.error_code:
-            raise Unavailable(ErrorCode(response.error_code).name)
+        check(response.error_code)
         if not response.responses:  # nothing to tell
             return PartitionData(partition_index=self._tp.partition, high_watermark=-1, records=b"")
         return response.responses[0].partitions[0]
@@ -243,30 +223,21 @@ class Consumer:
 
     def _visible(self, data: PartitionData) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Iterate over the batches with records for this reader, and move its position past all batches."""
-        found = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
-        to_come, aborted = deque(found), set[int]()  # the producers of the aborted transactions that have begun
-        # Decoded records are one view into the response.
-        for header, batch in iter_batches(cast("Buffer | None", data.records) or b"", allow_partial=True):
-            while to_come and to_come[0][0] <= header.last_offset:
-                aborted.add(to_come.popleft()[1])
+        for header, batch, is_visible in batches(data):
             self._last_epoch = header.partition_leader_epoch
             position, self._position = self._position, header.last_offset + 1
-            if header.is_control:
-                if header.last_offset >= position:
-                    self._pass_marker(header, batch, aborted)
-            elif not (self._reader.committed and header.is_transactional and header.producer_id in aborted):
+            if header.is_control and header.last_offset >= position and not self._reader.committed:
+                self._pass_marker(header, batch)
+            elif is_visible:
                 yield header, batch
 
-    def _pass_marker(self, header: BatchHeader, batch: memoryview, aborted: set[int]) -> None:
+    def _pass_marker(self, header: BatchHeader, batch: memoryview) -> None:
         marker = read_end_marker(batch)
         if marker is None:
             return  # compaction keeps the batch of a marker that it has removed
-        if not marker.committed:
-            aborted.discard(header.producer_id)
-        if not self._reader.committed:
-            producer = header.producer_id, header.producer_epoch
-            where = self._client.name, self._name, header.base_offset
-            self._client.record(TxnMarker, *where, *producer, marker.committed, self._final)
+        producer = header.producer_id, header.producer_epoch
+        where = self._client.name, self._name, header.base_offset
+        self._client.record(TxnMarker, *where, *producer, marker.committed, self._final)
 
     def _record(
         self, records: tuple[tuple[int, int], ...], data: PartitionData, broker_id: int, leader: Leader, asked_ms: int

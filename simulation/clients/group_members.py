@@ -14,33 +14,20 @@ import contextlib
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from dataclasses import replace
+from typing import ClassVar, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import FAILURES, NETWORK_ERRORS, Coordinator, Unavailable
+from purgatorio.client.group import NOT_MEMBER, GroupMembership, committed_offsets, offset_commit
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from purgatorio.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-)
-from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Client, Unavailable
+from purgatorio.simulation.clients.clients import Client
 from purgatorio.simulation.clients.consumers import Consumer, Took
-from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, Membership, Surroundings
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, Surroundings
 from purgatorio.simulation.clients.transaction_clients import NotProcessed, Transformer
 from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted, OffsetRead
 
-OFFSET_COMMIT_VERSION: Final = 9
-OFFSET_FETCH_VERSION: Final = 9
 BEAT_PAUSE_MS: Final = (150, 450)
-NOT_MEMBER: Final = -1
-"""The generation of a client that is no member."""
-
 NOT_WRITTEN: Final = (
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -55,42 +42,22 @@ NOT_WRITTEN: Final = (
 
 async def read_offsets(
     client: Client,
-    coordinator: int,
+    coordinator: Coordinator,
     shared: Surroundings,
     partitions: Sequence[TopicPartition],
     *,
-    member_id: str | None = None,
-    epoch: int = -1,
+    me: GroupMembership | None = None,
 ) -> dict[TopicPartition, int]:
-    """Ask for the committed offsets of partitions, and record them; -1: there is none.
-
-    Raises:
-        Unavailable: the broker does not give them now.
-        OSError, TimeoutError, ProtocolError: the broker did not answer.
-    """
-    topics = [OffsetFetchRequestTopics(name=tp.topic, partition_indexes=[tp.partition]) for tp in partitions]
-    group_id = shared.plan.group_id
-    group = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
-    if member_id is not None:
-        group.member_id, group.member_epoch = member_id, epoch
+    """Ask for the committed offsets of partitions, and record them; -1: there is none. Raises FAILURES."""
+    group = shared.plan.group_id
+    await coordinator.find()
     asked_ms = client.clock.now_ms()
-    response = await client.ask(
-        coordinator,
-        ApiKey.OFFSET_FETCH,
-        OFFSET_FETCH_VERSION,
-        # Behind a transaction that is not over, the group coordinator answers UNSTABLE_OFFSET_COMMIT (KIP-447).
-        OffsetFetchRequest(groups=[group], require_stable=shared.transactions is not None),
-    )
-    answer = response.groups[0]
-    codes = [answer.error_code, *(each.error_code for topic in answer.topics for each in topic.partitions)]
-    if any(codes):
-        raise Unavailable(str([ErrorCode(code).name for code in codes if code]))
-    offsets = {}
-    for topic in answer.topics:
-        for each in topic.partitions:
-            tp = TopicPartition(topic.name, each.partition_index)
-            offsets[tp] = each.committed_offset
-            client.record(OffsetRead, group_id, str(tp), each.committed_offset, asked_ms)
+    # Behind a transaction that is not over, the group coordinator answers UNSTABLE_OFFSET_COMMIT (KIP-447).
+    stable = shared.transactions is not None
+    found = await committed_offsets(coordinator, group, partitions, me=me, stable=stable)
+    offsets = {TopicPartition(*tp): offset for tp, offset in found.items()}
+    for tp, offset in offsets.items():
+        client.record(OffsetRead, group, str(tp), offset, asked_ms)
     return offsets
 
 
@@ -103,17 +70,16 @@ class OffsetObserver:
 
     async def run(self, stopped: Callable[[], bool]) -> None:
         """Read until `stopped`, and once more after that."""
-        coordinator, last = -1, False
+        coordinator, last = Coordinator(self._client, self._shared.plan.group_id), False
         try:
             while not last:
                 last = stopped()
                 try:
-                    if coordinator < 0:
-                        coordinator = await self._client.coordinator(self._shared.plan.group_id)
                     await read_offsets(self._client, coordinator, self._shared, self._shared.partitions)
                     await asyncio.sleep(self._client.rng.uniform(0.1, 0.4))
-                except (*NETWORK_ERRORS, Unavailable):
-                    coordinator, last = -1, False
+                except FAILURES:
+                    last = False
+                    coordinator.forget()
                     await self._client.back_off()
         finally:
             self._client.close()
@@ -130,15 +96,13 @@ class GroupMember(ABC):
     ) -> None:
         self._client = client
         self._shared = shared
-        self._instance_id = instance_id
+        self._me = GroupMembership(shared.plan.group_id, instance_id=instance_id)
         self._rng = random.Random(client.rng.random())
-        self._coordinator = -1
-        self._member_id = ""
-        self._generation = NOT_MEMBER
+        self._coordinator = Coordinator(client, shared.plan.group_id)
         self._readers: dict[TopicPartition, tuple[Consumer, asyncio.Task[None]]] = {}
         self._unread: dict[TopicPartition, None] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._late: tuple[Membership, dict[TopicPartition, int]] | None = None
+        self._late: tuple[GroupMembership, dict[TopicPartition, int]] | None = None
         self._transformer: Transformer | None = None
         if shared.transactions is not None:
             self._transformer = Transformer(client.name, shared.transactions, transactional_id, self._rng)
@@ -151,7 +115,7 @@ class GroupMember(ABC):
     @property
     def generation(self) -> int:
         """The generation or member epoch; below 1: it is no member."""
-        return self._generation
+        return self._me.generation
 
     @property
     def committed(self) -> int:
@@ -172,12 +136,11 @@ class GroupMember(ABC):
         try:
             while not stopped():
                 try:
-                    if self._coordinator < 0:
-                        self._coordinator = await self._client.coordinator(self._shared.plan.group_id)
+                    await self._coordinator.find()
                     await self._step()
-                except (*NETWORK_ERRORS, Unavailable):
+                except FAILURES:
                     await self._lost_coordinator()
-            with contextlib.suppress(*NETWORK_ERRORS, Unavailable):
+            with contextlib.suppress(*FAILURES):
                 await self._commit()
                 await self._go()
         finally:
@@ -187,12 +150,12 @@ class GroupMember(ABC):
                 self._transformer.close()
 
     async def _lost_coordinator(self) -> None:
-        self._coordinator = -1
+        self._coordinator.forget()
         await self._client.back_off()
 
     async def _step(self) -> None:
         """Do what is next: join, begin to read, commit, beat."""
-        if self._generation <= 0:
+        if self._me.generation <= 0:
             await self._join()
             return
         if self._unread:
@@ -229,14 +192,7 @@ class GroupMember(ABC):
     async def _go(self) -> None:
         """Leave the group; a static member may stay and lose its member id."""
 
-    async def _ask(self, key: int, version: int, request: Any, timeout_ms: int = REQUEST_TIMEOUT_MS) -> Any:
-        return await self._client.ask(self._coordinator, key, version, request, timeout_ms=timeout_ms)
-
     # --- partitions ---
-
-    @property
-    def _membership(self) -> Membership:
-        return Membership(self._shared.plan.group_id, self._generation, self._member_id, self._instance_id)
 
     def _recorded(self, generation: int) -> int:
         """Return the generation for the history.
@@ -248,8 +204,8 @@ class GroupMember(ABC):
 
     def _told(self, partitions: Iterable[TopicPartition]) -> None:
         names = tuple(sorted(str(tp) for tp in partitions))
-        group_id, generation = self._shared.plan.group_id, self._recorded(self._generation)
-        self._client.record(GroupAssigned, group_id, self._client.name, self._membership.identity, generation, names)
+        group_id, generation = self._shared.plan.group_id, self._recorded(self._me.generation)
+        self._client.record(GroupAssigned, group_id, self._client.name, self._me.identity, generation, names)
 
     def _take_over(self, partitions: Iterable[TopicPartition]) -> None:
         for tp in partitions:
@@ -261,7 +217,7 @@ class GroupMember(ABC):
         partitions = list(partitions)
         positions = self._positions(partitions)
         if positions and self._transformer is None and self._rng.random() < 0.3:
-            self._late = self._membership, positions
+            self._late = replace(self._me), positions
         for tp in partitions:
             self._unread.pop(tp, None)
             self._committed.pop(tp, None)
@@ -281,10 +237,8 @@ class GroupMember(ABC):
     async def _begin_to_read(self) -> None:
         """Read what is new from its committed offset."""
         wanted = list(self._unread)
-        member_id = self._member_id if self.NAMES_ITSELF else None
-        offsets = await read_offsets(
-            self._client, self._coordinator, self._shared, wanted, member_id=member_id, epoch=self._generation
-        )
+        me = self._me if self.NAMES_ITSELF else None
+        offsets = await read_offsets(self._client, self._coordinator, self._shared, wanted, me=me)
         for tp in wanted:
             self._unread.pop(tp)
             took: Took = (lambda records: None) if self._transformer is None else self._transformer.took(tp)
@@ -303,17 +257,17 @@ class GroupMember(ABC):
             return
         positions = self._positions(self._readers)
         new = {tp: offset for tp, offset in positions.items() if offset != self._committed.get(tp, 0)}
-        if new and self._generation > 0:
-            code = await self._send_commit(self._membership, new)
+        if new and self._me.generation > 0:
+            code = await self._send_commit(replace(self._me), new)
             if code is ErrorCode.NONE:
                 self._committed |= {tp: offset for tp, offset in new.items() if tp in self._readers}
 
     async def _transform(self, transformer: Transformer) -> None:
         """Process what has been read; if that fails, begin to read at the committed offsets again."""
-        if self._generation <= 0:
+        if self._me.generation <= 0:
             return
         try:
-            offsets = await transformer.process(self._positions(self._readers), self._committed, self._membership)
+            offsets = await transformer.process(self._positions(self._readers), self._committed, replace(self._me))
         except NotProcessed:
             for tp in list(self._readers):
                 self._stop_to_read(tp)
@@ -327,35 +281,18 @@ class GroupMember(ABC):
         if late is not None and self._shared.is_restless():
             await self._send_commit(*late)
 
-    async def _send_commit(self, as_member: Membership, offsets: Mapping[TopicPartition, int]) -> ErrorCode:
+    async def _send_commit(self, me: GroupMembership, offsets: Mapping[TopicPartition, int]) -> ErrorCode:
         """Commit offsets, and record the outcome for each partition; a late commit has a generation that is over."""
-        request = OffsetCommitRequest(
-            group_id=as_member.group,
-            generation_id_or_member_epoch=as_member.generation,
-            member_id=as_member.member_id,
-            group_instance_id=as_member.instance_id,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=tp.topic,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=tp.partition, committed_offset=offset, committed_metadata=""
-                        )
-                    ],
-                )
-                for tp, offset in offsets.items()
-            ],
-        )
         asked_ms, outcome = self._client.clock.now_ms(), "unknown"
         try:
-            response = await self._ask(ApiKey.OFFSET_COMMIT, OFFSET_COMMIT_VERSION, request)
+            response = await self._coordinator.ask(offset_commit(me, offsets))
             code = ErrorCode(response.topics[0].partitions[0].error_code)
             outcome = "acked" if code is ErrorCode.NONE else "refused" if code in NOT_WRITTEN else "unknown"
         except NETWORK_ERRORS as error:
             raise Unavailable(repr(error)) from error
         finally:
             # Also if this client is killed meanwhile: its request may still arrive.
-            who = as_member.group, as_member.identity, self._recorded(as_member.generation)
+            who = me.group, me.identity, self._recorded(me.generation)
             for tp, offset in offsets.items():
                 self._client.record(OffsetCommitted, *who, str(tp), offset, asked_ms, outcome)
         return code

@@ -28,20 +28,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.client.client import FAILURES, NETWORK_ERRORS, Leader
+from purgatorio.client.produce import ALL_REPLICAS, NO_PRODUCER
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.simulation.clients.clients import (
-    ALL_REPLICAS,
-    NETWORK_ERRORS,
-    NOT_WRITTEN,
-    PRODUCE_VERSION,
-    REQUEST_TIMEOUT_MS,
-    WRITTEN,
-    Client,
-    Leader,
-    Output,
-    Unavailable,
-)
+from purgatorio.simulation.clients.clients import NOT_WRITTEN, REQUEST_TIMEOUT_MS, WRITTEN, Client, Output
 from purgatorio.simulation.history.history import Sent, SequenceRefused
 
 MAX_IN_FLIGHT: Final = 5
@@ -96,7 +87,7 @@ class PipelinedProducer:
         self._clock = client.clock
         self._pace = pace
         self._burst_left = pace.burst
-        self._producer = -1, -1
+        self._producer = NO_PRODUCER
         self._next_sequence = 0
         self._has_gap = False  # whether brokers may rightly miss the sequences of a batch that was given up
         self._sent = 0
@@ -112,9 +103,9 @@ class PipelinedProducer:
                     if self._producer[0] < 0:
                         self._begin_epoch(*await self._client.producer_id())
                     leader = await self._client.leader(self._output.tp)
-                    connection = await self._client.connection(leader.broker_id)
+                    connection = await self._client.link(leader.broker_id)
                     await self._send_over(connection, leader, stopped)
-                except (*NETWORK_ERRORS, Unavailable):
+                except FAILURES:
                     pass
                 await self._client.back_off()
         finally:
@@ -200,9 +191,8 @@ class PipelinedProducer:
         )
         request = self._output.request(records, ALL_REPLICAS)
         try:
-            connection.send(
-                ApiKey.PRODUCE, PRODUCE_VERSION, request, timeout_ms=REQUEST_TIMEOUT_MS, done=partial(_answered, answer)
-            )
+            version, done = self._client.versions[ApiKey.PRODUCE], partial(_answered, answer)
+            connection.send(ApiKey.PRODUCE, version, request, timeout_ms=REQUEST_TIMEOUT_MS, done=done)
         except NETWORK_ERRORS as error:
             answer.set_result(error)
         return _Flight(batch, answer)
@@ -242,7 +232,7 @@ class PipelinedProducer:
         first = self._queue[0] if self._queue else None
         for batch in [batch for batch in self._queue if batch is first or batch.maybe_written]:
             self._drop(batch, reason)
-        self._producer = -1, -1
+        self._producer = NO_PRODUCER
 
     def _drop(self, batch: Batch, reason: str) -> None:
         self._queue.remove(batch)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.client.client import VERSIONS
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from purgatorio.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from purgatorio.simulation.clients.clients import Client, Output
 from purgatorio.simulation.clients.consumers import Reader
 
-ADD_VERSION: Final = 3
 REQUEST_TIMEOUT_MS: Final = 3_000
 """Longer than that of other clients: a coordinator lets a request wait for the transition before it."""
 
@@ -29,14 +24,6 @@ Protocol = Literal["classic", "consumer", "mixed"]
 """The protocol of a group's members: that of JoinGroup, or that of ConsumerGroupHeartbeat (KIP-848), or both."""
 
 FENCED: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
-AGAIN: Final = (
-    ErrorCode.NETWORK_EXCEPTION,  # there was no answer
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-)
 NOT_DONE: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
 """With these the coordinator has certainly changed nothing; COORDINATOR_NOT_AVAILABLE may follow an append."""
 
@@ -53,6 +40,16 @@ class Versions:
     def adds_partitions(self) -> bool:
         """Whether the producer adds partitions to its transaction; else Produce and TxnOffsetCommit do."""
         return self.produce < 12
+
+    @property
+    def by_api(self) -> Mapping[ApiKey, int]:
+        """The versions of all requests of such a producer."""
+        own = {
+            ApiKey.PRODUCE: self.produce,
+            ApiKey.TXN_OFFSET_COMMIT: self.txn_offset_commit,
+            ApiKey.END_TXN: self.end_txn,
+        }
+        return {**VERSIONS, **own}
 
 
 OLD: Final = Versions(produce=9, txn_offset_commit=3, end_txn=3)
@@ -177,76 +174,8 @@ class ShareSurroundings(_Shared):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
-    """The identity that a group member sends with the offsets of a transaction (KIP-447)."""
-
-    group: str
-    generation: int
-    member_id: str
-    instance_id: str | None = None
-
-    @property
-    def identity(self) -> str:
-        """The member's name in the history."""
-        return self.instance_id or self.member_id
-
-
-@dataclass(frozen=True, slots=True)
 class Value:
     """A value to send, and the record that it is made from, as partition and offset."""
 
     value: int
     source: tuple[str, int] = ("", -1)
-
-
-def partitions_to_add(
-    transactional_id: str, producer: tuple[int, int], partitions: Iterable[TopicPartition]
-) -> AddPartitionsToTxnRequest:
-    """Build the request that adds partitions to the transaction of a producer, given by its id and epoch."""
-    topics: dict[str, list[int]] = {}
-    for tp in partitions:
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=transactional_id,
-        v3_and_below_producer_id=producer[0],
-        v3_and_below_producer_epoch=producer[1],
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
-    )
-
-
-def offset_commit(
-    transactional_id: str, producer: tuple[int, int], offsets: Mapping[TopicPartition, int], membership: Membership
-) -> TxnOffsetCommitRequest:
-    """Build the request that commits offsets in the transaction of a producer, given by its id and epoch."""
-    return TxnOffsetCommitRequest(
-        transactional_id=transactional_id,
-        group_id=membership.group,
-        producer_id=producer[0],
-        producer_epoch=producer[1],
-        generation_id=membership.generation,
-        member_id=membership.member_id,
-        group_instance_id=membership.instance_id,
-        topics=[
-            TxnOffsetCommitRequestTopic(
-                name=tp.topic,
-                partitions=[
-                    TxnOffsetCommitRequestPartition(
-                        partition_index=tp.partition, committed_offset=offset, committed_metadata=""
-                    )
-                ],
-            )
-            for tp, offset in offsets.items()
-        ],
-    )
-
-
-def code_of(answer: Any) -> ErrorCode:
-    """Return the error of an answer, or the most specific of its partitions' errors."""
-    codes = [getattr(answer, "error_code", 0)]
-    for topic in getattr(answer, "results_by_topic_v3_and_below", ()):
-        codes += [each.partition_error_code for each in topic.results_by_partition]
-    for topic in getattr(answer, "topics", ()):
-        codes += [each.error_code for each in topic.partitions]
-    errors = [ErrorCode(code) for code in codes if code]
-    reasons = [code for code in errors if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
-    return (reasons or errors or [ErrorCode.NONE])[0]

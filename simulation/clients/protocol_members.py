@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.protocol.api import ApiKey
-from purgatorio.protocol.consumer_protocol import (
-    ASSIGNMENT,
-    CONSUMER_PROTOCOL_TYPE,
-    SUBSCRIPTION,
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartitions,
+from purgatorio.client.client import FAILURES, Refused
+from purgatorio.client.group import (
+    JOINS,
+    LEAVES,
+    LEAVES_FOR_A_WHILE,
+    LOST,
+    NOT_MEMBER,
+    ClassicProtocol,
+    assigned,
+    consumer_heartbeat,
+    heartbeat,
+    leave,
 )
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from purgatorio.protocol.messages.consumer_group_heartbeat import TopicPartitions as TopicIdPartitions
-from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
-from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from purgatorio.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from purgatorio.simulation.clients.clients import NETWORK_ERRORS, REQUEST_TIMEOUT_MS, Unavailable
-from purgatorio.simulation.clients.group_members import NOT_MEMBER, GroupMember
+from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS
+from purgatorio.simulation.clients.group_members import GroupMember
 from purgatorio.simulation.clients.plans import REBALANCE_TIMEOUT_MS, SESSION_TIMEOUT_MS
 from purgatorio.simulation.history.history import GroupBeat
 
-JOIN_VERSION: Final = 9
-SYNC_VERSION: Final = 5
-HEARTBEAT_VERSION: Final = 4
-LEAVE_VERSION: Final = 5
-STRUCT_VERSION: Final = 1
 ASSIGNOR: Final = "rotate"
-CONSUMER_HEARTBEAT_VERSION: Final = 1
-JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2
-LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
-"""With these errors a member has lost its partitions, and has to join again."""
 
 
 class ClassicMember(GroupMember):
@@ -45,50 +37,14 @@ class ClassicMember(GroupMember):
     NAMES_ITSELF = False
 
     async def _join(self) -> None:
-        subscription = ConsumerProtocolSubscription(topics=sorted(self._shared.topic_ids))
-        request = JoinGroupRequest(
-            group_id=self._shared.plan.group_id,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-            member_id=self._member_id,
-            group_instance_id=self._instance_id,
-            protocol_type=CONSUMER_PROTOCOL_TYPE,
-            protocols=[
-                JoinGroupRequestProtocol(name=ASSIGNOR, metadata=SUBSCRIPTION.encode(subscription, STRUCT_VERSION))
-            ],
-        )
-        timeout_ms = REBALANCE_TIMEOUT_MS + REQUEST_TIMEOUT_MS
-        answer = await self._ask(ApiKey.JOIN_GROUP, JOIN_VERSION, request, timeout_ms)
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = answer.member_id
-            return
-        if self._is_refused(answer.error_code):
-            return
-        self._member_id = answer.member_id
-        await self._sync(answer, timeout_ms)
-
-    async def _sync(self, joined: Any, timeout_ms: int) -> None:
-        request = SyncGroupRequest(
-            group_id=self._shared.plan.group_id,
-            generation_id=joined.generation_id,
-            member_id=self._member_id,
-            group_instance_id=self._instance_id,
-            protocol_type=joined.protocol_type,
-            protocol_name=joined.protocol_name,
-        )
-        if joined.leader == self._member_id and not joined.skip_assignment:
-            members = sorted(each.member_id for each in joined.members)
-            request.assignments = [
-                SyncGroupRequestAssignment(member_id=member_id, assignment=_encoded(partitions))
-                for member_id, partitions in self._share(members, joined.generation_id).items()
-            ]
-        answer = await self._ask(ApiKey.SYNC_GROUP, SYNC_VERSION, request, timeout_ms)
-        if self._is_refused(answer.error_code):
-            return
-        self._generation = joined.generation_id
-        partitions = _decoded(answer.assignment)
-        self._told(partitions)
-        self._take_over(partitions)
+        topics = tuple(sorted(self._shared.topic_ids))
+        protocol = ClassicProtocol(topics, self._share, SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS, ASSIGNOR)
+        ask = partial(self._coordinator.ask, timeout_ms=REBALANCE_TIMEOUT_MS + REQUEST_TIMEOUT_MS)
+        code, own = await protocol.join(ask, self._me)
+        if not self._is_refused(code):
+            partitions = [TopicPartition(*tp) for tp in own]
+            self._told(partitions)
+            self._take_over(partitions)
 
     def _share(self, members: Sequence[str], generation: int) -> dict[str, list[TopicPartition]]:
         """Share the partitions among the members, in each generation differently."""
@@ -98,53 +54,43 @@ class ClassicMember(GroupMember):
         return shares
 
     async def _beat(self) -> None:
-        if self._generation <= 0:
+        if self._me.generation <= 0:
             return
-        generation, asked_ms = self._generation, self._client.clock.now_ms()
-        request = HeartbeatRequest(
-            group_id=self._shared.plan.group_id,
-            generation_id=generation,
-            member_id=self._member_id,
-            group_instance_id=self._instance_id,
-        )
-        answer = await self._ask(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
-        if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+        generation, asked_ms = self._me.generation, self._client.clock.now_ms()
+        code = await heartbeat(self._coordinator.ask, self._me)
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
             await self._commit()
-        if self._is_refused(answer.error_code):
+        if self._is_refused(code):
             return
         if self._shared.plan.protocol == "mixed":
             return  # its generation is its own member epoch: others may be ahead
         self._client.record(GroupBeat, self._shared.plan.group_id, self._client.name, generation, asked_ms)
 
-    def _is_refused(self, error_code: int) -> bool:
+    def _is_refused(self, code: ErrorCode) -> bool:
         """Return whether a request was refused; the member then gives up all partitions, and joins again.
 
         Raises:
-            Unavailable: the broker does not coordinate the group now; the member keeps its partitions.
+            Refused: the broker does not coordinate the group now; the member keeps its partitions.
         """
-        code = ErrorCode(error_code)
         if code is ErrorCode.NONE:
             return False
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             self._give_up(self.owned)
-            self._member_id = ""
+            self._me.member_id = ""
         elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
             self._give_up(self.owned)
         else:
-            raise Unavailable(code.name)
-        self._generation = NOT_MEMBER
+            raise Refused(code)
+        self._me.generation = NOT_MEMBER
         return True
 
     async def _go(self) -> None:
         """Leave; a static member forgets its member id instead, as if it was restarted."""
-        member_id, self._member_id = self._member_id, ""
+        leaving, self._me.member_id = replace(self._me), ""
         self._give_up(self.owned)
-        self._generation = NOT_MEMBER
-        if not member_id or (self._instance_id is not None and self._shared.is_restless()):
-            return
-        leaving = MemberIdentity(member_id=member_id, group_instance_id=self._instance_id)
-        request = LeaveGroupRequest(group_id=self._shared.plan.group_id, members=[leaving])
-        await self._ask(ApiKey.LEAVE_GROUP, LEAVE_VERSION, request)
+        self._me.generation = NOT_MEMBER
+        if leaving.member_id and not (leaving.instance_id is not None and self._shared.is_restless()):
+            await leave(self._coordinator.ask, leaving)
 
 
 class ConsumerMember(GroupMember):
@@ -152,62 +98,48 @@ class ConsumerMember(GroupMember):
 
     NAMES_ITSELF = True
 
-    def _request(self, epoch: int, owned: Iterable[TopicPartition] | None) -> ConsumerGroupHeartbeatRequest:
-        topics = None
-        if owned is not None:
-            ids = self._shared.topic_ids
-            topics = [TopicIdPartitions(topic_id=ids[tp.topic], partitions=[tp.partition]) for tp in sorted(owned)]
-        return ConsumerGroupHeartbeatRequest(
-            group_id=self._shared.plan.group_id,
-            member_id=self._member_id,
-            member_epoch=epoch,
-            instance_id=self._instance_id,
-            topic_partitions=topics,
-        )
+    def _keys(self, owned: Iterable[TopicPartition]) -> list[tuple[bytes, int]]:
+        return [(self._shared.topic_ids[tp.topic], tp.partition) for tp in sorted(owned)]
 
     async def _join(self) -> None:
-        if not self._member_id:
-            self._member_id = f"{self._client.name}-{self._rng.getrandbits(32):08x}"
+        if not self._me.member_id:
+            self._me.member_id = f"{self._client.name}-{self._rng.getrandbits(32):08x}"
         await self._heartbeat(self._full(JOINS, []))
 
     def _full(self, epoch: int, owned: Iterable[TopicPartition]) -> ConsumerGroupHeartbeatRequest:
-        request = self._request(epoch, owned)
-        request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
-        request.subscribed_topic_names = sorted(self._shared.topic_ids)
-        return request
+        topics = sorted(self._shared.topic_ids)
+        return consumer_heartbeat(
+            self._me, epoch, self._keys(owned), topics=topics, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS
+        )
 
     async def _beat(self) -> None:
         try:
-            await self._heartbeat(self._request(self._generation, self.owned))
-        except (*NETWORK_ERRORS, Unavailable):
+            await self._heartbeat(consumer_heartbeat(self._me, self._me.generation, self._keys(self.owned)))
+        except FAILURES:
             # The coordinator may have moved the member on: a full heartbeat brings the assignment again.
             await self._lost_coordinator()
-            self._coordinator = await self._client.coordinator(self._shared.plan.group_id)
-            await self._heartbeat(self._full(self._generation, self.owned))
+            await self._heartbeat(self._full(self._me.generation, self.owned))
 
     async def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> None:
-        answer = await self._ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, CONSUMER_HEARTBEAT_VERSION, request)
+        answer = await self._coordinator.ask(request)
         code = ErrorCode(answer.error_code)
         if code in LOST:
             self._give_up(self.owned)
-            self._generation = NOT_MEMBER
+            self._me.generation = NOT_MEMBER
         elif code is not ErrorCode.NONE:
-            raise Unavailable(code.name)
+            raise Refused(code)
         else:
             await self._follow(answer)
 
     async def _follow(self, answer: Any) -> None:
         """Take the epoch and the assignment of an answer; partitions are committed before they are given up."""
-        is_new = answer.member_epoch != self._generation
-        self._generation = answer.member_epoch
+        is_new = answer.member_epoch != self._me.generation
+        self._me.generation = answer.member_epoch
         partitions = self.owned
-        if answer.assignment is not None:
+        own = assigned(answer)
+        if own is not None:
             names = {topic_id: name for name, topic_id in self._shared.topic_ids.items()}
-            partitions = [
-                TopicPartition(names[bytes(topic.topic_id)], index)
-                for topic in answer.assignment.topic_partitions
-                for index in topic.partitions
-            ]
+            partitions = [TopicPartition(names[topic_id], index) for topic_id, index in own]
         if not is_new and sorted(partitions) == sorted(self.owned):
             return
         self._told(partitions)
@@ -221,22 +153,10 @@ class ConsumerMember(GroupMember):
 
     async def _go(self) -> None:
         """Leave; a static member leaves for a while, as if it was restarted, until the faults are over."""
-        member_id, generation = self._member_id, self._generation
-        for_a_while = self._instance_id is not None and self._shared.is_restless()
-        request = self._request(LEAVES_FOR_A_WHILE if for_a_while else LEAVES, None)
+        for_a_while = self._me.instance_id is not None and self._shared.is_restless()
+        request = consumer_heartbeat(self._me, LEAVES_FOR_A_WHILE if for_a_while else LEAVES, None)
+        is_member = self._me.member_id and self._me.generation > 0
         self._give_up(self.owned)
-        self._member_id, self._generation = "", NOT_MEMBER
-        if member_id and generation > 0:
-            await self._ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, CONSUMER_HEARTBEAT_VERSION, request)
-
-
-def _encoded(partitions: Sequence[TopicPartition]) -> bytes:
-    topics = [TopicPartitions(topic=tp.topic, partitions=[tp.partition]) for tp in partitions]
-    return ASSIGNMENT.encode(ConsumerProtocolAssignment(assigned_partitions=topics), STRUCT_VERSION)
-
-
-def _decoded(assignment: Any) -> list[TopicPartition]:
-    if not assignment:
-        return []
-    topics = ASSIGNMENT.decode(assignment).assigned_partitions
-    return [TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions]
+        self._me.member_id, self._me.generation = "", NOT_MEMBER
+        if is_member:
+            await self._coordinator.ask(request)

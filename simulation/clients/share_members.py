@@ -15,20 +15,17 @@ from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.share_partition import SharePartitionState
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import FAILURES, Coordinator, Refused
+from purgatorio.client.group import JOINS, LEAVES, LOST, Key, assigned
+from purgatorio.client.share import share_heartbeat
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.simulation.clients.clients import NETWORK_ERRORS, Client, Place, Unavailable
+from purgatorio.simulation.clients.clients import Client, Place
 from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, ShareSurroundings
-from purgatorio.simulation.clients.share_sessions import Key, ShareSessionClient
+from purgatorio.simulation.clients.share_sessions import ShareSessionClient
 from purgatorio.simulation.world.cluster import SimulatedCluster
 
-HEARTBEAT_VERSION: Final = 1
 BEAT_PAUSE_MS: Final = (150, 450)
-JOINS, LEAVES = 0, -1
-LOST: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
-"""After these a member joins again."""
 LOOK_SECONDS: Final = 0.05
 
 
@@ -40,7 +37,7 @@ class ShareMember:
         self._shared = shared
         self._rng = random.Random(client.rng.random())
         self._member_id = client.name
-        self._coordinator = -1
+        self._coordinator = Coordinator(client, shared.plan.group_id, timeout_ms=SESSION_TIMEOUT_MS)
         self._epoch = JOINS
         self._assigned: dict[Key, None] = {}
         self._leaders: dict[Key, int] = {}
@@ -51,15 +48,13 @@ class ShareMember:
         try:
             while not stopped():
                 try:
-                    if self._coordinator < 0:
-                        self._coordinator = await self._client.coordinator(self._shared.plan.group_id)
                     await self._beat()
                     await self._fetch_from_leaders()
                     await asyncio.sleep(self._rng.uniform(*BEAT_PAUSE_MS) / 1000)
                     if self._shared.is_restless():
                         await self._follow_a_whim()
-                except (*NETWORK_ERRORS, Unavailable):
-                    self._coordinator = -1
+                except FAILURES:
+                    self._coordinator.forget()
                     await self._client.back_off()
             await self._leave()
         finally:
@@ -87,33 +82,23 @@ class ShareMember:
             self._epoch = JOINS
             self._assigned.clear()
         elif code is not ErrorCode.NONE:
-            raise Unavailable(code.name)
+            raise Refused(code)
         else:
             self._epoch = answer.member_epoch
-            if answer.assignment is not None:
-                assigned = answer.assignment.topic_partitions
-                keys = [(bytes(topic.topic_id), index) for topic in assigned for index in topic.partitions]
-                self._assigned = dict.fromkeys(keys)
+            own = assigned(answer)
+            if own is not None:
+                self._assigned = dict.fromkeys(own)
 
     async def _heartbeat(self, epoch: int, names: list[str] | None = None) -> Any:
-        request = ShareGroupHeartbeatRequest(
-            group_id=self._shared.plan.group_id,
-            member_id=self._member_id,
-            member_epoch=epoch,
-            subscribed_topic_names=names,
-        )
-        return await self._client.ask(
-            self._coordinator, ApiKey.SHARE_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request, timeout_ms=SESSION_TIMEOUT_MS
-        )
+        return await self._coordinator.ask(share_heartbeat(self._shared.plan.group_id, self._member_id, epoch, names))
 
     async def _leave(self) -> None:
         """Fetch no more, which ends all sessions, and leave the group at the coordinator."""
         self._assigned.clear()
         if self._sessions:
             await asyncio.wait(self._sessions.values())
-        with contextlib.suppress(*NETWORK_ERRORS, Unavailable):
-            if self._coordinator >= 0:
-                await self._heartbeat(LEAVES)
+        with contextlib.suppress(*FAILURES):
+            await self._heartbeat(LEAVES)
         self._epoch = JOINS
 
     # --- sessions ---

@@ -10,30 +10,19 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acknowledging import AcknowledgeType
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import FAILURES, VERSIONS, Unavailable
+from purgatorio.client.group import Key
+from purgatorio.client.share import Acknowledgement, AcquiringSession
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.share_acknowledge import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-)
-from purgatorio.protocol.messages.share_fetch import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    FetchPartition,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-    ShareFetchRequest,
-)
+from purgatorio.protocol.messages.share_fetch import FINAL_EPOCH, INITIAL_EPOCH, PartitionData
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import iter_batches, iter_records
-from purgatorio.simulation.clients.clients import NETWORK_ERRORS, Client, Unavailable
+from purgatorio.simulation.clients.clients import Client
 from purgatorio.simulation.clients.plans import ShareSurroundings
 from purgatorio.simulation.history.share_events import ShareAcknowledged, ShareAcquired
 
@@ -54,17 +43,6 @@ REFUSED: Final = (
 )
 """Brokers answer these before they write. NOT_LEADER_OR_FOLLOWER may come after that, as may others."""
 
-Key = tuple[bytes, int]
-"""A partition by topic id and number."""
-
-
-class Told(NamedTuple):
-    """A member's acknowledgement of the records from the first to the last offset."""
-
-    first_offset: int
-    last_offset: int
-    types: tuple[int, ...]
-
 
 class LostSession(Exception):
     """The broker does not go on with the share session."""
@@ -80,9 +58,13 @@ class ShareSessionClient:
     broker_id: int
     wanted: Callable[[], Sequence[Key]]
     rng: random.Random
-    _epoch: int = INITIAL_EPOCH
-    _named: dict[Key, None] = field(default_factory=dict)
-    _due: dict[Key, list[Told]] = field(default_factory=dict)
+    _session: AcquiringSession = field(init=False)
+    _due: dict[Key, list[Acknowledgement]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        version = self.shared.plan.version
+        self.client.versions = {**VERSIONS, ApiKey.SHARE_FETCH: version, ApiKey.SHARE_ACKNOWLEDGE: version}
+        self._session = AcquiringSession(self.shared.plan.group_id, self.member_id)
 
     async def run(self) -> None:
         """Fetch and acknowledge while there is something to fetch from; then end the session."""
@@ -92,7 +74,7 @@ class ShareSessionClient:
                     await self._step()
                 except LostSession:
                     self._begin_anew()
-                except (*NETWORK_ERRORS, Unavailable):
+                except FAILURES:
                     self._begin_anew()
                     return
             await self._close()
@@ -100,88 +82,61 @@ class ShareSessionClient:
             self.client.close()
 
     def _begin_anew(self) -> None:
-        self._epoch = INITIAL_EPOCH
-        self._named.clear()
+        self._session.begin_anew()
         self._due.clear()
 
     async def _step(self) -> None:
-        if self._due and self._epoch != INITIAL_EPOCH and self.rng.random() < 0.5:
+        if self._due and self._session.epoch != INITIAL_EPOCH and self.rng.random() < 0.5:
             await self._acknowledge()
         await self._work(await self._fetch())
 
     async def _close(self) -> None:
         """Acknowledge what is left with the last request of the session."""
-        if self._epoch != INITIAL_EPOCH:
-            self._epoch = FINAL_EPOCH
+        if self._session.epoch != INITIAL_EPOCH:
+            self._session.epoch = FINAL_EPOCH
             try:
                 await self._acknowledge()
-            except (*NETWORK_ERRORS, LostSession, Unavailable):
+            except (*FAILURES, LostSession):
                 return
 
     # --- requests ---
 
     async def _acknowledge(self) -> None:
         told, self._due = self._due, {}
-        request = ShareAcknowledgeRequest(
-            group_id=self.shared.plan.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._epoch,
-            topics=[
-                AcknowledgeTopic(
-                    topic_id=key[0],
-                    partitions=[AcknowledgePartition(partition_index=key[1], acknowledgement_batches=_batches(each))],
-                )
-                for key, each in told.items()
-            ],
-        )
+        request = self._session.acknowledge(told)
         if self.shared.plan.version > 1:
             request.is_renew_ack = _renews(told)
-        await self._send(ApiKey.SHARE_ACKNOWLEDGE, request, told, _codes_of_acknowledge)
+        await self._send(request, told, _codes_of_acknowledge)
 
     async def _fetch(self) -> tuple[int, Any]:
         """Fetch, with what is due; return when it was asked, and the answer."""
         told, self._due = self._due, {}
-        wanted = dict.fromkeys(self.wanted())
-        forgotten = [key for key in self._named if key not in wanted]
-        # What is acknowledged counts as added, if the member does not forget it.
-        topics = [
-            FetchTopic(
-                topic_id=key[0],
-                partitions=[
-                    FetchPartition(partition_index=key[1], acknowledgement_batches=_batches(told.get(key, ())))
-                ],
-            )
-            for key in dict.fromkeys((*wanted, *told))
-            if key in told or key not in self._named
-        ]
-        request = ShareFetchRequest(
-            group_id=self.shared.plan.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._epoch,
+        request = self._session.fetch(
+            self.wanted(),
+            told,
             max_wait_ms=self.rng.randint(*MAX_WAIT_MS),
-            min_bytes=1,
             max_bytes=self.shared.reader.max_bytes,
             max_records=self.rng.randint(*MAX_RECORDS),
             batch_size=self.rng.choice(BATCH_SIZES),
-            topics=topics,
-            forgotten_topics_data=[ForgottenTopic(topic_id=key[0], partitions=[key[1]]) for key in forgotten],
         )
         if self.shared.plan.version > 1:
             request.share_acquire_mode = self.rng.randint(0, 1)
             if _renews(told):
                 request.is_renew_ack = True
                 request.max_wait_ms = request.min_bytes = request.max_bytes = request.max_records = 0
-        self._named = dict.fromkeys(key for key in (*wanted, *told) if key not in forgotten)
         asked_ms = self.client.clock.now_ms()
-        return asked_ms, await self._send(ApiKey.SHARE_FETCH, request, told, _codes_of_fetch)
+        return asked_ms, await self._send(request, told, _codes_of_fetch)
 
     async def _send(
-        self, key: int, request: Any, told: Mapping[Key, list[Told]], codes: Callable[[Any], Iterator[tuple[Key, int]]]
+        self,
+        request: Any,
+        told: Mapping[Key, list[Acknowledgement]],
+        codes: Callable[[Any], Iterator[tuple[Key, int]]],
     ) -> Any:
         """Send a request, and record what became of its acknowledgements, also if this client is killed meanwhile."""
         asked_ms, outcomes = self.client.clock.now_ms(), dict.fromkeys(told, "unknown")
         try:
-            response = await self.client.ask(self.broker_id, key, self.shared.plan.version, request)
+            response = await self.client.ask(self.broker_id, request)
             if response.error_code:
                 code = ErrorCode(response.error_code)
                 outcomes = dict.fromkeys(told, "refused" if code in REFUSED else "unknown")
@@ -192,11 +147,11 @@ class ShareSessionClient:
                 for batch in batches:
                     where = self.shared.plan.group_id, self.member_id, str(self.shared.partitions[each])
                     self.client.record(ShareAcknowledged, *where, *batch, asked_ms, outcomes[each])
-        self._epoch += 1
+        self._session.went_on()
         self._keep_renewed(told, outcomes)
         return response
 
-    def _keep_renewed(self, told: Mapping[Key, Sequence[Told]], outcomes: Mapping[Key, str]) -> None:
+    def _keep_renewed(self, told: Mapping[Key, Sequence[Acknowledgement]], outcomes: Mapping[Key, str]) -> None:
         """Decide anew about records whose locks the member has renewed."""
         for key, batches in told.items():
             renewed = [
@@ -206,7 +161,9 @@ class ShareSessionClient:
                 if each.types[min(offset - each.first_offset, len(each.types) - 1)] == RENEW
             ]
             if renewed and outcomes[key] == "acked":
-                self._due.setdefault(key, []).extend(Told(offset, offset, (self._type(),)) for offset in renewed)
+                self._due.setdefault(key, []).extend(
+                    Acknowledgement(offset, offset, (self._type(),)) for offset in renewed
+                )
 
     # --- records ---
 
@@ -249,11 +206,13 @@ class ShareSessionClient:
         self.client.record(ShareAcquired, *where, acquired.delivery_count, asked_ms, self.broker_id, values)
         self._due.setdefault(key, []).extend(self._decide(first, last, dict(values)))
 
-    def _decide(self, first: int, last: int, values: Mapping[int, int]) -> list[Told]:
+    def _decide(self, first: int, last: int, values: Mapping[int, int]) -> list[Acknowledgement]:
         if len(values) == last - first + 1 and self.rng.random() < 0.6:
-            return [Told(first, last, (self._type(),))]
+            return [Acknowledgement(first, last, (self._type(),))]
         return [
-            Told(first, last, tuple(self._type() if offset in values else GAP for offset in range(first, last + 1)))
+            Acknowledgement(
+                first, last, tuple(self._type() if offset in values else GAP for offset in range(first, last + 1))
+            )
         ]
 
     def _type(self) -> int:
@@ -263,16 +222,7 @@ class ShareSessionClient:
         return ACCEPT if mood is RENEW and self.shared.plan.version == 1 else mood
 
 
-def _batches(told: Sequence[Told]) -> list[AcknowledgementBatch]:
-    return [
-        AcknowledgementBatch(
-            first_offset=each.first_offset, last_offset=each.last_offset, acknowledge_types=[*each.types]
-        )
-        for each in sorted(told)
-    ]
-
-
-def _renews(told: Mapping[Key, Sequence[Told]]) -> bool:
+def _renews(told: Mapping[Key, Sequence[Acknowledgement]]) -> bool:
     return any(RENEW in each.types for batches in told.values() for each in batches)
 
 

@@ -14,9 +14,10 @@ from itertools import islice
 from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.client.group import GroupMembership
 from purgatorio.simulation.clients.clients import Output, Place
 from purgatorio.simulation.clients.consumers import Consumer, Took
-from purgatorio.simulation.clients.plans import Membership, TransactionSurroundings, Value
+from purgatorio.simulation.clients.plans import TransactionSurroundings, Value
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, SentCounts, TransactionalProducer
 
 MAX_INPUTS: Final = 100
@@ -67,7 +68,7 @@ class Transformer:
         self._producer.close()
 
     async def process(
-        self, positions: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int], membership: Membership
+        self, positions: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int], me: GroupMembership
     ) -> dict[TopicPartition, int]:
         """Process some of what was read up to `positions` in a transaction, and return the offsets that it committed.
 
@@ -85,7 +86,7 @@ class Transformer:
             return {}
         try:
             await self._producer.begin()
-            await self._write(taken, offsets, membership)
+            await self._write(taken, offsets, me)
         except (MustAbort, Fenced) as error:
             await self._give_up(error)
             raise NotProcessed from error
@@ -99,7 +100,7 @@ class Transformer:
         self,
         taken: Mapping[TopicPartition, list[tuple[int, int]]],
         offsets: Mapping[TopicPartition, int],
-        membership: Membership,
+        me: GroupMembership,
     ) -> None:
         outputs: dict[Output, list[Value]] = {}
         for source, records in taken.items():
@@ -111,7 +112,7 @@ class Transformer:
             outputs = {output: values[MAX_BATCH:] for output, values in outputs.items() if len(values) > MAX_BATCH}
         if self._shared.is_restless() and self._rng.random() < 0.03:
             await asyncio.sleep(self._rng.uniform(0.5, 1.3) * self._shared.plan.timeout_ms / 1000)
-        await self._producer.send_offsets(offsets, membership)
+        await self._producer.send_offsets(offsets, me)
         if self._rng.random() < ABORTS and self._shared.is_restless():
             raise MustAbort("on purpose")
         await self._producer.commit()

@@ -12,37 +12,16 @@ import asyncio
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import FAILURES, NETWORK_ERRORS, Coordinator, Unavailable
+from purgatorio.client.group import GroupMembership
+from purgatorio.client.produce import ALL_REPLICAS
+from purgatorio.client.transaction import AGAIN, TransactionalId, code_of
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from purgatorio.protocol.messages.end_txn import EndTxnRequest
-from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
-from purgatorio.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from purgatorio.simulation.clients.clients import (
-    ALL_REPLICAS,
-    INIT_PRODUCER_ID_VERSION,
-    NETWORK_ERRORS,
-    TRANSACTION,
-    Client,
-    Output,
-    Unavailable,
-)
-from purgatorio.simulation.clients.plans import (
-    ADD_VERSION,
-    AGAIN,
-    FENCED,
-    NOT_DONE,
-    REQUEST_TIMEOUT_MS,
-    Membership,
-    TransactionPlan,
-    Value,
-    code_of,
-    offset_commit,
-    partitions_to_add,
-)
+from purgatorio.simulation.clients.clients import Client, Output
+from purgatorio.simulation.clients.plans import FENCED, NOT_DONE, REQUEST_TIMEOUT_MS, TransactionPlan, Value
 from purgatorio.simulation.history.history import (
     OffsetCommitted,
     Sent,
@@ -54,7 +33,6 @@ from purgatorio.simulation.history.history import (
 )
 
 DELIVERY_TIMEOUT_MS: Final = 4_000
-NO_PRODUCER: Final = (-1, -1)
 
 SentCounts = dict[TopicPartition, "itertools.count[int]"]
 """By partition, counts the values that a client has sent."""
@@ -77,13 +55,15 @@ class _Open:
     offsets: list[tuple[str, str, int, str, int, int]] = field(default_factory=list)
 
 
-class TransactionalProducer:
+class TransactionalProducer(TransactionalId):
     """One instance of a producer with a transactional id.
 
     Args:
         numbers: gives each transaction its number.
         sent: the counts of the values sent, by the instance before in the same client, and for the next one.
     """
+
+    _client: Client
 
     def __init__(
         self,
@@ -93,16 +73,12 @@ class TransactionalProducer:
         numbers: Iterator[int],
         sent: SentCounts | None = None,
     ) -> None:
-        self._client = client
-        self._id = transactional_id
-        self._versions = plan.versions
-        self._timeout_ms = plan.timeout_ms
+        super().__init__(client, transactional_id, timeout_ms=plan.timeout_ms, answer_timeout_ms=REQUEST_TIMEOUT_MS)
+        client.versions = plan.versions.by_api
+        self._adds_partitions = plan.versions.adds_partitions
         self._numbers = numbers
-        self._coordinator = -1
-        self._producer = NO_PRODUCER
         self._must_init = True
         self._open: _Open | None = None
-        self._sequences: dict[TopicPartition, int] = {}
         self.sent: SentCounts = {} if sent is None else sent
 
     @property
@@ -110,79 +86,23 @@ class TransactionalProducer:
         """Whether a transaction has begun and not ended."""
         return self._open is not None
 
-    # --- the coordinator ---
-
-    async def _ask(self, key: ApiKey, version: int, request: Any) -> Any:
-        """Ask the coordinator.
-
-        Raises:
-            Unavailable, OSError, TimeoutError, ProtocolError: it cannot be found, or did not answer.
-        """
-        if self._coordinator < 0:
-            self._coordinator = await self._client.coordinator(self._id, TRANSACTION)
-        try:
-            return await self._client.ask(self._coordinator, key, version, request, timeout_ms=REQUEST_TIMEOUT_MS)
-        except (*NETWORK_ERRORS, Unavailable):
-            self._coordinator = -1
-            raise
-
-    async def _retry(self, code: ErrorCode) -> None:
-        if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
-            self._coordinator = -1
-        await self._client.back_off()
-
-    async def _until_taken(self, key: ApiKey, version: int, request: Any) -> tuple[ErrorCode, Any]:
-        """Ask the coordinator until it takes or refuses the request, and return its code and answer."""
-        while True:
-            try:
-                answer = await self._ask(key, version, request)
-            except (*NETWORK_ERRORS, Unavailable):
-                await self._client.back_off()
-                continue
-            code = code_of(answer)
-            if code not in AGAIN:
-                return code, answer
-            await self._retry(code)
-
     # --- begin ---
-
-    async def initialize(self) -> None:
-        """Get a producer id and epoch; one that has them already gets its next epoch (KIP-360).
-
-        Raises:
-            Fenced: another instance has a later epoch.
-        """
-        producer_id, epoch = self._producer
-        request = InitProducerIdRequest(
-            transactional_id=self._id,
-            transaction_timeout_ms=self._timeout_ms,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-        )
-        code, answer = await self._until_taken(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
-        if code is not ErrorCode.NONE:
-            raise Fenced(code.name)
-        self._take(answer.producer_id, answer.producer_epoch)
-        self._must_init = False
-        self._client.record(TxnInit, self._client.name, self._id, *self._producer)
-
-    def _take(self, producer_id: int, epoch: int) -> None:
-        """Use this id and epoch from now on; each partition's sequences begin anew."""
-        if (producer_id, epoch) != self._producer:
-            self._producer = producer_id, epoch
-            self._sequences.clear()
 
     async def begin(self) -> int:
         """Begin a transaction, and return its number.
 
         Raises:
-            Fenced: as `initialize`.
+            Fenced: another instance has a later epoch.
         """
         if self._must_init:
-            await self.initialize()
+            code = await self.initialize()
+            if code is not ErrorCode.NONE:
+                raise Fenced(code.name)
+            self._must_init = False
+            self._client.record(TxnInit, self._client.name, self.name, *self.producer)
         self._open = _Open(next(self._numbers))
         number = self._open.number
-        self._client.record(TxnBegan, self._client.name, self._id, number, *self._producer)
+        self._client.record(TxnBegan, self._client.name, self.name, number, *self.producer)
         return number
 
     # --- records ---
@@ -193,7 +113,7 @@ class TransactionalProducer:
         Raises:
             MustAbort: some were not written.
         """
-        if self._versions.adds_partitions:
+        if self._adds_partitions:
             await self._add([output.tp for output in to])
         sends = [self._send(output, values) for output, values in to.items()]
         results = await asyncio.gather(*sends, return_exceptions=True)
@@ -206,15 +126,14 @@ class TransactionalProducer:
         new = [tp for tp in partitions if tp not in self._open.partitions]
         if not new:
             return
-        request = partitions_to_add(self._id, self._producer, new)
-        code, _ = await self._until_taken(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, request)
+        code = await self.add(new)
         if code is not ErrorCode.NONE:
             self._refused(code)
         self._open.partitions.update(dict.fromkeys(new))
 
     def _refused(self, code: ErrorCode) -> None:
         """Raise what a refusal means for the transaction; a batch that was given up leaves a gap in its epoch."""
-        self._must_init = self._must_init or self._versions.adds_partitions
+        self._must_init = self._must_init or self._adds_partitions
         raise MustAbort(code.name)
 
     async def _send(self, output: Output, values: list[Value]) -> None:
@@ -224,18 +143,16 @@ class TransactionalProducer:
         for each in values:
             client.record(TxnWrote, self._open.number, output.name, each.value, *each.source)
             client.record(Sent, client.name, output.name, each.value, next(sent))
-        sequence = self._sequences.get(tp, 0)
-        self._sequences[tp] = sequence + len(values)
+        sequence = self.next_sequence(tp, len(values))
         numbers, wall_ms = [each.value for each in values], client.clock.wall_ms()
-        batch = output.batch(numbers, wall_ms, producer=self._producer, sequence=sequence, transactional=True)
+        batch = output.batch(numbers, wall_ms, producer=self.producer, sequence=sequence, transactional=True)
         code = await client.deliver(
             output,
             numbers,
             lambda: batch,
             client.clock.now_ms() + DELIVERY_TIMEOUT_MS,
             acks=ALL_REPLICAS,
-            version=self._versions.produce,
-            transactional_id=self._id,
+            transactional_id=self.name,
             timeout_ms=REQUEST_TIMEOUT_MS,
         )
         if code is not ErrorCode.NONE:
@@ -243,45 +160,39 @@ class TransactionalProducer:
 
     # --- offsets ---
 
-    async def send_offsets(self, offsets: Mapping[TopicPartition, int], membership: Membership) -> None:
+    async def send_offsets(self, offsets: Mapping[TopicPartition, int], me: GroupMembership) -> None:
         """Send offsets that the transaction commits.
 
         Raises:
             MustAbort: they were refused.
         """
         assert self._open is not None
-        producer_id, epoch = self._producer
-        if self._versions.adds_partitions:
-            added = AddOffsetsToTxnRequest(
-                transactional_id=self._id, producer_id=producer_id, producer_epoch=epoch, group_id=membership.group
-            )
-            code, _ = await self._until_taken(ApiKey.ADD_OFFSETS_TO_TXN, ADD_VERSION, added)
+        if self._adds_partitions:
+            code = await self.add_offsets(me.group)
             if code is not ErrorCode.NONE:
                 self._refused(code)
         asked_ms = self._client.clock.now_ms()
-        who = membership.group, membership.identity, membership.generation
+        who = me.group, me.identity, me.generation
         self._open.offsets += [(*who, str(tp), offset, asked_ms) for tp, offset in offsets.items()]
-        await self._commit_offsets(offset_commit(self._id, self._producer, offsets, membership))
+        await self._commit_offsets(offsets, me)
 
-    async def _commit_offsets(self, request: TxnOffsetCommitRequest) -> None:
-        coordinator = -1
+    async def _commit_offsets(self, offsets: Mapping[TopicPartition, int], me: GroupMembership) -> None:
+        request = self.offset_commit(me, offsets)
+        coordinator = Coordinator(self._client, me.group, timeout_ms=REQUEST_TIMEOUT_MS)
         give_up_ms = self._client.clock.now_ms() + DELIVERY_TIMEOUT_MS
         while True:
             code = ErrorCode.NETWORK_EXCEPTION
             try:
-                if coordinator < 0:
-                    coordinator = await self._client.coordinator(request.group_id)
-                commit = ApiKey.TXN_OFFSET_COMMIT, self._versions.txn_offset_commit
-                answer = await self._client.ask(coordinator, *commit, request, timeout_ms=REQUEST_TIMEOUT_MS)
-            except (*NETWORK_ERRORS, Unavailable):
-                self._must_init = self._must_init or self._versions.adds_partitions
+                answer = await coordinator.ask(request)
+            except FAILURES:
+                self._must_init = self._must_init or self._adds_partitions
             else:
                 code = code_of(answer)
             if code is ErrorCode.NONE:
                 return
             if code not in AGAIN or self._client.clock.now_ms() >= give_up_ms:
                 self._refused(code)
-            coordinator = -1
+            coordinator.forget()
             await self._client.back_off()
 
     # --- end ---
@@ -307,35 +218,30 @@ class TransactionalProducer:
 
     async def _end(self, *, committed: bool) -> None:
         """Ask for the end until the coordinator takes or refuses it, and record the outcome."""
-        request = EndTxnRequest(
-            transactional_id=self._id,
-            producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
-            committed=committed,
-        )
+        request = self.end_request(committed=committed)
         doubtful = False
         try:
             while True:
                 code = ErrorCode.NETWORK_EXCEPTION
                 try:
-                    answer = await self._ask(ApiKey.END_TXN, self._versions.end_txn, request)
+                    answer = await self.coordinator.ask(request)
                     code = ErrorCode(answer.error_code)
                 except Unavailable:
                     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # nothing was sent
                 except NETWORK_ERRORS:
-                    self._must_init = self._must_init or self._versions.adds_partitions
+                    self._must_init = self._must_init or self._adds_partitions
                 if code not in AGAIN:
                     break
                 doubtful = doubtful or code not in NOT_DONE
-                await self._retry(code)
+                await self.retry(code)
         except BaseException:
             # Also if this client is killed: its request may still arrive.
             self._over("unknown" if committed else "aborted")
             raise
         if code is ErrorCode.NONE:
             self._over("committed" if committed else "aborted")
-            if not self._versions.adds_partitions:
-                self._take(answer.producer_id, answer.producer_epoch)
+            if not self._adds_partitions:
+                self.take((answer.producer_id, answer.producer_epoch))
             return
         self._over("unknown" if committed and doubtful else "aborted")
         self._must_init = True

@@ -7,7 +7,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = "".join((ROOT / "docs" / name).read_text() for name in ("architecture.md", "how-it-works.md", "rooms.md"))
-ROOMS = ("purgatory", "protocol", "broker", "admin", "simulation", "testing", "plugins", "pipeline", "scripts", "tests", "purgatorio/client")
+ROOMS = (
+    "purgatory",
+    "protocol",
+    "broker",
+    "admin",
+    "simulation",
+    "testing",
+    "plugins",
+    "pipeline",
+    "scripts",
+    "tests",
+    "purgatorio/client",
+)
 
 
 def missing(text: str) -> list[str]:

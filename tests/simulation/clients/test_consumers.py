@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.client import Leader, Partition
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
 from purgatorio.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory.clock import ManualClock
-from purgatorio.simulation.clients.clients import Client, Leader
+from purgatorio.simulation.clients.clients import Client
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.history.history import History, Polled, TxnDrained, TxnMarker, TxnPolled
 
@@ -65,14 +66,14 @@ class FakeClient(Client):
         self.aborted = aborted
         self.levels: list[int] = []
 
-    async def leader(self, tp: TopicPartition) -> Leader:
+    async def leader(self, tp: Partition) -> Leader:
         return Leader(1, 0)
 
     def close(self) -> None:
         return
 
-    async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int = 0) -> Any:
-        if key == ApiKey.LIST_OFFSETS:
+    async def ask(self, broker_id: int, request: Any, *, timeout_ms: int | None = None) -> Any:
+        if isinstance(request, ListOffsetsRequest):
             offset = END if request.topics[0].partitions[0].timestamp == -1 else 0
             each = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
             return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="orders", partitions=[each])])

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.client.client import KEYS, Leader, Partition
+from purgatorio.client.group import GroupMembership
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
 from purgatorio.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -28,13 +31,13 @@ from purgatorio.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from purgatorio.purgatory.clock import ManualClock
-from purgatorio.simulation.clients.clients import Client, Leader, Output
-from purgatorio.simulation.clients.plans import TV1, TV2, Membership, TransactionPlan, Value, Versions
+from purgatorio.simulation.clients.clients import Client, Output
+from purgatorio.simulation.clients.plans import TV1, TV2, TransactionPlan, Value, Versions
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, TransactionalProducer
 from purgatorio.simulation.history.history import Acked, Failed, History, OffsetCommitted, TxnEnded, TxnInit, Unknown
 
 ORDERS = Output("orders", 0)
-MEMBER = Membership("billing", 3, "m-1")
+MEMBER = GroupMembership("billing", 3, "m-1")
 INIT, ADD, PRODUCE = ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE
 OFFSETS, COMMIT, END = ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN
 LOST = None
@@ -60,15 +63,15 @@ class FakeClient(Client):
     async def coordinator(self, key: str, key_type: int = 0) -> int:
         return 1
 
-    async def leader(self, tp: TopicPartition) -> Leader:
+    async def leader(self, tp: Partition) -> Leader:
         return Leader(2, 5)
 
     def close(self) -> None:
         return
 
-    async def ask(self, broker_id: int, key: int, version: int, request: Any, *, timeout_ms: int = 0) -> Any:
-        key = ApiKey(key)
-        self.asked.append((key, version))
+    async def ask(self, broker_id: int, request: Message, *, timeout_ms: int | None = None) -> Any:
+        key = KEYS[type(request)]
+        self.asked.append((key, self.versions[key]))
         if self.hangs:
             await asyncio.get_running_loop().create_future()
         codes = self.answers.get(key)
