@@ -143,7 +143,7 @@ def _add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], i
 # Flags that set a setting of the same name.
 _SERVING_FLAGS: Final = (
     ("--host", "ADDRESS", "the address to listen on (127.0.0.1)"),
-    ("--advertised-host", "HOST", "the host that clients are told to connect to (the one of --host)"),
+    ("--advertised-host", "HOST", "the host that brokers advertise to clients (the one of --host)"),
     ("--racks", "A,B,C", "the brokers' racks, in turn; a consumer with a client.rack reads from a replica in its rack"),
     ("--admin-host", "ADDRESS", "the address of the admin HTTP (the one of --host)"),
     ("--admin-port", "PORT", "the port of the admin HTTP: page, metrics, health; 0: any free port (9644)"),

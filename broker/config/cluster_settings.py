@@ -39,7 +39,7 @@ class ClusterConfig(Settings):
     port: int = number(9092, "The first broker's port, the next ones follow; 0 takes any free ones.", le=65535)
     advertised_host: str | None = text(
         None,
-        "The host that clients are told to connect to. Not set: `host`, or localhost if that is every interface.",
+        "The host that brokers advertise to clients. Not set: `host`, or localhost if that is every interface.",
         min_length=1,
     )
     racks: str | None = text(
@@ -54,7 +54,7 @@ class ClusterConfig(Settings):
     admin_port: int = number(9644, "The port of the admin HTTP; 0 takes any free one.", le=65535)
     admin_auth: Literal["token", "none"] = text(
         "token",
-        "none: whoever reaches the admin HTTP may do everything. token: requests need admin.token, if it is set or the "
+        "none: every client of the admin HTTP may do everything. token: requests need admin.token, if it is set or the "
         "address can be reached from other machines.",
     )
     admin_token: str | None = other(
@@ -138,7 +138,7 @@ class ClusterConfig(Settings):
         if self.admin_port and self.port <= self.admin_port < self.port + self.brokers:
             raise ValueError(f"admin_port is {self.admin_port}, which is also the port of a broker")
         if self.admin_read_token is not None and self.admin_token is None and self.admin_auth == "token":
-            raise ValueError("admin_read_token is set, but admin_token is not: nobody could change anything")
+            raise ValueError("admin_read_token is set, but admin_token is not: no change would be possible")
         self._check_listeners()
         check_authentication(self.broker_configs()[0])
 
@@ -151,7 +151,7 @@ class ClusterConfig(Settings):
         if self.broker.security_inter_broker_protocol == "PLAINTEXT":
             known = "set SASL_PLAINTEXT, SSL or SASL_SSL"
             raise ValueError(
-                f"security.inter.broker.protocol is PLAINTEXT, by which hosts could not be told apart: {known}"
+                f"security.inter.broker.protocol is PLAINTEXT, with which hosts could not recognize each other: {known}"
             )
         if self.brokers != 1:
             raise ValueError("store is for one broker of several hosts: start each with `purgatorio serve`")

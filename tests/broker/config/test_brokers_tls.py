@@ -50,7 +50,7 @@ def test_with_a_secret_as_well_clients_may_have_certificates_of_the_same_authori
         ),
         ({"listener.name.brokers.ssl.truststore.location": None}, "there is no truststore"),
         ({"cluster.secret.file": "secret"}, "leave cluster.secret.file out, or set SASL_SSL for both"),
-        ({"security.inter.broker.protocol": "PLAINTEXT"}, "hosts could not be told apart: set SASL_PLAINTEXT"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "hosts could not recognize each other: set SASL_PLAINTEXT"),
         (
             {**CLIENTS, "ssl.truststore.location": "brokers.pem"},
             "clients of the listener SSL have certificates that brokers would take for a broker's",

@@ -170,7 +170,7 @@ def test_brokers_of_one_process_need_no_security_between_them() -> None:
     for protocol in ("PLAINTEXT", "SSL"):
         load_cluster_config(assignments=[f"security.inter.broker.protocol={protocol}"])
     refused = problems(assignments=["security.inter.broker.protocol=PLAINTEXT", "store=etcd://a:1/b", "brokers=1"])
-    assert "could not be told apart" in refused[0]
+    assert "could not recognize each other" in refused[0]
 
 
 @pytest.mark.parametrize(
