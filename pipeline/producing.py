@@ -96,7 +96,7 @@ class Writer:
 
     def _refused(self, topic: str | None, partition: int | None, error: KafkaError) -> RowRefused:
         where = topic if partition is None or partition < 0 else f"{topic}-{partition}"
-        # For a row that timed out, only the connection errors tell the cause.
+        # For a row that timed out, only the connection errors show the cause.
         cause = self._errors if error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._FATAL) else ""
         return RowRefused(f"a row for {where} was not written to {self._servers}: {error.str()}{cause}")
 

@@ -456,7 +456,7 @@ def _cluster_of(item: pytest.Item) -> Kafka | None:
 def _text_of(running: Kafka, failure: pytest.ExceptionInfo[BaseException] | None) -> str:
     try:
         text = running.report()
-    except Exception as error:  # whatever the cluster's state is, the test's own failure must be told
+    except Exception as error:  # whatever the cluster's state is, the test's own failure must be reported
         text = f"no report: {error}"
     from purgatorio.testing import door
 

@@ -19,7 +19,7 @@ def joined_metrics(texts: Mapping[str, str]) -> str:
         texts: the metrics of each process, by its name, all in one of Prometheus's formats. A sample that has no label
             ``broker`` is of the process, and gets its name as the label ``process``.
     """
-    families: dict[str, tuple[list[str], list[str]]] = {}  # what is told of a family, and its samples
+    families: dict[str, tuple[list[str], list[str]]] = {}  # the comments of a family, and its samples
     is_open = False
     for process, text in texts.items():
         head, samples = families.setdefault("", ([], []))

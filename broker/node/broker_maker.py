@@ -41,7 +41,7 @@ class BrokerMaker:
         self._clock = clock
         self._seed = seed
         self._member = member
-        # A broker epoch must be a secret, and who sees some numbers of `random.Random` can tell the next ones.
+        # A broker epoch must be a secret, and a client that sees some numbers of `random.Random` can compute the next.
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
         own_id = new_cluster_id(self._rng.randbytes)

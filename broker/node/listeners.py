@@ -110,7 +110,7 @@ class BrokerListeners:
             return Login(sasl=sasl)
         settings = tls_settings(self._config, listener)
         identify: Identify | None = None
-        if settings.client_auth != "none" and sasl is None:  # else SASL tells who the client is
+        if settings.client_auth != "none" and sasl is None:  # else SASL identifies the client
             of_brokers = listener.name == BROKERS
             identify = known_broker if of_brokers else ClientCertificates(settings.principal_mapping_rules)
         return Login(tls=ReloadedContext(settings), identify=identify, sasl=sasl)

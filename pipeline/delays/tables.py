@@ -66,7 +66,7 @@ class Tables:
             except BlockingIOError as error:
                 raise CannotGoOn(f"another run is writing to {self.root}") from error
             self._check(settings)
-            # A topic without records gives a checkpoint and no rows: this directory tells that no table was removed.
+            # A topic without records gives a checkpoint and no rows: this directory shows that no table was removed.
             self.path("events").mkdir(exist_ok=True)
             for left in self.root.glob("*/.spark-staging-*"):
                 shutil.rmtree(left)

@@ -125,7 +125,7 @@ def _test_of(
     own = 1 if parameters[0].name == "self" else 0  # a method of a test class
 
     def test(*instance: Any, seed: int | None = None, plan: Faults | None = None, **fixtures: Any) -> None:
-        __tracebackhide__ = True  # the report has all that the frames of this library would tell
+        __tracebackhide__ = True  # the report has all that the frames of this library would show
         seeding = Seeding(only=(seed,)) if seed is not None else current_seeding()
         bound = functools.partial(scenario, *instance, **fixtures)
         faults = None if plan is None else planned(plan)

@@ -107,7 +107,7 @@ class Child:
     def begin(self, seed: int) -> None:
         """Have it run a seed."""
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # `step` tells
+        with contextlib.suppress(BrokenPipeError):  # `step` notices
             self._process.stdin.write(f"{seed}\n")
             self._process.stdin.flush()
 

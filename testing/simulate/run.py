@@ -118,7 +118,7 @@ class _Run:
             ):
                 try:
                     self._loop.run_until_complete(self._supervise())
-                except (TimeoutError, SimulationStalled) as error:  # of the loop, whose frames tell nothing
+                except (TimeoutError, SimulationStalled) as error:  # of the loop, whose frames show nothing
                     error.add_note(f"The scenario waits {place_of(self._main)}.")
                     self._failed("world", error.with_traceback(None))
                 except (Exception, asyncio.CancelledError) as error:

@@ -85,7 +85,7 @@ class Watch(logging.Handler):
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception as error:  # as `logging` does, which tells of it and lets the program go on
+    except Exception as error:  # as `logging` does, which reports it and lets the program go on
         return f"{record.msg} ({error!r})"
 
 

@@ -45,7 +45,7 @@ EXIT_USAGE: Final = 2
 def run(config: ClusterConfig, faults: Sequence[AnyFault] = ()) -> int:
     """Run the broker until a signal stops it; returns the process's exit code."""
     configure_logging(config.log_format, config.log_level)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of each request
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each request
     open_files.raise_limit()
     Front.load()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)

@@ -59,7 +59,7 @@ def run(supervisor: socket.socket) -> int:
 
 
 def _tell(supervisor: socket.socket, message: list[Any]) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended, which the next read tells
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended, as the next read finds
         supervisor.sendall(json.dumps(message).encode() + b"\n")
 
 

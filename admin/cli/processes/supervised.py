@@ -174,7 +174,7 @@ class Supervised:
         assert self.process is not None
         process = self.process
         await first_of(process.wait(), self._nursery.lost.wait())
-        if process.returncode is None:  # the nursery tells its end no more, but it closes the connection by it
+        if process.returncode is None:  # the nursery does not report its end any more, but the connection closes by it
             await connection.closed
             process.end(GONE)
         status = await process.wait()

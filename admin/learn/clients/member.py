@@ -43,7 +43,7 @@ class Member(Client):
             await self._join(coordinator)
             await self._beat(coordinator)
 
-    # --- what steps tell it ---
+    # --- commands of steps ---
 
     async def fall_silent(self) -> None:
         """Send nothing any more, and leave the connection open: a process that stands still."""

@@ -65,7 +65,7 @@ class Transactional(Client):
             while self.now_ms < due_ms and not self._leaves_open:
                 await self.sleep(LOOK_MS)
 
-    # --- what steps tell it ---
+    # --- commands of steps ---
 
     async def leave_open(self) -> None:
         """Leave the next transaction open, after its first record."""

@@ -133,7 +133,7 @@ class FetchSession(FetchContext):
             self.shown_keys = ()
         else:
             if known.request.current_leader_epoch != fetch.request.current_leader_epoch:
-                # The client has ignored what it was told before it knew of the epoch.
+                # The client has ignored the answers from before it knew of the epoch.
                 known.high_watermark = known.log_start_offset = NOT_TOLD
             known.request = fetch.request
         self.marked[known] = None
@@ -175,7 +175,7 @@ class FetchSession(FetchContext):
             self.with_news.pop(fetch, None)
         if more:
             self.with_news[fetch] = None  # until the client names it with another offset
-        # The client does not keep what comes with an error, so it is told again when that is over.
+        # The client does not keep what comes with an error, so it is answered again when that is over.
         fetch.high_watermark = NOT_TOLD if refused else data.high_watermark
         fetch.log_start_offset = NOT_TOLD if refused else data.log_start_offset
         return self.is_full or size_bytes > 0 or refused or differs

@@ -84,7 +84,7 @@ class DelayedProduce(DelayedOperation):
         elif partition.log.high_watermark < ack.required_offset:
             if partition.has_enough_in_sync_replicas:
                 return False
-            # The high watermark does not advance below min.insync.replicas: the producer is told now, as in Kafka.
+            # The high watermark does not advance below min.insync.replicas: the producer is answered now, as in Kafka.
             ack.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         else:
             self._released_by = partition.high_watermark_moved_by
