@@ -14,10 +14,9 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.share import acknowledging, share_partition, share_reader
 from purgatorio.broker.share.acquiring import OffsetRange
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
-from purgatorio.broker.share.dead_letters.destination import Destination
-from purgatorio.broker.share.dead_letters.line import Line, Round
+from purgatorio.broker.share.dead_letters.backlog import Backlog, DeadLetterBatch
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
-from purgatorio.broker.share.giving_up import Archived, GiveUpCause, LetterOwner
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause, RecordsOwner
 from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable
@@ -27,7 +26,7 @@ from purgatorio.broker.share.state.shard import ShareShard
 from purgatorio.broker.share.state.upkeep import StateUpkeep
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import BatchHeader
-from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
+from purgatorio.protocol.share_state import StateBatch
 from purgatorio.simulation.rules import BrokerRule, Patches, declares_in, replaced
 
 NEVER: Final = 2**63
@@ -122,10 +121,8 @@ def _all_assigned() -> Patches:
 def _written_dead_letters() -> Patches:
     """36. Records are archived when their dead letters are written. Without: when these are made, and they are not."""
 
-    def count_as_written(
-        queue: DeadLetterQueue, key: SharePartitionKey, line: Line, made: Round, target: Destination
-    ) -> None:
-        queue._written(key, line, made, ErrorCode.NONE, "")
+    def count_as_written(queue: DeadLetterQueue, backlog: Backlog, made: DeadLetterBatch) -> None:
+        queue._written(backlog, made, ErrorCode.NONE, "")
 
     yield replaced(DeadLetterQueue, "_write", count_as_written)
 
@@ -137,7 +134,7 @@ def _resumed_dead_letters() -> Patches:
 
     def give_up_alone(
         queue: DeadLetterQueue,
-        owner: LetterOwner,
+        owner: RecordsOwner,
         first_offset: int,
         last_offset: int,
         delivery_count: int,
@@ -157,7 +154,7 @@ def _repeated_dead_letters() -> Patches:
     yield replaced(
         DeadLetterQueue,
         "_failed",
-        lambda queue, key, line, why: queue._give_all_up(key, line, len(line.waiting), why),
+        lambda queue, backlog, why: queue._give_all_up(backlog, len(backlog.waiting), why),
     )
 
 

@@ -394,14 +394,22 @@ class BrokerCalls:
         """Make calls; `CallKind.ended` has the answer of each, perhaps before this returns."""
         counts = self._counts
         for call in calls:
-            call.is_done = False
-            counts[call.kind.row.purgatory] = counts.get(call.kind.row.purgatory, 0) + 1
+            self._enter(call)
         for call in calls:
             kind = call.kind
             if kind.is_bounded and counts[kind.row.purgatory] > MAX_CALLS and not call.is_done:
                 self._end(call, kind.refusal)
             else:
                 self._route(call, is_alone=len(calls) == 1)
+        self._send()
+
+    def fail(self, call: Call, answer: Answer) -> None:
+        """Take a call as made, and failed with this answer: without a leader it could not even be put together."""
+        self._enter(call)
+        call.asked = NO_LEADER
+        call.tries += 1
+        self._link(call)
+        self._answered(call, call.tries, answer)
         self._send()
 
     def drop(self, call: Call) -> None:
@@ -478,9 +486,7 @@ class BrokerCalls:
         kind = call.kind
         call.tp = tp = kind.place(call)
         if tp != call.linked:
-            self._unlink(call)
-            self._by_partition.setdefault(tp, {})[call] = None
-            call.linked = tp
+            self._link(call)
         state = self._image().partition(*tp)
         call.tries = nth = call.tries + 1
         call.asked = leader = NO_LEADER if state is None else state.leader
@@ -650,6 +656,11 @@ class BrokerCalls:
         except Exception:  # a bug; it must not keep their answers from others
             logger.exception("the answer to a call could not be noted", api_key=kind.api_key.name)
 
+    def _enter(self, call: Call) -> None:
+        call.is_done = False
+        row = call.kind.row.purgatory
+        self._counts[row] = self._counts.get(row, 0) + 1
+
     def _leave(self, call: Call) -> None:
         call.is_done = True
         self._counts[call.kind.row.purgatory] -= 1
@@ -666,6 +677,11 @@ class BrokerCalls:
         if not pause.calls and pause.operation is not None:
             operation, pause.operation = pause.operation, None
             self._purgatory(pause.kind.row).cancel(operation)
+
+    def _link(self, call: Call) -> None:
+        self._unlink(call)
+        call.linked = call.tp
+        self._by_partition.setdefault(call.tp, {})[call] = None
 
     def _unlink(self, call: Call) -> None:
         tp, call.linked = call.linked, None

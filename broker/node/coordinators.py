@@ -13,7 +13,6 @@ from functools import partial
 from purgatorio.broker.api.coordinator_topics import decided, share_state_topic
 from purgatorio.broker.causes.kinds import (
     ACQUISITION_LOCK,
-    DEAD_LETTER,
     HEARTBEAT,
     REBALANCE,
     SHARE_FETCH,
@@ -124,9 +123,8 @@ class Coordinators:
             clock=clock,
             store=store,
             topics=topics,
-            parked=parked,
             rng=rng,
-            ask=ask,
+            calls=self._calls,
             settings=self.share_settings,
         )
         self.led_shares = self._build_led_shares(config, replicas, clock, store, parked, observer)
@@ -166,7 +164,6 @@ class Coordinators:
         """Follow what has become of topics and leaders."""
         self.groups.image_changed(image)
         self._calls.image_changed(image)
-        self.dead_letters.image_changed(image)
 
     def stop(self) -> None:
         """Wait for no other coordinator from now on: the broker stops."""
@@ -277,9 +274,8 @@ def _dead_letters(
     clock: Clock,
     store: MetadataStore,
     topics: TopicSettings,
-    parked: Purgatories,
     rng: random.Random,
-    ask: AskBroker,
+    calls: BrokerCalls,
     settings: ShareGroupSettings,
 ) -> DeadLetterQueue:
     """Return what copies dead letters."""
@@ -293,12 +289,11 @@ def _dead_letters(
         )
 
     return DeadLetterQueue(
+        calls,
         replicas,
         image=lambda: store.image,
         settings=settings.of,
         rules=dead_letter_rules(config, topics.log, lambda: store.image),
-        ask=ask,
         create_topic=create_topic,
-        purgatory=partial(parked.of, DEAD_LETTER),
         clock=clock,
     )

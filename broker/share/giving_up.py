@@ -35,7 +35,7 @@ class Archived(NamedTuple):
     is_dead_letter: bool
 
 
-class LetterOwner(Protocol):
+class RecordsOwner(Protocol):
     """The share partition whose records are given up.
 
     Attributes:
@@ -64,9 +64,9 @@ class DeadLetters(Protocol):
         ...
 
     def give_up(
-        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+        self, owner: RecordsOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
     ) -> None:
-        """Copy records that are ARCHIVING; `LetterOwner.archived` ends that, later."""
+        """Copy records that are ARCHIVING; `RecordsOwner.archived` ends that, later."""
         ...
 
 
@@ -80,7 +80,7 @@ class NoDeadLetters:
         return False
 
     def give_up(
-        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+        self, owner: RecordsOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
     ) -> None:
         """Leave those of an earlier leader as they are: nothing copies them."""
 

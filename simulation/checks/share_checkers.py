@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from purgatorio.broker.share.acknowledging import AcknowledgeType
-from purgatorio.broker.share.dead_letters.retry import MAX_TRIES
+from purgatorio.broker.share.dead_letters.queue import MAX_TRIES
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import (

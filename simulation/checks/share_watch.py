@@ -16,7 +16,7 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
-from purgatorio.broker.share.dead_letters.line import Line
+from purgatorio.broker.share.dead_letters.backlog import Backlog
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived
 from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
@@ -90,11 +90,11 @@ def recorded_shares(history: History, clock: Clock) -> Iterator[None]:
 def _recorded_losses(history: History, clock: Clock) -> contextlib.AbstractContextManager[Any]:
     log_lost = DeadLetterQueue._lost
 
-    def lose(queue: DeadLetterQueue, line: Line, ranges: Sequence[Archived], why: str) -> None:
+    def lose(queue: DeadLetterQueue, backlog: Backlog, ranges: Sequence[Archived], why: str) -> None:
         for each in ranges:
-            where = line.group_id, str(line.tp), each.first_offset, each.last_offset
+            where = backlog.key.group_id, str(backlog.source), each.first_offset, each.last_offset
             history.record(DeadLettersLost(clock.now_ms(), *where, why))
-        log_lost(queue, line, ranges, why)
+        log_lost(queue, backlog, ranges, why)
 
     return mock.patch.object(DeadLetterQueue, "_lost", lose)
 

@@ -20,7 +20,7 @@ AUTO_CREATED_CONFIGS: Final[Mapping[str, str | None]] = {GROUP_ENABLE: "true", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterRules:
-    """What brokers allow of dead-letter topics.
+    """The limits that brokers set to dead-letter topics.
 
     Attributes:
         is_on: whether records that are given up become dead letters: share.version is 2.

@@ -1,10 +1,10 @@
 """Dead letters: copies what the share groups of this broker's partitions have given up to their dead-letter topics.
 
-What is given up of a share partition is a line: one round of it is under way at a time, so that the dead letters keep
-its order. A round is made in steps of the event loop, of what is given up by then, and appended with acks=all, here or
-at the leader of the dead-letter topic's partition. Its records are archived when that is done or, as in Kafka, when it
-has failed for good, which is logged. After an error that passes the line waits in the purgatory "DeadLetter" for its
-next try.
+Records that a share partition has given up are a backlog: one batch of it is under way at a time, so that the dead
+letters keep its order. A batch is made in steps of the event loop, of what is given up by then, and appended with
+acks=all, here or at the leader of the dead-letter topic's partition. Its records are archived when that is done or, as
+in Kafka, when it has failed for good, which is logged. After an error that passes the backlog waits in the purgatory
+"DeadLetter" for its next try.
 
 The records stay ARCHIVING until then, also at the share coordinator, so that the next leader goes on. Hence a record
 that is given up is in the dead-letter topic at least once, but perhaps twice.
@@ -13,19 +13,29 @@ that is given up is in the dead-letter topic at least once, but perhaps twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.coordinator.ask_broker import AskBroker
+from purgatorio.broker.causes.cause import DeadLettersNotWritten
+from purgatorio.broker.causes.kinds import DEAD_LETTER
+from purgatorio.broker.coordinator.broker_calls import Answer, BrokerCalls, CallKind, Pause, Retries
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.routing import passing_errors
 from purgatorio.broker.routing.listings import in_turns
+from purgatorio.broker.share.dead_letters.backlog import (
+    MAX_RECORDS,
+    Backlog,
+    BacklogKey,
+    DeadLetterBatch,
+    GivenUp,
+    make_batch,
+)
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.dead_letters.destination import (
     DeadLetterRules,
@@ -34,9 +44,7 @@ from purgatorio.broker.share.dead_letters.destination import (
     NoDestination,
     destination,
 )
-from purgatorio.broker.share.dead_letters.line import MAX_LETTERS, GivenUp, Line, LineState, Round, make_round
-from purgatorio.broker.share.dead_letters.retry import MAX_TRIES, DelayedDeadLetters, LineKey
-from purgatorio.broker.share.giving_up import Archived, GiveUpCause, LetterOwner
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause, RecordsOwner
 from purgatorio.logger import LineBudget, get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
@@ -44,79 +52,75 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from purgatorio.protocol.records import BatchHeader, build_batch
 from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.purgatory import Purgatory
 from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 
-MAX_ROUNDS: Final = 16
-"""The most rounds under way: their records are in memory, 1 MiB each unless a record is larger."""
+MAX_BATCHES: Final = 16
+"""The most batches under way: their records are in memory, 1 MiB each unless a record is larger."""
+MAX_TRIES: Final = 5
+"""How often dead letters are written, at most; Kafka's constant."""
+BACKOFF_MS: Final = 1_000
+"""Doubled by each try that has failed: 2 s after the first one; Kafka's constant."""
+MAX_BACKOFF_MS: Final = 30_000
+"""The longest time between two tries; Kafka's constant."""
 PRODUCE_TIMEOUT_MS: Final = 5_000
 """The longest wait for the replicas of a dead-letter topic; less than that for a broker's answer."""
 
 PRODUCE_VERSION: Final = 12
 """The version of requests to write dead letters."""
 
-_PASSING: Final = frozenset(
-    {
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.NETWORK_EXCEPTION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # the leader's image may be behind
-    }
-)
-"""Errors after which dead letters are written once more."""
-
 CreateTopic = Callable[[str, Callable[[str | None], None]], None]
 """Creates a dead-letter topic; calls the second argument once, with why it could not; None: the topic exists."""
 
 
-class DeadLetterQueue:
+class DeadLetterQueue(CallKind[Backlog]):
     """Copies what is given up of the share partitions that one broker leads; implements `DeadLetters`.
 
     Args:
-        image: returns this broker's image; `image_changed` is called when it has changed.
+        image: returns this broker's image.
         settings: returns the settings of a group as they are now.
         rules: what brokers allow.
-        purgatory: returns "DeadLetter", where lines wait for their next try.
         clock: the time of dead letters.
 
     Attributes:
         counts: how many there were, by group.
     """
 
+    row = DEAD_LETTER
+    api_key = ApiKey.PRODUCE
+    version = PRODUCE_VERSION
+    passing = passing_errors.DEAD_LETTERS
+    retries = Retries(BACKOFF_MS, MAX_BACKOFF_MS)
+    max_requests = MAX_BATCHES
+    max_ids = 1
+    takes_back = True
+    event = "dead-letter topic"
+
     def __init__(
         self,
+        calls: BrokerCalls,
         replicas: ReplicaManager,
         *,
         image: Callable[[], ClusterImage],
         settings: Callable[[str], ShareSettings],
         rules: DeadLetterRules,
-        ask: AskBroker,
         create_topic: CreateTopic,
-        purgatory: Callable[[], Purgatory[Any]],
         clock: Clock,
     ) -> None:
+        self._calls = calls
         self._replicas = replicas
         self._image = image
         self._settings = settings
         self._rules = rules
-        self._ask = ask
         self._create_topic = create_topic
-        self._purgatory = purgatory
         self._clock = clock
         self._lost_lines = LineBudget()
         self._not_copied_lines = LineBudget()
-        self._lines: dict[SharePartitionKey, Line] = {}
-        self._ready: dict[SharePartitionKey, None] = {}
+        self._backlogs: dict[SharePartitionKey, Backlog] = {}
+        self._ready: dict[Backlog, None] = {}
         self._has_ready = asyncio.Event()
-        self._rounds = 0  # under way
-        self._waiting = 0  # lines that wait for their next try
-        self._seen = image()
+        self._batches = 0  # under way
         self._has_stopped = False
         self.counts = DeadLetterCounts()
 
@@ -127,99 +131,87 @@ class DeadLetterQueue:
         return bool(self._settings(group_id).dead_letter_topic) and self._rules.is_on
 
     def give_up(
-        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+        self, owner: RecordsOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
     ) -> None:
         """Copy records to the group's dead-letter topic, and archive them; see `DeadLetters`."""
-        line = self._lines.get(owner.key)
-        if line is None:
-            line = self._lines[owner.key] = Line(owner.key.group_id, owner.tp)
+        backlog = self._backlogs.get(owner.key)
+        if backlog is None:
+            backlog = self._backlogs[owner.key] = Backlog(self, owner.key, owner.tp)
+            self._make_ready(backlog)
         if cause is GiveUpCause.RESUMED:
-            line.leave_to(owner)
+            backlog.leave_to(owner)
             limit = self._settings(owner.key.group_id).delivery_count_limit
             cause = GiveUpCause.DELIVERY_LIMIT if delivery_count >= limit else GiveUpCause.REJECTED
         message = DELIVERY_LIMIT if cause is GiveUpCause.DELIVERY_LIMIT else REJECTED
-        line.waiting.append(GivenUp(owner, first_offset, last_offset, delivery_count, message))
-        if line.state is None:
-            self._make_ready(owner.key, line)
+        backlog.waiting.append(GivenUp(owner, first_offset, last_offset, delivery_count, message))
 
     @property
     def under_way(self) -> int:
         """The share partitions of which not all dead letters are written."""
-        return len(self._lines)
+        return len(self._backlogs)
 
     def stop(self) -> None:
         """Write no dead letters from now on: the broker stops. The next leaders do."""
         self._has_stopped = True
 
     async def run(self) -> None:
-        """Make rounds in turns of the loop."""
+        """Make batches in turns of the loop."""
         await in_turns(self._has_ready, self.steps)
 
-    def image_changed(self, image: ClusterImage) -> None:
-        """Begin the next try of lines whose dead-letter topics have new leaders."""
-        before, self._seen = self._seen, image
-        if not self._waiting:
-            return
-        for delta in changed_topics(before, image):
-            for tp in delta.changed_partitions:
-                self._purgatory().check_and_complete(tp, "dead-letter topic")
+    # --- backlogs ---
 
-    # --- lines ---
-
-    def _make_ready(self, key: SharePartitionKey, line: Line) -> None:
-        line.state = LineState.READY
-        self._ready[key] = None
+    def _make_ready(self, backlog: Backlog) -> None:
+        self._ready[backlog] = None
         self._has_ready.set()
 
-    def _go_on(self, key: SharePartitionKey, line: Line) -> None:
-        """Begin the next round, or forget a line of which nothing is left."""
-        line.drop_done()
-        if line.waiting and not self._has_stopped:
-            self._make_ready(key, line)
+    def _go_on(self, backlog: Backlog) -> None:
+        """Begin the next batch, or forget a backlog of which nothing is left."""
+        backlog.drop_done()
+        if backlog.waiting and not self._has_stopped:
+            self._make_ready(backlog)
         else:
-            self._forget(key)
+            self._forget(backlog)
 
-    def _forget(self, key: SharePartitionKey) -> None:
-        del self._lines[key]
+    def _forget(self, backlog: Backlog) -> None:
+        del self._backlogs[backlog.key]
+        self._calls.drop(backlog)
 
     def steps(self) -> Iterator[None]:
-        """Begin rounds, as many as may be under way, in steps."""
-        while self._ready and self._rounds < MAX_ROUNDS:
-            key = next(iter(self._ready))
-            del self._ready[key]
-            line = self._lines[key]
-            line.state = LineState.ON_ITS_WAY
-            self._rounds += 1
-            yield from self._begin(key, line)
+        """Begin batches, as many as may be under way, in steps."""
+        while self._ready and self._batches < MAX_BATCHES:
+            backlog = next(iter(self._ready))
+            del self._ready[backlog]
+            self._batches += 1
+            yield from self._begin(backlog)
             yield
 
-    def _end_round(self) -> None:
-        self._rounds -= 1
+    def _end_batch(self) -> None:
+        self._batches -= 1
         if self._ready:
             self._has_ready.set()
 
-    # --- rounds ---
+    # --- batches ---
 
-    def _begin(self, key: SharePartitionKey, line: Line) -> Iterator[None]:
-        """Begin a round."""
-        replica = self._leader_of(key, line)
+    def _begin(self, backlog: Backlog) -> Iterator[None]:
+        """Begin a batch."""
+        replica = self._leader_of(backlog)
         if replica is None:
-            self._forget(key)
-            self._end_round()
+            self._forget(backlog)
+            self._end_batch()
             return
-        settings = self._settings(line.group_id)
-        target = destination(self._image(), self._rules, settings.dead_letter_topic, line.tp)
+        settings = self._settings(backlog.key.group_id)
+        target = destination(self._image(), self._rules, settings.dead_letter_topic, backlog.source)
         if not isinstance(target, Destination):
-            self._end_round()
-            self._without_destination(key, line, target)
+            self._end_batch()
+            self._without_destination(backlog, target)
             return
-        line.target, line.asked = target.tp, target.leader
+        backlog.tp = target.tp
         if target.leader == NO_LEADER:
-            self._end_round()
-            self._failed(key, line, "no leader")
+            self._end_batch()
+            self._calls.fail(backlog, self.without_leader(backlog, exists=True))
             return
-        made = yield from make_round(
-            line,
+        made = yield from make_batch(
+            backlog,
             replica,
             copies=settings.copies_dead_letters,
             max_bytes=target.max_bytes,
@@ -228,142 +220,160 @@ class DeadLetterQueue:
         )
         yield
         if made.records:
-            self._write(key, line, made, target)
+            self._write(backlog, made)
         else:
-            self._written(key, line, made, ErrorCode.NONE, "")
+            self._written(backlog, made, ErrorCode.NONE, "")
 
-    def _leader_of(self, key: SharePartitionKey, line: Line) -> Partition | None:
-        """Return this broker's replica of a line's records; None if another leader is to go on with them."""
-        replica = self._replicas.lookup.known(line.tp)
-        if self._has_stopped or replica is None or not replica.is_leader or replica.topic_id != key.topic_id:
+    def _leader_of(self, backlog: Backlog) -> Partition | None:
+        """Return this broker's replica of a backlog's records; None if another leader is to go on with them."""
+        replica = self._replicas.lookup.known(backlog.source)
+        if self._has_stopped or replica is None or not replica.is_leader or replica.topic_id != backlog.key.topic_id:
             return None
-        line.drop_other_epochs(replica.leader_epoch)
-        return replica if line.waiting else None
+        backlog.drop_other_epochs(replica.leader_epoch)
+        return replica if backlog.waiting else None
 
-    def _without_destination(self, key: SharePartitionKey, line: Line, target: MissingTopic | NoDestination) -> None:
+    def _without_destination(self, backlog: Backlog, target: MissingTopic | NoDestination) -> None:
         if isinstance(target, NoDestination):
-            self._give_all_up(key, line, len(line.waiting), target.why)
+            self._give_all_up(backlog, len(backlog.waiting), target.why)
+            self._go_on(backlog)
             return
-        line.target, line.asked = TopicPartition(target.name, 0), NO_LEADER
-        self._create_topic(target.name, partial(self._created, key, line))
+        backlog.tp = TopicPartition(target.name, 0)
+        self._create_topic(target.name, partial(self._created, backlog))
 
-    def _created(self, key: SharePartitionKey, line: Line, why: str | None) -> None:
+    def _created(self, backlog: Backlog, why: str | None) -> None:
         if why is None:
-            self._go_on(key, line)
+            self._go_on(backlog)
         else:
-            self._failed(key, line, f"the topic could not be created: {why}")
+            why = f"the topic could not be created: {why}"
+            self._calls.fail(backlog, Answer(ErrorCode.LEADER_NOT_AVAILABLE, why))
 
-    def _write(self, key: SharePartitionKey, line: Line, made: Round, target: Destination) -> None:
-        batch = build_batch(made.records)
-        self.counts.of(line.group_id).requests += 1
-        if target.leader == self._replicas.broker_id:
-            self._replicas.append(
-                [(target.tp, batch)],
-                acks=-1,
-                timeout_ms=PRODUCE_TIMEOUT_MS,
-                done=partial(self._appended, key, line, made),
-                client=f"dead letters of {line.group_id}",
-            )
+    def _write(self, backlog: Backlog, made: DeadLetterBatch) -> None:
+        backlog.made = made
+        backlog.batch = build_batch(made.records)
+        self.counts.of(backlog.key.group_id).requests += 1
+        self._calls.make([backlog])
+
+    def here(self, calls: list[Backlog], answered: Callable[[Backlog, Answer], None]) -> None:
+        """Append a batch to this broker's partition."""
+        (backlog,) = calls
+
+        def appended(results: Sequence[AppendResult]) -> None:
+            (result,) = results
+            answered(backlog, Answer(result.error_code, result.error_message or ""))
+
+        self._replicas.append(
+            [(backlog.tp, backlog.batch)],
+            acks=-1,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            done=appended,
+            client=f"dead letters of {backlog.key.group_id}",
+        )
+
+    def request(self, calls: Mapping[SharePartitionKey, list[Backlog]]) -> ProduceRequest:
+        """Return the request to append a batch."""
+        ((backlog,),) = calls.values()
+        return produce_request(backlog.tp, backlog.batch, PRODUCE_TIMEOUT_MS)
+
+    def answers(
+        self, response: Any, calls: Mapping[SharePartitionKey, list[Backlog]]
+    ) -> dict[SharePartitionKey, Answer]:
+        """Return the result of the only batch."""
+        return dict.fromkeys(calls, result_of(response))
+
+    def ended(self, call: Backlog, answer: Answer) -> None:
+        """Note a batch that is written, or that no try can write; else go on, or stop."""
+        made, call.made, call.batch = call.made, None, b""
+        if made is not None and answer.error_code not in self.passing:
+            self._written(call, made, answer.error_code, answer.message)
             return
-        request = produce_request(target.tp, batch, PRODUCE_TIMEOUT_MS)
-        done = partial(self._answered, key, line, made)
-        self._ask(target.leader, ApiKey.PRODUCE, PRODUCE_VERSION, request, done)
+        if made is not None:
+            self._end_batch()
+        self._go_on(call)
 
-    def _appended(self, key: SharePartitionKey, line: Line, made: Round, results: Sequence[AppendResult]) -> None:
-        (result,) = results
-        self._written(key, line, made, result.error_code, result.error_message or "")
-
-    def _answered(
-        self, key: SharePartitionKey, line: Line, made: Round, response: Any, error: Exception | None
-    ) -> None:
-        self._written(key, line, made, *result_of(response, error))
-
-    def _written(self, key: SharePartitionKey, line: Line, made: Round, error_code: ErrorCode, why: str) -> None:
-        """Note what became of a round."""
-        self._end_round()
-        if error_code in _PASSING:
-            self._failed(key, line, why or error_code.name)
-            return
+    def _written(self, backlog: Backlog, made: DeadLetterBatch, error_code: ErrorCode, why: str) -> None:
+        """Archive the records of a batch, or make a smaller one."""
+        self._end_batch()
         count = len(made.records)
         if error_code == ErrorCode.MESSAGE_TOO_LARGE and count > 1:  # the topic's max.message.bytes is lower by now
-            line.max_letters = count // 2
-            self._go_on(key, line)
+            backlog.max_records = count // 2
+            self._go_on(backlog)
             return
-        line.max_letters = MAX_LETTERS
+        backlog.max_records = MAX_RECORDS
+        group_count = self.counts.of(backlog.key.group_id)
         if error_code:
-            self.counts.of(line.group_id).failures += 1
+            group_count.failures += 1
         elif count:
-            self.counts.of(line.group_id).records += count
+            group_count.records += count
         made.done()
-        for each in line.waiting:
+        for each in backlog.waiting:
             each.tries = 0
         for owner, ranges in made.archived(written=not error_code):
             if error_code:
-                self._lost(line, ranges, f"{error_code.name}: {why}" if why else error_code.name)
+                self._lost(backlog, ranges, f"{error_code.name}: {why}" if why else error_code.name)
             owner.archived(ranges)
-        self._go_on(key, line)
+        self._go_on(backlog)
 
     # --- failures ---
 
-    def _failed(self, key: SharePartitionKey, line: Line, why: str) -> None:
-        """Wait for the next try, without what has been tried often enough."""
+    def passes(self, call: Backlog, answer: Answer) -> bool:
+        """Count a try that has failed; what is left is written once more."""
+        if answer.error_code not in self.passing:
+            return False
+        if call.made is not None:
+            call.made, call.batch = None, b""
+            self._end_batch()
+        return bool(self._failed(call, answer.message or answer.error_code.name))
+
+    def _failed(self, backlog: Backlog, why: str) -> bool:
+        """Give up what has been tried often enough; return whether anything is left, and may be written."""
         if self._has_stopped:
-            self._forget(key)
-            return
-        line.why = why
-        for each in line.waiting:
+            return False
+        for each in backlog.waiting:
             each.tries += 1
-        over = sum(each.tries >= MAX_TRIES for each in line.waiting)
+        over = sum(each.tries >= MAX_TRIES for each in backlog.waiting)
         if over:
-            self.counts.of(line.group_id).failures += 1
-            self._give_all_up(
-                key, line, over, f"{MAX_TRIES} tries to write to {line.target} have failed, the last one with: {why}"
-            )
-            return
-        self._wait(key, line)
+            self.counts.of(backlog.key.group_id).failures += 1
+            why = f"{MAX_TRIES} tries to write to {backlog.tp} have failed, the last one with: {why}"
+            self._give_all_up(backlog, over, why)
+        return bool(backlog.waiting)
 
-    def _wait(self, key: SharePartitionKey, line: Line) -> None:
-        line.state = LineState.WAITING
-        self._waiting += 1
-        operation = DelayedDeadLetters(
-            line, has_moved=self._has_moved, again=partial(self._again, key), end=partial(self._ended, key)
-        )
-        self._purgatory().try_complete_else_watch(operation, (LineKey(line.group_id, *line.tp), line.target))
+    def delay_ms(self, call: Backlog, pause: Pause) -> int:
+        """Return how long the oldest of the records waits."""
+        return min(BACKOFF_MS << call.waiting[0].tries, MAX_BACKOFF_MS)
 
-    def _has_moved(self, line: Line) -> bool:
-        state = self._image().partition(*line.target)
-        return state is not None and state.leader not in (line.asked, NO_LEADER)
+    def keys(self, call: Backlog) -> tuple[BacklogKey, TopicPartition]:
+        """Return where the records are, and where their dead letters go."""
+        return BacklogKey(call.key.group_id, *call.source), call.tp
 
-    def _again(self, key: SharePartitionKey, line: Line) -> None:
-        self._waiting -= 1
-        self._go_on(key, line)
+    def cause(self, pause: Pause, waited_ms: int) -> DeadLettersNotWritten:
+        """Return why the last try failed."""
+        backlog: Backlog = next(iter(pause.calls))
+        asked = None if backlog.asked == NO_LEADER else backlog.asked
+        left = MAX_TRIES - (backlog.waiting[0].tries if backlog.waiting else 0)
+        return DeadLettersNotWritten(backlog.tp, backlog.key.group_id, str(backlog.source), asked, backlog.why, left)
 
-    def _ended(self, key: SharePartitionKey, line: Line) -> None:
-        self._waiting -= 1
-        self._forget(key)
+    def again(self, call: Backlog) -> None:
+        """Make the next batch, of what is given up by then."""
+        self._go_on(call)
 
-    def _give_all_up(self, key: SharePartitionKey, line: Line, count: int, why: str) -> None:
-        """Archive the first parts of a line, which have no dead letters."""
+    def _give_all_up(self, backlog: Backlog, count: int, why: str) -> None:
+        """Archive the first parts of a backlog, which have no dead letters."""
         for _ in range(count):
-            given_up = line.waiting.popleft()
+            given_up = backlog.waiting.popleft()
             ranges = [given_up.rest()]
-            self._lost(line, ranges, why)
+            self._lost(backlog, ranges, why)
             given_up.owner.archived(ranges)
-        if line.waiting:
-            self._wait(key, line)
-        else:
-            self._forget(key)
 
     # --- log lines: few, as consumers decide how many records are given up, and producers how many cannot be copied ---
 
-    def _lost(self, line: Line, ranges: Sequence[Archived], why: str) -> None:
+    def _lost(self, backlog: Backlog, ranges: Sequence[Archived], why: str) -> None:
         """Say which records are archived without dead letters."""
         logger.warn_within(
             self._lost_lines,
             self._clock.now_ms(),
             "records are archived without dead letters",
-            group=line.group_id,
-            records=f"{line.tp} {', '.join(map(_offsets, ranges))}",
+            group=backlog.key.group_id,
+            records=f"{backlog.source} {', '.join(map(_offsets, ranges))}",
             why=why,
         )
 
@@ -385,11 +395,9 @@ def produce_request(tp: TopicPartition, batch: bytes, timeout_ms: int) -> Produc
     return ProduceRequest(acks=-1, timeout_ms=timeout_ms, topic_data=[topic])
 
 
-def result_of(response: Any, error: Exception | None) -> tuple[ErrorCode, str]:
-    """Return what came of the request, and why, as far as that is told: NETWORK_EXCEPTION if there is no answer."""
-    if response is None:
-        return ErrorCode.NETWORK_EXCEPTION, "no answer" if error is None else str(error) or type(error).__name__
+def result_of(response: Any) -> Answer:
+    """Return the result of the request."""
     results = [partition for topic in response.responses for partition in topic.partition_responses]
     if len(results) != 1:
-        return ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer is about {len(results)} partitions"
-    return ErrorCode.known(results[0].error_code), results[0].error_message or ""
+        return Answer(ErrorCode.UNKNOWN_SERVER_ERROR, f"the answer is about {len(results)} partitions")
+    return Answer(ErrorCode.known(results[0].error_code), results[0].error_message or "")

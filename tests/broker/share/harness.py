@@ -13,7 +13,7 @@ from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
-from purgatorio.broker.share.giving_up import GiveUpCause, LetterOwner
+from purgatorio.broker.share.giving_up import GiveUpCause, RecordsOwner
 from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.share_metrics import ShareMetrics
@@ -118,7 +118,7 @@ class Letters:
         return self.on
 
     def give_up(
-        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
+        self, owner: RecordsOwner, first_offset: int, last_offset: int, delivery_count: int, cause: GiveUpCause
     ) -> None:
         assert owner.key == KEY
         self.given_up.append((first_offset, last_offset, delivery_count, cause))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from purgatorio.broker.coordinator.broker_calls import Answer
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.dead_letters.queue import PRODUCE_VERSION, produce_request, result_of
 from purgatorio.protocol.api import decode_request, decode_request_header, encode_request
@@ -32,17 +33,12 @@ def answer(*codes: ErrorCode, message: str | None = None) -> ProduceResponse:
 
 
 @pytest.mark.parametrize(
-    ("response", "error", "result"),
+    ("response", "result"),
     [
-        (answer(ErrorCode.NONE), None, (ErrorCode.NONE, "")),
-        (answer(ErrorCode.INVALID_RECORD, message="No key."), None, (ErrorCode.INVALID_RECORD, "No key.")),
-        (None, ConnectionResetError("lost"), (ErrorCode.NETWORK_EXCEPTION, "lost")),
-        (None, TimeoutError(), (ErrorCode.NETWORK_EXCEPTION, "TimeoutError")),
-        (None, None, (ErrorCode.NETWORK_EXCEPTION, "no answer")),
-        (ProduceResponse(), None, (ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is about 0 partitions")),
+        (answer(ErrorCode.NONE), Answer()),
+        (answer(ErrorCode.INVALID_RECORD, message="No key."), Answer(ErrorCode.INVALID_RECORD, "No key.")),
+        (ProduceResponse(), Answer(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer is about 0 partitions")),
     ],
 )
-def test_what_came_of_it(
-    response: ProduceResponse | None, error: Exception | None, result: tuple[ErrorCode, str]
-) -> None:
-    assert result_of(response, error) == result
+def test_what_came_of_it(response: ProduceResponse, result: Answer) -> None:
+    assert result_of(response) == result

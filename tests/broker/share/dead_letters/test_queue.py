@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from purgatorio.broker.causes.cause import DeadLettersNotWritten
-from purgatorio.broker.share.dead_letters.line import MAX_LETTERS
-from purgatorio.broker.share.dead_letters.queue import MAX_ROUNDS
+from purgatorio.broker.share.dead_letters.backlog import MAX_RECORDS
+from purgatorio.broker.share.dead_letters.queue import MAX_BATCHES
 from purgatorio.broker.share.giving_up import GiveUpCause
 from purgatorio.logger import LINES_PER_PERIOD, PERIOD_MS
 from purgatorio.protocol.compression import Compression
@@ -60,27 +60,27 @@ def test_key_and_value_are_copied_if_the_group_wants_that() -> None:
     assert (letter.key, letter.value) == (None, None)
 
 
-def test_the_order_in_which_records_are_given_up_is_kept_over_rounds() -> None:
+def test_the_order_in_which_records_are_given_up_is_kept_over_batches() -> None:
     world, ada = World(dlq(2)), owner()
-    world.has(MAX_LETTERS + 100)
-    world.give_up(ada, 100, MAX_LETTERS + 99)
+    world.has(MAX_RECORDS + 100)
+    world.give_up(ada, 100, MAX_RECORDS + 99)
     world.turn()
     for offset in (7, 3, 5):
         world.give_up(ada, offset)
     assert world.turn() == 0
     first = world.only()
-    assert (first.broker_id, first.offsets) == (2, [*range(100, MAX_LETTERS + 100)])
+    assert (first.broker_id, first.offsets) == (2, [*range(100, MAX_RECORDS + 100)])
     first.answer()
-    assert ada.told == [(100, MAX_LETTERS + 99, True)]
+    assert ada.told == [(100, MAX_RECORDS + 99, True)]
     world.turn()
     second = world.only()
     assert second.offsets == [7, 3, 5]
     second.answer()
     assert ada.told[1:] == [(7, 7, True), (3, 3, True), (5, 5, True)]
-    assert (world.queue.under_way, world.queue.counts.of("jobs").records) == (0, MAX_LETTERS + 3)
+    assert (world.queue.under_way, world.queue.counts.of("jobs").records) == (0, MAX_RECORDS + 3)
 
 
-def test_a_round_has_no_more_bytes_than_a_batch_may_have() -> None:
+def test_a_batch_has_no_more_bytes_than_the_topic_takes() -> None:
     world, ada = World(dlq(2, max_message_bytes="1500")), owner()
     world.has(7, size=200)
     world.give_up(ada, 0, 6)
@@ -100,29 +100,29 @@ def test_a_record_that_is_larger_than_a_batch_may_be_is_written_alone() -> None:
     world.has(1, size=1_000)
     world.has(1)
     world.give_up(ada, 0, 2)
-    rounds = []
+    written = []
     while world.turn():
         sent = world.only()
-        rounds.append(sent.offsets)
+        written.append(sent.offsets)
         sent.answer()
-    assert rounds == [[0], [1], [2]]
+    assert written == [[0], [1], [2]]
 
 
-def test_so_many_rounds_are_under_way_and_share_partitions_take_turns() -> None:
-    world = World(dlq(2), partitions=MAX_ROUNDS + 2)
-    owners = [owner(nth) for nth in range(MAX_ROUNDS + 2)]
+def test_so_many_batches_are_under_way_and_share_partitions_take_turns() -> None:
+    world = World(dlq(2), partitions=MAX_BATCHES + 2)
+    owners = [owner(nth) for nth in range(MAX_BATCHES + 2)]
     for each in owners:
         world.has(2, each.tp)
         world.give_up(each, 0)
     world.turn()
     sent = world.take()
-    assert len(sent) == MAX_ROUNDS
+    assert len(sent) == MAX_BATCHES
     world.give_up(owners[0], 1)
     sent[0].answer()
     world.turn()
     (next_one,) = world.take()
     assert DeadLetterHeaders.decode(next_one.letters[0].headers) == DeadLetterHeaders(
-        "orders", MAX_ROUNDS, 0, "jobs", 1, REJECTED
+        "orders", MAX_BATCHES, 0, "jobs", 1, REJECTED
     )
     for each in (*sent[1:], next_one):
         each.answer()
@@ -227,8 +227,8 @@ def test_a_record_is_given_up_after_five_tries_and_those_behind_it_have_theirs(s
 
 def test_a_try_that_succeeds_gives_the_next_ones_all_their_tries() -> None:
     world, ada = World(dlq(2)), owner()
-    world.has(MAX_LETTERS + 1)
-    world.give_up(ada, 0, MAX_LETTERS)
+    world.has(MAX_RECORDS + 1)
+    world.give_up(ada, 0, MAX_RECORDS)
     world.turn()
     world.only().fail()
     world.advance_ms(2_000)
@@ -403,6 +403,7 @@ def test_a_broker_that_stops_leaves_the_rest_to_the_next_leader(said: Callable[[
         elif each is sent:
             world.turn()
     world.queue.stop()
+    world.calls.stop()
     world.purgatory.shutdown()
     world.only().fail(ConnectionAbortedError("this broker stops"))
     world.turn()

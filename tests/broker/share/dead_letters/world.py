@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from purgatorio.broker.coordinator.broker_calls import BrokerCalls
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -108,14 +109,14 @@ class World(Harness):
         self.purgatory: Purgatory[Any] = Purgatory(
             "DeadLetter", self.timers[-1], actions=self.actions, on_finished=self.ended.append
         )
+        self.calls = BrokerCalls(1, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
         self.queue = DeadLetterQueue(
+            self.calls,
             self.replicas,
             image=lambda: self.image,
             settings=lambda group: self.settings,
             rules=self.rules,
-            ask=self._ask,
             create_topic=lambda name, done: self.creating.append((name, done)),
-            purgatory=lambda: self.purgatory,
             clock=self.clock,
         )
 
@@ -128,7 +129,7 @@ class World(Harness):
         image: ClusterImage = self.image.with_topics(topics).without_topics(deleted)
         self.image = image.with_version(self.image.version + 1)
         self.replicas.apply(self.image)
-        self.queue.image_changed(self.image)
+        self.calls.image_changed(self.image)
 
     def set(self, **settings: Any) -> None:
         """Change the settings of groups."""
@@ -157,6 +158,8 @@ class World(Harness):
         while self.queue._has_ready.is_set():
             self.queue._has_ready.clear()
             steps += sum(1 for _ in self.queue.steps())
+        for _ in self.calls.steps():
+            pass
         return steps
 
     @property

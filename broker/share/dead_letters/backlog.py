@@ -1,27 +1,28 @@
-"""The records of a share partition that are given up, one round of dead letters after the other."""
+"""The records of a share partition that are given up, one batch of dead letters after the other."""
 
 from __future__ import annotations
 
-import enum
 from collections import deque
 from collections.abc import Generator, Iterable
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from purgatorio.broker.causes.words import shortened
+from purgatorio.broker.coordinator.broker_calls import Call, CallKind
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.share.dead_letters.source import Content, NotCopied, read_records
-from purgatorio.broker.share.giving_up import Archived, LetterOwner
+from purgatorio.broker.share.giving_up import Archived, RecordsOwner
 from purgatorio.late import dataclass
 from purgatorio.protocol.dead_letter import DeadLetterHeaders
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import HEADER_SIZE
+from purgatorio.protocol.share_state import SharePartitionKey
 
-MAX_LETTERS: Final = 250
-"""The most dead letters of a round: 10 ms to make their batch and append it."""
+MAX_RECORDS: Final = 250
+"""The most dead letters of a batch: 10 ms to make their batch and append it."""
 MAX_BATCH_BYTES: Final = 1_048_576
-"""The most bytes of a round's batch, unless one dead letter is larger; fewer if the topic takes fewer."""
+"""The most bytes of a batch, unless one dead letter is larger; fewer if the topic takes fewer."""
 
 _FIELD_BYTES: Final = 5
 """The most bytes of a length within a record."""
@@ -42,7 +43,7 @@ class GivenUp:
     __slots__ = ("delivery_count", "last_offset", "message", "next_offset", "owner", "tries")
 
     def __init__(
-        self, owner: LetterOwner, first_offset: int, last_offset: int, delivery_count: int, message: str
+        self, owner: RecordsOwner, first_offset: int, last_offset: int, delivery_count: int, message: str
     ) -> None:
         self.owner = owner
         self.next_offset = first_offset
@@ -61,41 +62,39 @@ class GivenUp:
         return Archived(self.next_offset, self.last_offset, self.delivery_count, is_dead_letter)
 
 
-class LineState(enum.Enum):
-    """What a line does now."""
+class BacklogKey(NamedTuple):
+    """The watch key of dead letters: where their records are."""
 
-    READY = enum.auto()
-    """Its next round can begin."""
-    ON_ITS_WAY = enum.auto()
-    """A round is being made or written, or its topic is being created."""
-    WAITING = enum.auto()
-    """It waits for the next try."""
+    group_id: str
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{shortened(self.group_id)}: {self.topic}-{self.partition}"
 
 
-class Line:
-    """What is given up of one share partition, in the order in which it is.
+class Backlog(Call):
+    """The records that a share partition has given up, in that order: a call that writes one batch after another.
 
     Attributes:
-        tp: the partition by its name.
-        state: None: nothing is left.
+        tp: the partition of the dead-letter topic to which the last batch went, or should have gone.
+        key: the share partition.
+        source: its partition by name.
         waiting: what is not done with; at most what members could lock.
-        max_letters: the most of its next round.
-        target: where the last round went, or should have gone.
-        asked: the leader to which it went, or NO_LEADER.
-        why: why that failed.
+        max_records: the most of its next batch.
+        made: the batch that is being written, with its bytes.
     """
 
-    __slots__ = ("asked", "group_id", "max_letters", "state", "target", "tp", "waiting", "why")
+    __slots__ = ("batch", "key", "made", "max_records", "source", "waiting")
 
-    def __init__(self, group_id: str, tp: TopicPartition) -> None:
-        self.group_id = group_id
-        self.tp = tp
-        self.state: LineState | None = None
+    def __init__(self, kind: CallKind[Backlog], key: SharePartitionKey, source: TopicPartition) -> None:
+        super().__init__(kind, TopicPartition("", 0), key)
+        self.key = key
+        self.source = source
         self.waiting: deque[GivenUp] = deque()
-        self.max_letters = MAX_LETTERS
-        self.target = TopicPartition("", 0)
-        self.asked = NO_LEADER
-        self.why = ""
+        self.max_records = MAX_RECORDS
+        self.made: DeadLetterBatch | None = None
+        self.batch = b""
 
     def drop_done(self) -> None:
         """Forget what is done with."""
@@ -107,31 +106,31 @@ class Line:
         if any(each.owner.leader_epoch != leader_epoch for each in self.waiting):
             self.waiting = deque(each for each in self.waiting if each.owner.leader_epoch == leader_epoch)
 
-    def leave_to(self, owner: LetterOwner) -> None:
+    def leave_to(self, owner: RecordsOwner) -> None:
         """Forget what other owners have given up: this one has read the state, and gives all of it up again."""
         self.waiting = deque(each for each in self.waiting if each.owner is owner)
 
 
 class Piece(NamedTuple):
-    """A part of what is given up, as a round covers it."""
+    """A part of what is given up, as a batch covers it."""
 
     given_up: GivenUp
     archived: tuple[Archived, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """What is written at once.
+class DeadLetterBatch:
+    """Dead letters that are written at once.
 
     Attributes:
         records: the dead letters; none if there are no records at these offsets.
-        pieces: what it covers, from the first offset of the line on that is not done with.
+        pieces: what it covers, from the first offset of the backlog on that is not done with.
     """
 
     records: list[Record]
     pieces: list[Piece]
 
-    def archived(self, *, written: bool) -> Iterable[tuple[LetterOwner, list[Archived]]]:
+    def archived(self, *, written: bool) -> Iterable[tuple[RecordsOwner, list[Archived]]]:
         """Return what it covers as it is archived, by owner.
 
         Args:
@@ -151,10 +150,10 @@ class Round:
             given_up.next_offset = archived[-1].last_offset + 1
 
 
-def make_round(
-    line: Line, replica: Partition, *, copies: bool, max_bytes: int, now_ms: int, not_copied: NotCopied
-) -> Generator[None, Any, Round]:
-    """Make the next round of a line; yields between steps.
+def make_batch(
+    backlog: Backlog, replica: Partition, *, copies: bool, max_bytes: int, now_ms: int, not_copied: NotCopied
+) -> Generator[None, Any, DeadLetterBatch]:
+    """Make the next batch of a backlog; yields between steps.
 
     Args:
         replica: the leader of the records.
@@ -163,8 +162,8 @@ def make_round(
         not_copied: as `read_records`.
     """
     asked: list[tuple[GivenUp, int]] = []
-    left = line.max_letters
-    for given_up in line.waiting:
+    left = backlog.max_records
+    for given_up in backlog.waiting:
         last_offset = min(given_up.last_offset, given_up.next_offset + left - 1)
         asked.append((given_up, last_offset))
         left -= last_offset - given_up.next_offset + 1
@@ -173,21 +172,21 @@ def make_round(
     offsets = {offset for each, last_offset in asked for offset in range(each.next_offset, last_offset + 1)}
     found = yield from read_records(replica, sorted(offsets), copies=copies, max_bytes=max_bytes, not_copied=not_copied)
     yield
-    return _fitted(line, asked, found, min(max_bytes, MAX_BATCH_BYTES), now_ms)
+    return _fitted(backlog, asked, found, min(max_bytes, MAX_BATCH_BYTES), now_ms)
 
 
 def _fitted(
-    line: Line, asked: list[tuple[GivenUp, int]], found: dict[int, Content], max_bytes: int, now_ms: int
-) -> Round:
-    """Return the round with the dead letters that fit into a batch, and at least one."""
-    made = Round([], [])
+    backlog: Backlog, asked: list[tuple[GivenUp, int]], found: dict[int, Content], max_bytes: int, now_ms: int
+) -> DeadLetterBatch:
+    """Return the batch with the dead letters that fit into a batch, and at least one."""
+    made = DeadLetterBatch([], [])
     room = max_bytes - HEADER_SIZE
     for given_up, last_offset in asked:
         states: list[bool] = []
         for offset in range(given_up.next_offset, last_offset + 1):
             content = found.get(offset)
             if content is not None:
-                record = _letter(line, given_up, offset, content, len(made.records), now_ms)
+                record = _record(backlog, given_up, offset, content, len(made.records), now_ms)
                 size = _most_bytes(record)
                 if size > room and made.records:
                     break
@@ -201,10 +200,10 @@ def _fitted(
     return made
 
 
-def _letter(line: Line, given_up: GivenUp, offset: int, content: Content, nth: int, now_ms: int) -> Record:
-    topic, partition = line.tp
+def _record(backlog: Backlog, given_up: GivenUp, offset: int, content: Content, nth: int, now_ms: int) -> Record:
+    topic, partition = backlog.source
     headers = DeadLetterHeaders(
-        topic, partition, offset, line.group_id, given_up.delivery_count, given_up.message
+        topic, partition, offset, backlog.key.group_id, given_up.delivery_count, given_up.message
     ).encode()
     return Record(nth, now_ms, *content, headers)
 
