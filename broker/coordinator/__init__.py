@@ -1,4 +1,4 @@
-"""What the coordinators of groups, transactions and share states have in common.
+"""The common part of the coordinators of groups, transactions and share states.
 
 A coordinator's state lives in the partitions of an internal topic. The leader of a partition is the coordinator of
 the ids that are hashed to it: `shards.py` loads a shard when this broker is elected, in steps, and drops it when it

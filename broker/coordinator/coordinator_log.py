@@ -25,8 +25,8 @@ Committed = Callable[[ErrorCode], None]
 """Receives NONE when the records are committed, or the error code for the coordinator's client; called once."""
 
 
-def tell_nobody(error_code: ErrorCode) -> None:
-    """Be a `Committed` for records that no client waits for."""
+def ignore(error_code: ErrorCode) -> None:
+    """Do nothing: a `Committed` for records that no client waits for."""
 
 
 RETRY_MS: Final = 100
@@ -34,11 +34,12 @@ RETRY_MS: Final = 100
 
 
 class Fate(Enum):
-    """What became of records that a coordinator wrote.
+    """The outcome of an append of a coordinator's records.
 
     * COMMITTED: they are replicated
     * REFUSED: they are not in the log, and never will be
-    * UNKNOWN: they are in this broker's log, but the replicas did not confirm them in time; they are waited for
+    * UNKNOWN: they are in this broker's log, but the replicas did not confirm them in time; the coordinator goes on
+      waiting
     * COMMITTED_LATE: they are replicated after they were UNKNOWN, so their client was answered before
     """
 
@@ -141,9 +142,9 @@ class CoordinatorLog:
         """Append records whose state counts once they are committed, also if their client got an error before.
 
         Args:
-            shard: the shard of the partition; nobody is told of the fate of its records after it is unloaded, except
-                by the first call of `fated`.
-            fated: receives the fate of the records; perhaps before this returns.
+            shard: the shard of the partition; after it is unloaded, `fated` is called no more, except for its first
+                call.
+            fated: called with the outcome of the append; perhaps before this returns.
             applied: as in `append`, like the rest.
         """
         settled, appended = self._until_known(shard, fated, applied)
@@ -171,7 +172,7 @@ class CoordinatorLog:
     def _until_known(
         self, shard: Shard, fated: Fated, applied: Callable[[], None] | None
     ) -> tuple[Committed, Callable[[], None]]:
-        """Return the `done` and the `applied` of an append whose fate is told."""
+        """Return the `done` and the `applied` of an append whose outcome is reported to `fated`."""
         is_in_log = False
 
         def appended() -> None:

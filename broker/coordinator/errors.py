@@ -35,11 +35,11 @@ _OF_TRANSACTIONS: Final = frozenset(
         ErrorCode.TRANSACTION_ABORTABLE,
     }
 )
-"""What a producer does wrong, or must wait for; its client is told as it is."""
+"""Errors that a producer has caused, or must wait for; its client gets them unchanged."""
 
 
 def coordinator_error(append_error: ErrorCode) -> ErrorCode:
-    """Return what a coordinator's client is told when its append to its topic ended with this error."""
+    """Return the error code for a coordinator's client, when the coordinator's append ended with this one."""
     if append_error == ErrorCode.NONE or append_error in _OF_TRANSACTIONS:
         return append_error
     if append_error in _NOT_AVAILABLE:

@@ -177,7 +177,7 @@ class Shards(ABC, Generic[S]):
 
 
 def load_steps(tp: TopicPartition, log: Log, shard: Shard) -> Iterator[None]:
-    """Replay the log of a partition, in steps. What cannot be read is skipped and logged."""
+    """Replay the log of a partition, in steps. Unreadable records are skipped and logged."""
     offset = log.log_start_offset
     work = 0
     while offset < log.log_end_offset:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord, tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import NewRecord, ignore
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.coordinator.shards import Shards
@@ -74,13 +74,13 @@ class GroupCoordinator(Shards[GroupShard]):
     def discard(self, shard: GroupShard, group: Group) -> bool:
         """Write the tombstones of an empty group, forget it, but for its offsets, and stop its timers.
 
-        What is not committed is found again by the next expiry.
+        The next expiry finds a group again whose tombstones are not committed.
 
         Returns:
             Whether the tombstones are in the log.
         """
         records = [NewRecord(encode_key(key), None) for key in group.record_keys()]
-        is_appended = self.services.log.append(shard.tp, records, tell_nobody)
+        is_appended = self.services.log.append(shard.tp, records, ignore)
         if is_appended:
             shard.remove(group.group_id)
             self.lifecycles[group.type].unloaded(shard, group)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from purgatorio.broker.coordinator.coordinator_log import Committed, tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import Committed, ignore
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
@@ -266,7 +266,7 @@ class GroupCleaner:
 
     def _delete(self, shard: GroupShard, changes: Sequence[OffsetChange]) -> bool:
         """Write tombstones of offsets; returns whether they are in the log."""
-        return shard.is_active and self._offsets.write(shard, changes, tell_nobody)
+        return shard.is_active and self._offsets.write(shard, changes, ignore)
 
 
 def _deletions(

@@ -1,4 +1,4 @@
-"""What the logs of one broker share."""
+"""The common services and defaults of one broker's logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from purgatorio.late import dataclass
 
 @dataclass(slots=True)
 class BrokerLogs:
-    """What the logs of one broker share, and have when they begin.
+    """Services that the logs of one broker share, and the defaults of new ones.
 
     Attributes:
         memory: the budget of all logs together.

@@ -29,7 +29,7 @@ Identify = Callable[[bytes | None], Principal | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerParts:
-    """What the listeners of one broker share.
+    """Services that the listeners of one broker share.
 
     Attributes:
         limits: bounds connections and requests.

@@ -9,7 +9,7 @@ from functools import partial
 
 from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.causes.words import shortened
-from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed, Fate, NewRecord, tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Committed, Fate, NewRecord, ignore
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.marker_sender import TransactionEnd
 from purgatorio.broker.txn.services import TransactionServices
@@ -103,7 +103,7 @@ class Completion:
             elif fate is Fate.UNKNOWN:
                 done(error_code)  # no other result is allowed until this one's fate is known
             else:
-                answer = tell_nobody if fate is Fate.COMMITTED_LATE else done
+                answer = ignore if fate is Fate.COMMITTED_LATE else done
                 self._end(shard, transactions, apply, answer, error_code)
 
         self._services.log.write(shard, list(records.values()), fated, client=client)
@@ -186,7 +186,7 @@ class Completion:
 
     def _abort_overdue(self, shard: TransactionShard, transaction: Transaction) -> None:
         if transaction.pending is None:  # otherwise `_settled` comes again
-            self.fence(shard, transaction, tell_nobody)
+            self.fence(shard, transaction, ignore)
 
     def _timed_out(self, transaction: Transaction) -> None:
         self.timed_out_count += 1
@@ -257,7 +257,7 @@ class Completion:
         if not shard.is_kept:
             return
         value = transaction.value.completed(self._services.clock.wall_ms())
-        self.start(shard, transaction, value, tell_nobody)
+        self.start(shard, transaction, value, ignore)
 
     def _completed(self, transaction: Transaction) -> None:
         transaction.unmarked = None

@@ -1,11 +1,11 @@
-"""How a coordinator has its transactions ended: leaders get markers for their partitions, until all are written.
+"""Ends the transactions of a coordinator: leaders get markers for their partitions, until all are written.
 
 A marker is on its way to one broker at a time: to the leader of its partition in the newest image. Markers of many
 transactions for one broker share a request. A marker that a leader could not write waits for the partition's next try,
-which a timer or a change of the partition's state begins. What arrives late, from a broker that does not lead any more,
+which a timer or a change of the partition's state begins. A late answer, from a broker that does not lead any more,
 counts only if it says that the marker is written.
 
-What waits here is bounded by what the coordinator bounds: its transactional ids, and the partitions of each.
+The coordinator bounds the waiting markers, by its transactional ids and the partitions of each.
 """
 
 from __future__ import annotations

@@ -123,5 +123,5 @@ _OF_COORDINATORS: Final = frozenset(
 
 
 def _offsets_ended(tp: TopicPartition, written: Written, error_code: ErrorCode) -> None:
-    """Tell the sender, which knows no group coordinators, only leaders."""
+    """Answer the sender, in error codes of leaders: it knows no group coordinators."""
     written(tp, ErrorCode.NOT_LEADER_OR_FOLLOWER if error_code in _OF_COORDINATORS else error_code)

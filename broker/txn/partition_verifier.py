@@ -147,9 +147,9 @@ class PartitionVerifier(CallKind[_Verification]):
     def ended(self, call: _Verification, answer: Answer) -> None:
         """Pass the answer on; a partition without a code could not be asked for."""
         codes: Mapping[TopicPartition, ErrorCode] = answer.value or {}
-        told = {tp: _told(codes.get(tp, ErrorCode.NETWORK_EXCEPTION)) for tp in call.partitions}
-        self.failure_count += any(told.values())
-        call.done(told)
+        codes_of_clients = {tp: _code_for_client(codes.get(tp, ErrorCode.NETWORK_EXCEPTION)) for tp in call.partitions}
+        self.failure_count += any(codes_of_clients.values())
+        call.done(codes_of_clients)
 
 
 def _answer(codes: Mapping[TopicPartition, ErrorCode]) -> Answer:
@@ -158,7 +158,7 @@ def _answer(codes: Mapping[TopicPartition, ErrorCode]) -> Answer:
     return Answer(ErrorCode.CONCURRENT_TRANSACTIONS if is_early else ErrorCode.NONE, value=codes)
 
 
-def _told(code: ErrorCode) -> ErrorCode:
+def _code_for_client(code: ErrorCode) -> ErrorCode:
     """Return the error for a client, which knows no errors of coordinators in its request (KAFKA-16386)."""
     if code in ASK_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS

@@ -20,7 +20,7 @@ Verified = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 
 
 class TransactionPartitions:
-    """Adds partitions to the transactions of one broker's shards, and tells which ones are in."""
+    """Adds partitions to the transactions of one broker's shards, and verifies which ones are in."""
 
     def __init__(self, services: TransactionServices, completion: Completion, requests: TransactionRequests) -> None:
         self._services = services

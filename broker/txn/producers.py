@@ -1,4 +1,4 @@
-"""What producers of transactional ids ask: InitProducerId, by which one begins and fences those before it (KIP-98,
+"""Requests of transactional producers: InitProducerId, by which one begins and fences those before it (KIP-98,
 KIP-360); and EndTxn, by which it commits or aborts (KIP-98; with an epoch of its own for each: KIP-890)."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Producer(NamedTuple):
 
 
 NO_PRODUCER: Final = Producer(NO_ID, NO_EPOCH)
-"""What a producer says that has no id yet, and is told with an error."""
+"""The producer id and epoch of a request without one, and of an answer with an error."""
 
 ProducerDone = Callable[[ErrorCode, Producer], None]
 """Receives the producer's identity, or an error code and `NO_PRODUCER`; called once."""

@@ -1,4 +1,4 @@
-"""What the parts of one broker's transaction coordinator share."""
+"""Services that the parts of one broker's transaction coordinator share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from purgatorio.purgatory.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionServices:
-    """What the parts of one broker's transaction coordinator share.
+    """Services that the parts of one broker's transaction coordinator share.
 
     Attributes:
         clock: wall time of transactions, which outlives a coordinator.

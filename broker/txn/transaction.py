@@ -37,13 +37,13 @@ class Transaction:
 
     Attributes:
         value: the committed state.
-        pending: the state of the record that is appended and not committed yet, or whose fate is not known; None if
-            there is none. Nothing else may be decided meanwhile: memory and log would tell different results.
+        pending: the state of the record that is appended and not committed yet, or whose outcome is unknown; None if
+            there is none. Nothing else may be decided meanwhile: memory and log would differ.
         unmarked: the partitions that lack their marker; None before markers are sent.
         timeout: aborts the open transaction at its deadline; None if none is open.
         busy_since_ms: when the transition under way began, by the purgatory's clock; 0 if this coordinator did not see
             that. A transition lasts from an open transaction's decision until it is complete.
-        retry: tries again what the log refused; None if there is nothing to try.
+        retry: repeats an append that the log refused; None if there is none to repeat.
     """
 
     __slots__ = ("busy_since_ms", "pending", "retry", "timeout", "transactional_id", "unmarked", "value")

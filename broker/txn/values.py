@@ -236,7 +236,7 @@ def encode_record(transactional_id: str, value: TransactionValue) -> NewRecord:
 
 
 def read_value(logged: TransactionLogValue) -> TransactionValue:
-    """Return the value that a record tells.
+    """Return the value of a record, decoded.
 
     The epoch before is not in it. It is known all the same where a transaction ended with an epoch of its own: its
     producer may have lost the answer (KAFKA-20357).

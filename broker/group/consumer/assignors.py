@@ -36,7 +36,7 @@ def assign_uniform(members: Sequence[AssignedMember], partition_counts: Mapping[
         partition_counts: the number of partitions of each topic that a member subscribes to.
 
     Returns:
-        What each member shall own, by member id.
+        The new assignment of each member, by member id.
     """
     if not members:
         return {}
@@ -158,7 +158,7 @@ def assign_ranges(members: Sequence[AssignedMember], partition_counts: Mapping[T
         partition_counts: the number of partitions of each topic that a member subscribes to.
 
     Returns:
-        What each member shall own, by member id.
+        The new assignment of each member, by member id.
     """
     by_topic: dict[TopicId, list[str]] = {}
     work = Work()

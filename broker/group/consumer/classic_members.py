@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from purgatorio.broker.coordinator.coordinator_log import tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import ignore
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
@@ -158,7 +158,7 @@ class ClassicMembers:
         if members:
             update = ConsumerUpdate(group, self._services.image())
             self._consumers.remove(update, members.values())
-            if not self._consumers.writer.write(shard, update, tell_nobody):
+            if not self._consumers.writer.write(shard, update, ignore):
                 raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the change could not be written")
         return results
 
@@ -183,7 +183,7 @@ class ClassicMembers:
             for member in update.group.members.values():
                 self._consumers.sessions.renew(shard, update.group, member)
 
-        if not self._consumers.writer.write(shard, update, tell_nobody, applied=applied):
+        if not self._consumers.writer.write(shard, update, ignore, applied=applied):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the group could not be converted")
         logger.info("group upgraded to the consumer protocol", group=group.group_id, members=len(group.members))
         return update.group
@@ -202,9 +202,7 @@ class ClassicMembers:
                 self._classic.rebalances.start_session(classic, member)
 
         # If it cannot be written, this broker is no leader, or will be asked to remove the next member.
-        if self._services.log.append(
-            shard.tp, [*records, group_record(classic, assignments)], tell_nobody, applied=applied
-        ):
+        if self._services.log.append(shard.tp, [*records, group_record(classic, assignments)], ignore, applied=applied):
             logger.info("group downgraded to the classic protocol", group=group.group_id, members=len(members))
             self._classic.rebalances.prepare(classic, "its last member of the consumer protocol has gone")
 

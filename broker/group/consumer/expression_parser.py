@@ -1,7 +1,8 @@
 r"""Parses regular expressions in RE2's syntax.
 
-Groups, names of groups and lazy repetitions make no difference to whether a whole name matches, and are not kept. What
-RE2 refuses is refused: references to groups, looking ahead and behind, possessive and double repetitions.
+Groups, names of groups and lazy repetitions make no difference to whether a whole name matches, and are not kept.
+Expressions that RE2 refuses are refused: references to groups, looking ahead and behind, possessive and double
+repetitions.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-from purgatorio.broker.coordinator.coordinator_log import Committed, tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import Committed, ignore
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
@@ -156,7 +156,7 @@ class ModernHeartbeats(ABC, Generic[G, U]):
         logger.info("member fenced", group=group.group_id, member=member.member_id, why=why)
         update: U = self.update_type(group, self._services.image())
         self.remove(update, [member])
-        return self.writer.write(shard, update, tell_nobody)
+        return self.writer.write(shard, update, ignore)
 
     def start(self, shard: GroupShard, group: G) -> None:
         """Start the timers of a group's members: this broker coordinates it from now on."""

@@ -35,7 +35,7 @@ def assign_simple(members: Sequence[AssignedMember], partitions: Mapping[TopicId
         partitions: the partitions of each topic that a member subscribes to.
 
     Returns:
-        What each member shall have, by member id.
+        The new assignment of each member, by member id.
     """
     work = Work()
     taken: dict[str, dict[Partition, None]] = {member.member_id: {} for member in members}

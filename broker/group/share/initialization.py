@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.coordinator.coordinator_log import tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import ignore
 from purgatorio.broker.group.modern.partitions import collect
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -190,7 +190,7 @@ class Initializations:
         failed = collect((key.topic_id, key.partition) for key in attempt.failures)
         update = ShareUpdate(group, self._services.image())
         update.put_states(group.states.end(asked, names=attempt.names, failed=failed))
-        self._writer.write(shard, update, tell_nobody)
+        self._writer.write(shard, update, ignore)
         if attempt.failures:
             error_code = next(iter(attempt.failures.values()))
             logger.warning(

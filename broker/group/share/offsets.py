@@ -87,7 +87,7 @@ class ShareOffsets:
     ) -> None:
         """Call `done` with the start offsets of a group, now or later.
 
-        What is not known is no error, as in OffsetFetch: the offset is −1. So it is for a group that does not exist.
+        An unknown offset is no error, as in OffsetFetch: it is −1. So it is for a group that does not exist.
 
         Args:
             topics: the partitions to describe, by topic.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord, tell_nobody
+from purgatorio.broker.coordinator.coordinator_log import NewRecord, ignore
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists, snapshot_record, tombstone
@@ -175,4 +175,4 @@ class StateUpkeep:
                 change()
 
         if batch and shard.is_active:
-            self._services.log.append(shard.tp, [record for record, _ in batch], tell_nobody, applied=applied)
+            self._services.log.append(shard.tp, [record for record, _ in batch], ignore, applied=applied)
