@@ -26,9 +26,8 @@ from purgatorio.admin.web.bodies import json_response
 from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, Unreachable
 from purgatorio.admin.web.guard import check_may_change, read_body
 from purgatorio.admin.web.merging import merged
-from purgatorio.admin.web.metrics_text import joined_metrics
 from purgatorio.admin.web.router import listing_routes
-from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of
+from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of, joined_metrics
 from purgatorio.admin.web.server import HttpService
 from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.admin.web.tokens import AdminTokens

@@ -135,7 +135,7 @@ class BrokerCluster:
 
     def _build(self, config: BrokerConfig) -> Broker:
         broker, self._links[config.broker_id] = self._maker.broker(config, self.store)
-        self.faults.attach(broker.fault_access)
+        self.faults.attach(broker.fault_target)
         return broker
 
     @property
@@ -268,7 +268,7 @@ class BrokerCluster:
             for broker in self.brokers:
                 await broker.kill()
                 broker.store.close()
-                self.faults.detach(broker.fault_access)
+                self.faults.detach(broker.fault_target)
             if self._failure is not None and self._failure.done():
                 self._failure.exception()  # mark it as retrieved: the broker that failed is replaced
                 self._failure = asyncio.get_running_loop().create_future()
@@ -279,7 +279,7 @@ class BrokerCluster:
             self._links = {broker.broker_id: link for broker, link in made}
             self.store, self.brokers = store, [broker for broker, _ in made]
             for broker in self.brokers:
-                self.faults.attach(broker.fault_access)
+                self.faults.attach(broker.fault_target)
             self.network.clear()
             await self._start_all(contents, ports)
         finally:
@@ -377,7 +377,7 @@ class BrokerCluster:
         brokers, self.brokers = self.brokers, []
         await asyncio.gather(*(broker.kill() for broker in brokers))
         for broker in brokers:
-            self.faults.detach(broker.fault_access)
+            self.faults.detach(broker.fault_target)
         return brokers
 
     # --- one broker ---
@@ -492,7 +492,7 @@ class BrokerCluster:
             # No other process may take the port, where it would be taken for this broker.
             self._held[broker_id] = {name: hold(kept) for name, kept in ports.items()}
             broker.store.close()
-            self.faults.detach(broker.fault_access)
+            self.faults.detach(broker.fault_target)
             self.brokers = [each for each in self.brokers if each is not broker]
             self.network.forget(broker_id)
             self._changing.pop(broker_id, None)

@@ -37,7 +37,7 @@ def dynamic_keys() -> Mapping[str, Setting]:
 
     found = {each.dotted: each for each in BrokerConfig.model_fields.values() if each.is_dynamic}
     found.update({each.broker_name: each for each in TOPIC_CONFIGS.values() if each.broker_name is not None})
-    found.update({name: number(MAX_LONG, doc, long=True).named(name) for name, doc in _THROTTLES.items()})
+    found.update({name: number(MAX_LONG, doc, long=True, names=(name,)) for name, doc in _THROTTLES.items()})
     found.update(unread_keys(BrokerConfig.model_fields))
     return MappingProxyType(dict(sorted(found.items())))
 

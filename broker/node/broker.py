@@ -35,7 +35,7 @@ from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.delays.tracing import spans_of
-from purgatorio.broker.layers.faults import BrokerAccess
+from purgatorio.broker.layers.faults import FaultTarget
 from purgatorio.broker.layers.faults.matching import ImageTopics
 from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.memory import MemoryBudget
@@ -93,7 +93,7 @@ class Broker:
         coordinators: of groups, transactions and share groups' states, and how leaders reach them.
         layers: what stands before the handlers of its APIs.
         access: what ACLs allow; None without an authorizer.
-        fault_access: what fault rules need of this broker.
+        fault_target: what fault rules need of this broker.
     """
 
     def __init__(
@@ -265,14 +265,14 @@ class Broker:
             store=self.store,
             sessions=self.fetch_sessions,
         )
-        self.fault_access = BrokerAccess(
+        self.fault_target = FaultTarget(
             broker_id=config.broker_id,
             layers=self.layers,
             topics=ImageTopics(lambda: self.image, self.led_shares.sessions.partitions_of),
             purgatory=partial(self._parked.of, FAULT),
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
-        self.coordinators.persister.asks_itself = self.fault_access.is_ruled
+        self.coordinators.persister.asks_itself = self.fault_target.is_ruled
         self.access = control_access(
             self.layers,
             config,

@@ -10,7 +10,7 @@ request names topics, and how that part is refused, is in `protocol/parts.py`.
 """
 
 from purgatorio.broker.layers.faults.live_rule import LiveRule
-from purgatorio.broker.layers.faults.registry import AnyLive, BrokerAccess, FaultRegistry, FiredFault, TooManyFaults
+from purgatorio.broker.layers.faults.registry import AnyLive, FaultRegistry, FaultTarget, FiredFault, TooManyFaults
 from purgatorio.broker.layers.faults.rule import FaultError, Rule, parse_rule
 from purgatorio.broker.layers.faults.toxic import AnyFault, Toxic, parse_fault
 from purgatorio.broker.layers.faults.toxic_rule import LiveToxic, Toxics
@@ -18,9 +18,9 @@ from purgatorio.broker.layers.faults.toxic_rule import LiveToxic, Toxics
 __all__ = [
     "AnyFault",
     "AnyLive",
-    "BrokerAccess",
     "FaultError",
     "FaultRegistry",
+    "FaultTarget",
     "FiredFault",
     "LiveRule",
     "LiveToxic",

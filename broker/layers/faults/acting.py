@@ -33,7 +33,7 @@ class Interceptor:
     Args:
         route: the API's own.
         rules: those that may match, newest first, each behind its `skipper`.
-        purgatory: see `BrokerAccess`.
+        purgatory: see `FaultTarget`.
         rng: of the rules with a probability.
         note: called for each fault that fired, with the fields of `FiredFault`.
     """

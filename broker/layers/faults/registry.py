@@ -58,8 +58,8 @@ class TooManyFaults(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerAccess:
-    """The access to a broker that fault rules need.
+class FaultTarget:
+    """The parts of a broker on which fault rules act.
 
     Attributes:
         layers: of the broker's routes.
@@ -101,7 +101,7 @@ class FaultRegistry:
         self._now_ms = now_ms
         self._seed = seed
         self._rng = random.Random(seed)
-        self._brokers: dict[int, BrokerAccess] = {}
+        self._brokers: dict[int, FaultTarget] = {}
         self._rules: dict[int, LiveRule | LiveToxic] = {}
         self._last_id = 0
         self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
@@ -112,14 +112,14 @@ class FaultRegistry:
         """The rules, oldest first. The newest one that matches a request acts; of toxics, each that is about it."""
         return list(self._rules.values())
 
-    def attach(self, broker: BrokerAccess) -> None:
+    def attach(self, broker: FaultTarget) -> None:
         """Apply the rules to a broker, in place of an earlier one of its id."""
         self._brokers[broker.broker_id] = broker
         self._install(broker)
         if any(isinstance(live, LiveToxic) for live in self._rules.values()):
             self._poison(broker)
 
-    def detach(self, broker: BrokerAccess) -> None:
+    def detach(self, broker: FaultTarget) -> None:
         """Forget a broker that has ended, with all that belongs to it."""
         if self._brokers.get(broker.broker_id) is broker:
             del self._brokers[broker.broker_id]
@@ -189,7 +189,7 @@ class FaultRegistry:
         else:
             self._install_all()
 
-    def _poison(self, broker: BrokerAccess) -> None:
+    def _poison(self, broker: FaultTarget) -> None:
         """Have the connections of a broker pass the toxics that may be about them."""
         rules = [
             live
@@ -202,7 +202,7 @@ class FaultRegistry:
         for broker in self._brokers.values():
             self._install(broker)
 
-    def _install(self, broker: BrokerAccess) -> None:
+    def _install(self, broker: FaultTarget) -> None:
         """Put the rules before the handlers of their APIs; give the other APIs their own handlers back."""
         newest_first = [
             live
@@ -216,12 +216,12 @@ class FaultRegistry:
         else:
             broker.layers.put(Layer.FAULTS, partial(self._before, broker, newest_first))
 
-    def _before(self, broker: BrokerAccess, newest_first: list[LiveRule], key: int, route: Route) -> Handler:
+    def _before(self, broker: FaultTarget, newest_first: list[LiveRule], key: int, route: Route) -> Handler:
         rules = [live for live in newest_first if can_match(live.matcher, live.rule, key)]
         handler = self._interceptor(broker, key, route, rules) if rules else route.handler
         return handler if self.log is None else self.log.before(handler, broker.broker_id, key, broker.topics)
 
-    def _interceptor(self, broker: BrokerAccess, key: int, route: Route, rules: list[LiveRule]) -> Handler:
+    def _interceptor(self, broker: FaultTarget, key: int, route: Route, rules: list[LiveRule]) -> Handler:
         behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
         handler = Interceptor(
             broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note

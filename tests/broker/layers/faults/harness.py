@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.broker.layers.faults import BrokerAccess, FaultRegistry, LiveRule, Toxics, parse_rule
+from purgatorio.broker.layers.faults import FaultRegistry, FaultTarget, LiveRule, Toxics, parse_rule
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Handler, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
@@ -74,7 +74,7 @@ class FakeBroker:
         self.own_handlers = {key: each.handler for key, each in table.items()}
         self._layers = RouteLayers(routes_of(table))
         self.faults.attach(
-            BrokerAccess(
+            FaultTarget(
                 broker_id=1,
                 layers=self._layers,
                 topics=self,
