@@ -1,4 +1,4 @@
-"""What a member may acknowledge, and what becomes of the records: the rules of KIP-932 and KIP-1222.
+"""The rules for acknowledgements, and for the next states of the records (KIP-932, KIP-1222).
 
 Each acknowledgement of a request is checked before any is applied: for one partition all of them hold, or none.
 """
@@ -14,7 +14,7 @@ from purgatorio.protocol.errors import ErrorCode
 
 
 class AcknowledgeType(enum.IntEnum):
-    """What a member says about a record, with Kafka's numbers."""
+    """The types of acknowledgement, with Kafka's numbers."""
 
     GAP = 0
     """There is no such record in the log."""
@@ -29,7 +29,7 @@ class AcknowledgeType(enum.IntEnum):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says about the records from the first to the last offset, both included.
+    """A member's acknowledgement of the records from the first to the last offset, both included.
 
     Attributes:
         types: one for all, or one for each offset; as they were received.

@@ -46,7 +46,7 @@ class OffsetRange(NamedTuple):
 
 
 class ReadRecords(NamedTuple):
-    """What was read from the log for a share fetch.
+    """The batches that a share fetch has read from the log.
 
     Attributes:
         fetch_offset: the offset that was read from. There are no records between it and the first batch.
@@ -60,12 +60,12 @@ class ReadRecords(NamedTuple):
 
 
 class Acquisition:
-    """What one fetch acquires of one partition.
+    """The records that one fetch acquires of one partition.
 
     Args:
         max_parts: the most parts, each of which gets a lock; the last one is larger than BatchSize if it has to be.
-        lock: is called with each batch that is acquired, to lock it for the member that fetches.
-        give_up: is called with an available batch that reached the delivery limit, since that was lowered; it makes the
+        lock: called with each acquired batch, to lock it for the member that fetches.
+        give_up: called with an available batch that reached the delivery limit, since that was lowered; it makes the
             batch unavailable.
     """
 

@@ -49,7 +49,7 @@ class AcquisitionLock(DelayedOperation):
     Args:
         duration_ms: share.record.lock.duration.ms.
         delivery_count: how often the records were delivered, this time included.
-        owner: is told when the deadline comes.
+        owner: notified when the deadline comes.
 
     Attributes:
         holder: the member.

@@ -53,7 +53,7 @@ class RecordsOwner(Protocol):
 
 
 class DeadLetters(Protocol):
-    """What becomes of records of share partitions that are given up."""
+    """The destination of records that share partitions give up."""
 
     @property
     def counts(self) -> DeadLetterCounts:

@@ -1,4 +1,4 @@
-"""What the members of share groups leave at a broker, weighed: their sessions by bytes, their locks by runs of records.
+"""The state that members of share groups keep at a broker, weighed: sessions by bytes, locks by runs of records.
 
 A client chooses how many sessions a connection has, how many partitions each of them, and how finely it renews what it
 has acquired. So both are counted for the whole connection.
@@ -26,7 +26,7 @@ acknowledged some."""
 
 
 class Holdings:
-    """What the share sessions of one connection hold.
+    """The state of one connection's share sessions, counted.
 
     Args:
         has_room: called when its members may acquire again.

@@ -259,7 +259,7 @@ class InFlight:
     def drop_below(self, offset: int) -> list[tuple[AcquisitionLock, int]]:
         """Drop the offsets below this one, which is above the start offset, whatever their state: the log begins here.
 
-        What is being written for them has no effect any more.
+        Writes that are under way for them have no effect any more.
 
         Returns:
             The locks of acquired records among them, and of how many.

@@ -23,7 +23,7 @@ class ShareState:
         leader_epoch: the highest leader epoch that the state was read with; 0 if it was not read yet.
         start_offset: the share-partition start offset; -1: initialized, and to be chosen by the leader.
         delivery_complete_count: the records from the start offset on that are acknowledged or archived; -1: unknown.
-            Only a summary tells it.
+            Only a summary has it.
         batches: by ascending offset, without overlaps. Empty in a summary.
     """
 
@@ -45,7 +45,7 @@ class Persister(Protocol):
 
     Each `done` is called exactly once, perhaps before the call returns, and never after the broker has stopped. Errors
     that pass (NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, a
-    broker that cannot be reached) are told only when all retries have failed. An error of `write` does not say that
+    broker that cannot be reached) are reported only when all retries have failed. An error of `write` does not say that
     nothing was written.
     """
 

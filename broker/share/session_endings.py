@@ -51,8 +51,8 @@ class SessionEndings:
     def begin(self, session: ShareSession, is_last: bool) -> None:
         """Give back what a member has acquired: its session has ended (see `ShareSessionCache`).
 
-        A large session, or many that end together, take several turns of the event loop for that. What the member
-        acquires meanwhile in another session stays acquired.
+        A large session, or many that end together, take several turns of the event loop for that. Records that the
+        member acquires meanwhile in another session stay acquired.
         """
         if session.operation is not None:
             with self._actions:
@@ -105,4 +105,4 @@ class SessionEndings:
 
 
 def _ignore(error_code: ErrorCode) -> None:
-    """Answer no request: a session that has ended has none. What was not written comes back when its locks run out."""
+    """Answer no request: a session that has ended has none. Locks on records whose release was not written run out."""

@@ -1,7 +1,7 @@
-"""ShareFetch and ShareAcknowledge: the share sessions of one broker's clients, and what they acquire (KIP-932).
+"""ShareFetch and ShareAcknowledge: the share sessions of one broker's clients, and their acquired records (KIP-932).
 
 A request first acknowledges, then acquires: records that it gives back can be acquired at once. Both APIs end here, and
-their files make messages of what is told of each partition.
+their files make messages of the results of each partition.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FINAL_EPOCH: Final = -1
 MAX_PARTITIONS: Final = 2_000
 """The most partitions of a session."""
 MAX_REFUSED_LATER: Final = 1_000
-"""The most requests that wait to be told that there are too many sessions; further ones are told at once."""
+"""The most requests whose refusal for too many sessions is delayed; further ones are refused at once."""
 
 ACKNOWLEDGED_PER_STEP: Final = 1_000
 """The runs of records after which acknowledgements of further partitions wait for another turn of the event loop: some
@@ -69,7 +69,7 @@ class ShareClient(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareWants:
-    """What a share fetch asks for.
+    """The contents of a share fetch request.
 
     Attributes:
         added: partitions to fetch from, or to acknowledge, with the names of their topics; in the order of the request.
@@ -89,12 +89,12 @@ class ShareWants:
 
 @dataclass(slots=True)
 class ShareResult:
-    """What an answer says of one partition.
+    """The result for one partition of an answer.
 
     Attributes:
         tp: the partition with its topic's name.
         error: why nothing could be acquired.
-        acknowledge_error: what became of its acknowledgements; None: they count, or there were none.
+        acknowledge_error: why its acknowledgements failed; None: they count, or there were none.
     """
 
     key: SharePartitionKey
@@ -417,7 +417,7 @@ class ShareFetches:
     def _acquire(
         self, session: ShareSession, limits: AcquireLimits, since_ms: int, results: Results, answer: Answer
     ) -> None:
-        """Acquire, and answer with the partitions that have something to tell, and those that no answer named yet."""
+        """Acquire records, and answer with the partitions that have news, and those that no answer named yet."""
         if session.is_open:
             for partition, acquired, error in self._reader.acquire(session, limits):
                 if acquired.records or error is not None:

@@ -1,4 +1,4 @@
-"""What one broker counts of share groups, for its metrics (KIP-1103): plain numbers that a scrape reads.
+"""Counts of one broker's share groups, for its metrics (KIP-1103): plain numbers that a scrape reads.
 
 The numbers of share partitions are kept as sums by group and topic. Each share partition adds what has changed, so that
 a scrape does not walk over them.
@@ -87,7 +87,7 @@ class TopicCounts:
 
 
 class PartitionCounts:
-    """What one share partition has added to the sums.
+    """The numbers that one share partition has added to the sums.
 
     Attributes:
         timed_out_count: the records whose lock ran out.

@@ -53,7 +53,7 @@ FindStart = Callable[[], tuple[ErrorCode, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareServices:
-    """What the share partitions of one broker share.
+    """Services that the share partitions of one broker share.
 
     Attributes:
         locks: returns the purgatory "AcquisitionLock"; it is first asked when records are acquired.
@@ -111,10 +111,10 @@ class SharePartition:
     Args:
         tp: the partition by its name, for people.
         leader_epoch: that of this broker's leadership.
-        find_start: is asked once at most, when the state is read.
+        find_start: called once at most, when the state is read.
 
     Attributes:
-        counts: what the metrics tell of it.
+        counts: its part of the metrics.
     """
 
     __slots__ = (
@@ -288,12 +288,12 @@ class SharePartition:
 
         Args:
             holder: the member; nothing is acquired if it has no room for another lock.
-            read: what was read from `next_fetch_offset` on; nothing is acquired if the records have been deleted since.
+            read: the batches from `next_fetch_offset` on; nothing is acquired if the records have been deleted since.
             max_records: the most records, in batch-optimized mode up to a record batch more.
             batch_size: in batch-optimized mode the records of a part, if there are more; see `Acquisition`.
 
         Returns:
-            What the member may process, in ascending order. Other records that were read are not for it.
+            The records that the member may process, in ascending order. Other records that were read are not for it.
         """
         records = self._records
         if self.state is not SharePartitionState.ACTIVE or max_records <= 0 or not read.batches or holder.room <= 0:
@@ -523,7 +523,7 @@ class SharePartition:
     def log_start_moved(self, offset: int) -> None:
         """Archive all records below this offset, where the log begins now; the locks on them end.
 
-        The next write tells the share coordinator.
+        The next write brings it to the share coordinator.
         """
         records = self._records
         if self.state is not SharePartitionState.ACTIVE or offset <= records.start_offset:

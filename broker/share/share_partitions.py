@@ -29,7 +29,7 @@ class SharePartitions:
 
     Args:
         make: makes a share partition.
-        metrics: is told how long loads take.
+        metrics: counts the times of loads.
     """
 
     def __init__(self, replicas: ReplicaManager, make: MakeShare, metrics: ShareMetrics) -> None:

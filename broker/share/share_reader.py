@@ -48,7 +48,7 @@ class AcquireLimits(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """What a member got from one partition: whole record batches, and which of their records are the member's."""
+    """The records that a member got from one partition: whole record batches, and the offsets that are the member's."""
 
     parts: Sequence[Buffer]
     records: list[AcquiredRecords]

@@ -245,7 +245,7 @@ class ShareSessionCache:
     def open(self, group_id: str, member_id: str, connection: Session) -> ShareSession:
         """Open a session, which `refusal` allows, in place of the member's earlier one.
 
-        What the member had acquired stays acquired: it has only lost an answer, perhaps.
+        Acquired records stay acquired: perhaps the member has only lost an answer.
         """
         key = group_id, member_id
         holdings = self._holdings(connection)

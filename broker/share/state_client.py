@@ -70,9 +70,9 @@ class StateApi(NamedTuple):
     """One of the five APIs.
 
     Attributes:
-        verb: what a call does, for people.
+        verb: the action of a call, for people.
         version: that of the requests.
-        state: returns what an entry of the response tells, to a request with this entry.
+        state: returns the state in an entry of the response, to a request with this entry.
         max_partitions: the most share partitions of one request.
     """
 
@@ -274,7 +274,7 @@ class StateClient:
         self._partitions = partitions
         self._kinds = {api: StateCalls(self, api, retries) for api in (INITIALIZE, READ, WRITE, DELETE, SUMMARY)}
         self._writing: dict[SharePartitionKey, int] = {}  # how many writes are under way
-        # A share partition that was dropped may still be writing when its successor, which no epoch tells apart, reads.
+        # A dropped share partition may still be writing when its successor, which has the same epochs, reads.
         self._reading: dict[SharePartitionKey, list[StateCall]] = {}
         self._is_creating = False
         self.image = image
@@ -376,7 +376,7 @@ def _without_state(done: Done) -> ReadDone:
 
 
 def _entry_of(calls: Sequence[StateCall]) -> Any:
-    """Return the entry of a request for calls that are joined: the later ones tell what is newer."""
+    """Return the entry of a request for calls that are joined: later ones have newer values."""
     first = calls[0].entry
     if len(calls) == 1:
         return first

@@ -1,4 +1,4 @@
-"""What a share coordinator keeps of a share partition: records in flight to batches of state, and back."""
+"""The stored state of a share partition: records in flight to batches of state, and back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CLIENT_ERRORS: Final = {
 
 
 def client_error(error: ErrorCode) -> ErrorCode:
-    """Return how a client is told an error of the persister, as Kafka does."""
+    """Return the error code for a client, for an error of the persister, as Kafka does."""
     return _CLIENT_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 

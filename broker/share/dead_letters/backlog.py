@@ -36,7 +36,7 @@ class GivenUp:
     Attributes:
         owner: the share partition that has given them up.
         next_offset: the first one that is not done with.
-        message: why, as the dead letters' header tells it.
+        message: the reason, as in the dead letters' header.
         tries: those that have failed in sequence.
     """
 
@@ -80,7 +80,7 @@ class Backlog(Call):
         tp: the partition of the dead-letter topic to which the last batch went, or should have gone.
         key: the share partition.
         source: its partition by name.
-        waiting: what is not done with; at most what members could lock.
+        waiting: the records that are not done with; at most as many as members could lock.
         max_records: the most of its next batch.
         made: the batch that is being written, with its bytes.
     """
@@ -124,7 +124,7 @@ class DeadLetterBatch:
 
     Attributes:
         records: the dead letters; none if there are no records at these offsets.
-        pieces: what it covers, from the first offset of the backlog on that is not done with.
+        pieces: the records that it covers, from the backlog's first offset on that is not done with.
     """
 
     records: list[Record]

@@ -1,4 +1,4 @@
-"""Dead letters: copies what the share groups of this broker's partitions have given up to their dead-letter topics.
+"""Dead letters: copies of records that share groups of this broker's partitions gave up, in their dead-letter topics.
 
 Records that a share partition has given up are a backlog: one batch of it is under way at a time, so that the dead
 letters keep its order. A batch is made in steps of the event loop, of what is given up by then, and appended with

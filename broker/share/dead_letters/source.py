@@ -22,7 +22,7 @@ STEP_RECORDS: Final = 1_000
 Content = tuple[bytes | None, bytes | None]
 """Key and value."""
 NotCopied = Callable[[BatchHeader, str], object]
-"""Is told of a batch of whose records there are only the headers, and why."""
+"""Called with a batch whose dead letters have only headers, and the reason."""
 NO_CONTENT: Final[Content] = (None, None)
 
 

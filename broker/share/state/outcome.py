@@ -1,4 +1,4 @@
-"""What became of a request to a share coordinator."""
+"""The outcome of a request to a share coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts of one broker's share coordinator share."""
+"""Services that the parts of one broker's share coordinator share."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from purgatorio.purgatory.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareStateServices:
-    """What the parts of one broker's share coordinator share.
+    """Services that the parts of one broker's share coordinator share.
 
     Attributes:
         clock: wall time of snapshots, which outlives a coordinator.
-        image: returns this broker's image, which tells whether a topic exists.
+        image: returns this broker's image, which shows whether a topic exists.
     """
 
     config: ShareStateConfig

@@ -54,7 +54,7 @@ class ShareShard(Shard):
     """The share partitions of one partition.
 
     The states are those of the log's end: records change them when they are appended, and answers leave when they are
-    committed. What a client sees is committed, so.
+    committed. So clients see committed states only.
 
     Attributes:
         states: by share partition; `put`, `apply` and `remove` change them.

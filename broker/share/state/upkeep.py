@@ -1,7 +1,7 @@
-"""What a share coordinator does from time to time: it deletes old records, and makes old snapshots anew.
+"""The periodic work of a share coordinator: it deletes old records, and makes old snapshots anew.
 
 Of each share partition the last snapshot is needed, with the updates after it. Records below the lowest of these
-snapshots are deleted. One share partition that nobody writes to would keep all records after its snapshot: so a
+snapshots are deleted. One share partition without writes would keep all records after its snapshot: so a
 snapshot that has become old is written again, at the log's end, if that lets records be deleted.
 
 States of topics that do not exist any more are deleted, too. By then an image that was only late knows the topic.
