@@ -93,7 +93,7 @@ def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], r
     """Submit a change of the cluster; reply when this broker's image shows the change, or at the request's deadline."""
     purgatories = admin.purgatories
     purgatory = purgatories.elections if change.purgatory == "elections" else purgatories.topics
-    operation = DelayedDecision(change, lambda: admin.store.image, reply)
+    operation = DelayedDecision(change, admin.store, reply)
     operation.client = ctx.client_id or ""
 
     decisions = iter(change.decisions())

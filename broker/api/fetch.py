@@ -12,14 +12,13 @@ here send v16.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.api.listing import leader_endpoints
 from purgatorio.broker.api.registry import ApiHandler, Services
 from purgatorio.broker.layers.access.guards.fetch import fetch as guard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession, FetchSessionCache
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -61,7 +60,7 @@ class FetchHandler:
 
     Args:
         replicas: this broker's replicas.
-        image: returns this broker's image of the cluster.
+        store: has this broker's image of the cluster.
         sessions: this broker's fetch sessions.
         max_bytes: the most bytes that one response holds, even if the request allows more (fetch.max.bytes).
         listings: takes the steps of fetches of very many partitions.
@@ -70,14 +69,14 @@ class FetchHandler:
     def __init__(
         self,
         replicas: ReplicaManager,
-        image: Callable[[], ClusterImage],
+        store: MetadataStore,
         *,
         sessions: FetchSessionCache,
         max_bytes: int,
         listings: Listings,
     ) -> None:
         self._replicas = replicas
-        self._image = image
+        self._store = store
         self._sessions = sessions
         self._max_bytes = max_bytes
         self._listings = listings
@@ -153,7 +152,7 @@ class FetchHandler:
             sessions.close(session)
             reply(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         else:
-            session.resolve_names(self._image())
+            session.resolve_names(self._store.image)
             self._fetch(ctx, session, named, reply)
 
     def _fetch(self, ctx: RequestContext, context: FetchContext, named: list[PartitionFetch], reply: Reply) -> None:
@@ -179,7 +178,7 @@ class FetchHandler:
 
     def _is_current(self, replica_id: int, replica_epoch: int) -> bool:
         """Return whether the follower has the current broker epoch (KIP-903); -1 (not given) is not current."""
-        registered = self._image().brokers.get(replica_id)
+        registered = self._store.image.brokers.get(replica_id)
         return registered is not None and registered.broker_epoch == replica_epoch
 
     def _fetches(self, version: int, request: FetchRequest) -> list[PartitionFetch]:
@@ -189,7 +188,7 @@ class FetchHandler:
             name, topic_id, error_code = topic.topic, None, ErrorCode.NONE
             if by_id:
                 topic_id = topic.topic_id
-                known = self._image().topic_by_id(topic_id)
+                known = self._store.image.topic_by_id(topic_id)
                 if known is None:
                     name, error_code = topic_id.hex(), ErrorCode.UNKNOWN_TOPIC_ID
                 else:
@@ -226,7 +225,7 @@ class FetchHandler:
         leader_ids = (data.current_leader.leader_id for _, data in entries if data.current_leader.leader_id >= 0)
         return [
             NodeEndpoint(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-            for broker, endpoint in leader_endpoints(self._image(), leader_ids, listener)
+            for broker, endpoint in leader_endpoints(self._store.image, leader_ids, listener)
         ]
 
 
@@ -247,7 +246,7 @@ def _bind(services: Services) -> Handler:
     admin = services.admin
     return FetchHandler(
         services.replicas,
-        lambda: admin.store.image,
+        admin.store,
         sessions=services.fetch_sessions,
         max_bytes=services.fetch_max_bytes,
         listings=admin.listings,

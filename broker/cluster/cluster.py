@@ -124,7 +124,7 @@ class BrokerCluster:
         self._lease_beat: asyncio.Task[None] | None = None
         self._lease_checks: asyncio.Task[None] | None = None
         self._failure: asyncio.Future[None] | None = None
-        self.faults = FaultRegistry(self.clock.now_ms, seed or 0)
+        self.faults = FaultRegistry(self.clock, seed or 0)
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self.when_renewed: Callable[[], object] = lambda: None

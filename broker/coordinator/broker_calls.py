@@ -18,17 +18,19 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from purgatorio.broker.causes.cause import CallFailed, DeadLettersNotWritten, ShareCoordinatorFailed
 from purgatorio.broker.causes.kinds import Kind
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.routing.listings import in_turns
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import Message
-from purgatorio.purgatory import DelayedOperation, Purgatory
+from purgatorio.purgatory import DelayedOperation
 
 logger = get_logger(__name__)
 
@@ -361,23 +363,23 @@ class BrokerCalls:
     """Makes the calls of one broker.
 
     Args:
-        image: returns this broker's image; `image_changed` is called when it has changed.
-        purgatory: returns the purgatory of a row, where calls wait to be made again.
+        store: has this broker's image; `image_changed` is called when it has changed.
+        purgatories: have one for each row, where calls wait to be made again.
     """
 
     def __init__(
         self,
         broker_id: int,
         *,
-        image: Callable[[], ClusterImage],
+        store: MetadataStore,
         ask: AskBroker,
-        purgatory: Callable[[Kind], Purgatory[Any]],
+        purgatories: Purgatories,
     ) -> None:
         self._broker_id = broker_id
-        self._image = image
+        self._store = store
         self._ask = ask
-        self._purgatory = purgatory
-        self._seen = image()
+        self._purgatories = purgatories
+        self._seen = store.image
         self._by_partition: dict[TopicPartition, dict[Any, None]] = {}
         self._pauses: dict[tuple[CallKind[Any], Hashable], Pause] = {}
         self._destinations: dict[tuple[CallKind[Any], int, bool], _Destination] = {}
@@ -428,7 +430,7 @@ class BrokerCalls:
         Args:
             partitions: how many there will be if the topic does not exist yet.
         """
-        topic = self._image().topics.get(topic_name)
+        topic = self._store.image.topics.get(topic_name)
         count = partitions if topic is None else len(topic.partitions)
         return TopicPartition(topic_name, coordinator_partition(key, count))
 
@@ -487,7 +489,7 @@ class BrokerCalls:
         call.tp = tp = kind.place(call)
         if tp != call.linked:
             self._link(call)
-        state = self._image().partition(*tp)
+        state = self._store.image.partition(*tp)
         call.tries = nth = call.tries + 1
         call.asked = leader = NO_LEADER if state is None else state.leader
         if leader == NO_LEADER:
@@ -676,7 +678,7 @@ class BrokerCalls:
             del self._pauses[pause.kind, pause.key]
         if not pause.calls and pause.operation is not None:
             operation, pause.operation = pause.operation, None
-            self._purgatory(pause.kind.row).cancel(operation)
+            self._purgatories.of(pause.kind.row).cancel(operation)
 
     def _link(self, call: Call) -> None:
         self._unlink(call)
@@ -696,7 +698,7 @@ class BrokerCalls:
     def _wait(self, call: Call, answer: Answer) -> None:
         """Keep a call until its next try."""
         kind = call.kind
-        purgatory = self._purgatory(kind.row)
+        purgatory = self._purgatories.of(kind.row)
         pause = call.pause
         if pause is None:
             key = kind, kind.waits_with(call)
@@ -711,7 +713,7 @@ class BrokerCalls:
             return
         call.is_waiting = True
         pause.calls[call] = None
-        pause.seen[call.tp] = seen = call.asked, self._image().partition(*call.tp)
+        pause.seen[call.tp] = seen = call.asked, self._store.image.partition(*call.tp)
         if pause.operation is None:
             pause.operation = operation = DelayedCalls(delay_ms, self, pause)
             kind.paused(call, pause)
@@ -725,7 +727,7 @@ class BrokerCalls:
 
     def _has_changed(self, kind: CallKind[Any], tp: TopicPartition, seen: tuple[int, PartitionState | None]) -> bool:
         asked, before = seen
-        state = self._image().partition(*tp)
+        state = self._store.image.partition(*tp)
         if state is None:
             return kind.by_partition and before is not None
         return state.leader not in (asked, NO_LEADER) or (
@@ -767,16 +769,16 @@ class BrokerCalls:
         """Return why calls wait."""
         if not pause.calls:
             return ()
-        return (pause.kind.cause(pause, self._purgatory(pause.kind.row).now_ms() - pause.since_ms),)
+        return (pause.kind.cause(pause, self._purgatories.of(pause.kind.row).now_ms() - pause.since_ms),)
 
     def _end_wait(self, pause: Pause, event: str, tp: TopicPartition) -> None:
         if pause.operation is not None:
             pause.is_over = True
-            self._purgatory(pause.kind.row).check(pause.operation, event, tp)
+            self._purgatories.of(pause.kind.row).check(pause.operation, event, tp)
 
     def leader(self, tp: TopicPartition) -> int | None:
         """Return a partition's leader in the newest image, or NO_LEADER; None if the partition does not exist."""
-        state = self._image().partition(*tp)
+        state = self._store.image.partition(*tp)
         return None if state is None else state.leader
 
     def _partition_changed(self, tp: TopicPartition) -> None:

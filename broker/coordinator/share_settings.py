@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.late import dataclass
 
 SESSION_TIMEOUT: Final = "share.session.timeout.ms"
@@ -127,21 +127,21 @@ class ShareGroupSettings:
     Asking costs a look-up: settings are made again only when the configs of any group have changed.
 
     Args:
-        image: returns the image that the broker acts on.
+        store: has the image that the broker acts on.
 
     Attributes:
         defaults: what groups without configs of their own have: the broker's settings.
     """
 
-    def __init__(self, image: Callable[[], ClusterImage], defaults: ShareSettings) -> None:
-        self._image = image
+    def __init__(self, store: MetadataStore, defaults: ShareSettings) -> None:
+        self._store = store
         self.defaults = defaults
         self._made_from: tuple[object, ShareSettings] | None = None
         self._made: dict[str, ShareSettings] = {}
 
     def of(self, group_id: str) -> ShareSettings:
         """Return the settings of a group, which need not exist."""
-        all_configs = self._image().group_configs
+        all_configs = self._store.image.group_configs
         configs = all_configs.get(group_id)
         if not configs:
             return self.defaults

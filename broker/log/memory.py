@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
 from typing import Final, Protocol
 
 from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock
 
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
 _SEGMENTS_PER_BUDGET: Final = 64
@@ -126,7 +126,8 @@ class MemoryBudget:
 
     Args:
         limit_bytes: the cap. Producer state is not counted; it has its own bound per log.
-        now_ms: the monotonic time; a warning about deleted records comes at most every `WARNING_INTERVAL_MS`.
+        clock: times the warnings about deleted records, which come at most every `WARNING_INTERVAL_MS`; None: it stands
+            still.
         uncommitted_percent: the share of the logs that the broker leads, in percent of the cap; those that it follows
             have twice as much.
 
@@ -141,7 +142,7 @@ class MemoryBudget:
     def __init__(
         self,
         limit_bytes: int,
-        now_ms: Callable[[], int] = lambda: 0,
+        clock: Clock | None = None,
         uncommitted_percent: int = UNCOMMITTED_PERCENT,
     ) -> None:
         self.used_bytes = 0
@@ -156,7 +157,7 @@ class MemoryBudget:
         self._awaiting_bytes = 0
         self._heap: list[tuple[Age, int, Evictable]] = []
         self._last_entry = 0
-        self._now_ms = now_ms
+        self._clock = clock
         self._warned_ms: int | None = None
         self._not_told_bytes: Counter[str] = Counter()
         self._sequence = 0
@@ -256,7 +257,7 @@ class MemoryBudget:
         return False
 
     def _warn(self) -> None:
-        now_ms = self._now_ms()
+        now_ms = 0 if self._clock is None else self._clock.now_ms()
         if self._warned_ms is not None and now_ms - self._warned_ms < WARNING_INTERVAL_MS:
             return
         self._warned_ms = now_ms

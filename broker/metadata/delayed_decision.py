@@ -16,6 +16,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.cluster_change import ALL_TOPICS, ClusterChange, R
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, Topic
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import DelayedOperation, Purgatory
@@ -28,14 +29,12 @@ class DelayedDecision(DelayedOperation, Generic[R]):
     later. Refused results, and results that the image shows, are answered as they are.
     """
 
-    __slots__ = ("_change", "_image", "_refusal", "_reply", "_results")
+    __slots__ = ("_change", "_refusal", "_reply", "_results", "_store")
 
-    def __init__(
-        self, change: ClusterChange[R], image: Callable[[], ClusterImage], reply: Callable[[Any], None]
-    ) -> None:
+    def __init__(self, change: ClusterChange[R], store: MetadataStore, reply: Callable[[Any], None]) -> None:
         super().__init__(max(0, change.timeout_ms))
         self._change = change
-        self._image = image
+        self._store = store
         self._reply = reply
         self._results: Sequence[R] | None = None
         self._refusal: ErrorCode | None = None
@@ -58,7 +57,7 @@ class DelayedDecision(DelayedOperation, Generic[R]):
         return (NotDecided(),) if self._results is None else tuple(islice(self._unseen(self._results), MAX_NAMED))
 
     def _unseen(self, results: Sequence[R]) -> Iterator[Cause]:
-        image = self._image()
+        image = self._store.image
         return (unseen for result in results if (unseen := self._change.unseen(image, result)) is not None)
 
     def on_complete(self) -> None:
@@ -68,7 +67,7 @@ class DelayedDecision(DelayedOperation, Generic[R]):
         elif self._results is None:
             self._reply(self._change.refuse(ErrorCode.REQUEST_TIMED_OUT))
         else:
-            image = self._image()
+            image = self._store.image
             self._reply(self._change.respond([self._seen(image, result) for result in self._results]))
 
     def _seen(self, image: ClusterImage, result: R) -> R:

@@ -36,16 +36,16 @@ def control_access(
             layers.put(Layer.ACCESS, brokers_only_without_acls)
         return None
     authorizer = Authorizer(
-        lambda: store.image.acls,
+        store,
         super_users=super_users(config.super_users),
         allow_everyone=config.allow_everyone_if_no_acl_found,
     )
     access = Access(
         authorizer,
-        lambda: store.image,
-        Audit(config.broker_id, clock.now_ms),
-        find_session=sessions.find,
-        find_share_session=share_sessions.find,
+        store,
+        Audit(config.broker_id, clock),
+        sessions=sessions,
+        share_sessions=share_sessions,
         auto_create=config.auto_create_topics_enable,
     )
     needs = {int(api.key): api.needs for api in APIS}

@@ -17,7 +17,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
 from purgatorio.broker.api.registry import Services
 from purgatorio.broker.api.routes import own_routes, versions_as
-from purgatorio.broker.causes.kinds import ELECT_LEADER, FAULT, FETCH, KINDS, PRODUCE, TOPIC
+from purgatorio.broker.causes.kinds import ELECT_LEADER, FETCH, KINDS, PRODUCE, TOPIC
 from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.config import BrokerConfig
 from purgatorio.broker.config.authentication import AuthenticationServices
@@ -162,7 +162,7 @@ class Broker:
             config.broker_id,
             clock=self.clocks.lease,
             logs=BrokerLogs(
-                MemoryBudget(config.log_memory_bytes, self.clock.now_ms, config.log_memory_uncommitted_percent),
+                MemoryBudget(config.log_memory_bytes, self.clock, config.log_memory_uncommitted_percent),
                 self._topics.log,
                 RecordValidation(full=config.record_validation == "full"),
                 config.producer_id_expiration_ms,
@@ -268,8 +268,8 @@ class Broker:
         self.fault_target = FaultTarget(
             broker_id=config.broker_id,
             layers=self.layers,
-            topics=ImageTopics(lambda: self.image, self.led_shares.sessions.partitions_of),
-            purgatory=partial(self._parked.of, FAULT),
+            topics=ImageTopics(self.store, self.led_shares.sessions),
+            purgatories=self._parked,
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
         )
         self.coordinators.persister.asks_itself = self.fault_target.is_ruled

@@ -90,8 +90,8 @@ class Coordinators:
         ask: AskBroker,
         observer: ShareObserver,
     ) -> None:
-        self.share_settings = ShareGroupSettings(lambda: store.image, share_settings(config))
-        self._calls = BrokerCalls(replicas.broker_id, image=lambda: store.image, ask=ask, purgatory=parked.of)
+        self.share_settings = ShareGroupSettings(store, share_settings(config))
+        self._calls = BrokerCalls(replicas.broker_id, store=store, ask=ask, purgatories=parked)
         self.shares, self.persister = _shares(
             config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, calls=self._calls
         )

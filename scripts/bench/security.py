@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.request import urlopen
 
 from processes import allow_open_files, brokers
@@ -158,7 +159,7 @@ def acl_checks(quick: bool) -> Row:
         )
     }
     assert len(acls) == 1000
-    authorizer = Authorizer(lambda: acls)
+    authorizer = Authorizer(SimpleNamespace(image=SimpleNamespace(acls=acls)))
     session = Session(
         connection_id="1", listener="SSL", host="127.0.0.1", peer="127.0.0.1:1", principal=Principal("User", "3")
     )

@@ -122,7 +122,7 @@ class _Reader:
         self.cluster_id = name
         self.clock = cluster.clock
         self.network = _Network(cluster)
-        self.faults = FaultRegistry(cluster.clock.now_ms)
+        self.faults = FaultRegistry(cluster.clock)
         self._cluster = cluster
         self._read = cast("BrokerCluster", self)
         self._control = ClusterControl(self._read)

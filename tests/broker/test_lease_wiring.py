@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, creat
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def loop() -> Iterator[SimulatedLoop]:
 
 def test_the_high_watermark_of_a_partition_advances_when_the_lease_is_held_again(loop: SimulatedLoop) -> None:
     async def main() -> None:
-        cluster = SimulatedCluster(loop, Network(loop, random.Random(1)), random.Random(2))
+        cluster = SimulatedCluster(loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2))
         await cluster.start()
         created: asyncio.Future[object] = loop.create_future()
         cluster.store.open().submit(

@@ -8,11 +8,13 @@ from typing import Any, Final, Protocol
 from purgatorio.broker.layers.access.authorizer import Authorizer, Permissions
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.routing.replies import AlteredReply
 from purgatorio.broker.routing.request import Reply, RequestContext, Route
 from purgatorio.logger import LineBudget, cut, get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.purgatory.clock import Clock
 
 _log = get_logger(__name__)
 
@@ -22,16 +24,16 @@ class Audit:
 
     Args:
         broker_id: the broker.
-        now_ms: the broker's clock.
+        clock: the broker's.
 
     Attributes:
         denied: how often an operation on a resource of a type was refused, by API key, operation and type.
     """
 
-    def __init__(self, broker_id: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, broker_id: int, clock: Clock) -> None:
         self.denied: dict[tuple[int, AclOperation, ResourceType], int] = {}
         self._broker_id = broker_id
-        self._now_ms = now_ms
+        self._clock = clock
         self._budgets: dict[int, LineBudget] = {}
 
     def refused(self, ctx: RequestContext, operation: AclOperation, kind: ResourceType, name: str, more: int) -> None:
@@ -41,7 +43,7 @@ class Audit:
         session = ctx.session
         _log.warn_within(
             self._budgets.setdefault(ctx.api_key, LineBudget()),
-            self._now_ms(),
+            self._clock.now_ms(),
             "access denied",
             broker=self._broker_id,
             principal=cut(str(session.principal)),
@@ -76,41 +78,57 @@ class ReadSession(Protocol):
         ...
 
 
+class FetchSessions(Protocol):
+    """The fetch sessions of a broker."""
+
+    def find(self, session_id: int) -> Any:
+        """Return the session of an id, or None."""
+        ...
+
+
+class ShareSessions(Protocol):
+    """The share sessions of a broker."""
+
+    def find(self, group_id: str, member_id: str) -> Any:
+        """Return the session of a group's member, or None."""
+        ...
+
+
 class Access:
     """The services that the access checks of one broker use.
 
     Args:
         authorizer: knows the ACLs.
-        image: returns the broker's image.
+        store: has the broker's image.
         audit: counts and logs refusals.
-        find_session: returns the fetch session of an id, or None.
-        find_share_session: returns the share session of a group's member, or None.
+        sessions: the fetch sessions.
+        share_sessions: the share sessions.
         auto_create: whether a Metadata request may create topics.
     """
 
-    __slots__ = ("_image", "audit", "authorizer", "auto_create", "find_session", "find_share_session")
+    __slots__ = ("_store", "audit", "authorizer", "auto_create", "sessions", "share_sessions")
 
     def __init__(
         self,
         authorizer: Authorizer,
-        image: Callable[[], ClusterImage],
+        store: MetadataStore,
         audit: Audit,
         *,
-        find_session: Callable[[int], Any],
-        find_share_session: Callable[[str, str], Any],
+        sessions: FetchSessions,
+        share_sessions: ShareSessions,
         auto_create: bool,
     ) -> None:
         self.authorizer = authorizer
-        self._image = image
+        self._store = store
         self.audit = audit
-        self.find_session = find_session
-        self.find_share_session = find_share_session
+        self.sessions = sessions
+        self.share_sessions = share_sessions
         self.auto_create = auto_create
 
     @property
     def image(self) -> ClusterImage:
         """The broker's image."""
-        return self._image()
+        return self._store.image
 
     def of(self, ctx: RequestContext) -> Permissions:
         """Return what the client of a request may do."""

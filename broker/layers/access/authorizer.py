@@ -7,10 +7,11 @@ allow.everyone.if.no.acl.found decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from purgatorio.broker.metadata.acls import AclBinding, AclOperation, ResourceType
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.routing.request import Principal, Session
 from purgatorio.broker.security.acl_index import ALL_OPERATIONS, AclIndex, clients_of
 
@@ -26,19 +27,19 @@ class Authorizer:
     """Answers for one broker.
 
     Args:
-        acls: returns the ACLs of the broker's image; the mapping is another object if they have changed.
+        store: has the broker's image; the mapping of its ACLs is another object if they have changed.
         super_users: principals as `User:admin`, which may do everything.
         allow_everyone: whether every client may use a resource that no ACL is about.
     """
 
     def __init__(
         self,
-        acls: Callable[[], Mapping[AclBinding, None]],
+        store: MetadataStore,
         *,
         super_users: Collection[str] = (),
         allow_everyone: bool = False,
     ) -> None:
-        self._acls = acls
+        self._store = store
         self._super_users = frozenset(super_users)
         self.unnamed = ALL_OPERATIONS if allow_everyone else 0
         self.index = AclIndex()
@@ -48,7 +49,7 @@ class Authorizer:
 
     def of(self, session: Session) -> Permissions:
         """Return what the client of a connection may do now; ask again for the next request."""
-        if self._acls() is not self._indexed:
+        if self._store.image.acls is not self._indexed:
             self._adopt()
         known = session.permissions
         if isinstance(known, _Known) and known.permissions.is_current and known.principal is session.principal:
@@ -56,7 +57,7 @@ class Authorizer:
         return self._find(session)
 
     def _adopt(self) -> None:
-        acls = self._acls()
+        acls = self._store.image.acls
         self.index.change(self._indexed, acls)
         self._indexed = acls
         self._forget()

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import FaultAction, FaultActs
+from purgatorio.broker.causes.kinds import FAULT
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.layers.faults.live_rule import HOLD_MS, FaultedRequest, LiveRule
 from purgatorio.broker.layers.faults.matching import SPLIT, KnownTopics
 from purgatorio.broker.layers.faults.names import api_name
@@ -20,7 +22,6 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FINAL_EPOCH, NO_SESSION, SESSION_ERRORS
 from purgatorio.protocol.parts import Named, named_partitions, parts_of, refused, split
-from purgatorio.purgatory import Purgatory
 
 MAX_WAITING: Final = 10_000
 """Requests of one broker that wait because of rules; the next one's connection is closed."""
@@ -33,12 +34,12 @@ class Interceptor:
     Args:
         route: the API's own.
         rules: those that may match, newest first, each behind its `skipper`.
-        purgatory: see `FaultTarget`.
+        purgatories: see `FaultTarget`.
         rng: of the rules with a probability.
         note: called for each fault that fired, with the fields of `FiredFault`.
     """
 
-    __slots__ = ("_broker_id", "_note", "_purgatory", "_rng", "_route", "_rules", "_topics")
+    __slots__ = ("_broker_id", "_note", "_purgatories", "_rng", "_route", "_rules", "_topics")
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Interceptor:
         route: Route,
         rules: Sequence[tuple[Skips, LiveRule]],
         topics: KnownTopics,
-        purgatory: Callable[[], Purgatory[Any]],
+        purgatories: Purgatories,
         rng: random.Random,
         note: Callable[..., None],
     ) -> None:
@@ -54,7 +55,7 @@ class Interceptor:
         self._route = route
         self._rules = rules
         self._topics = topics
-        self._purgatory = purgatory
+        self._purgatories = purgatories
         self._rng = rng
         self._note = note
 
@@ -197,7 +198,7 @@ class Interceptor:
             delay_ms: how long; 0: as long as a request may.
             mutes: whether the work of the requests behind it waits for it: its own is not done yet.
         """
-        purgatory = self._purgatory()
+        purgatory = self._purgatories.of(FAULT)
         if purgatory.num_delayed >= MAX_WAITING:
             reply.close(f"{MAX_WAITING} requests wait for fault rules")
             return None

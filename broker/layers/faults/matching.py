@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from purgatorio.broker.layers.faults.names import api_named
 from purgatorio.broker.layers.faults.rule import Rule, is_from, topic_id_bytes
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.api_key import BROKERS_ONLY, ApiKey
 from purgatorio.protocol.entity import Entity
@@ -42,6 +42,14 @@ class KnownTopics(Protocol):
 
     def of_share_session(self, group_id: str, member_id: str) -> Iterable[tuple[bytes, TopicPartition]]:
         """Return the partitions that a member of a share group fetches from, with the ids of their topics."""
+        ...
+
+
+class ShareSessions(Protocol):
+    """The share sessions of a broker."""
+
+    def partitions_of(self, group_id: str, member_id: str) -> Iterable[tuple[bytes, TopicPartition]]:
+        """Return the partitions of a member, with the ids of their topics."""
         ...
 
 
@@ -128,23 +136,19 @@ class ImageTopics:
     """The topics of a broker's image (see `KnownTopics`).
 
     Args:
-        image: returns the broker's current image.
-        of_share_session: see `KnownTopics`.
+        store: has the broker's image.
+        share_sessions: the broker's.
     """
 
-    def __init__(
-        self,
-        image: Callable[[], ClusterImage],
-        of_share_session: Callable[[str, str], Iterable[tuple[bytes, TopicPartition]]],
-    ) -> None:
-        self._image = image
-        self.of_share_session = of_share_session
+    def __init__(self, store: MetadataStore, share_sessions: ShareSessions) -> None:
+        self._store = store
+        self.of_share_session = share_sessions.partitions_of
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of a topic's id, or None."""
-        topic = self._image().topic_by_id(topic_id)
+        topic = self._store.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
     def has_partition(self, topic: str, partition: int) -> bool:
         """Return whether the partition exists."""
-        return self._image().partition(topic, partition) is not None
+        return self._store.image.partition(topic, partition) is not None

@@ -9,6 +9,7 @@ from dataclasses import field
 from functools import partial
 from typing import Any, Final, NamedTuple, overload
 
+from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.layers.faults.acting import Interceptor, WithoutSessions, needs_partitions
 from purgatorio.broker.layers.faults.live_rule import LiveRule
 from purgatorio.broker.layers.faults.matching import KnownTopics
@@ -21,7 +22,7 @@ from purgatorio.broker.routing.request import Handler, Route
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.late import dataclass
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.purgatory import Purgatory
+from purgatorio.purgatory.clock import Clock
 
 
 class FiredFault(NamedTuple):
@@ -64,7 +65,7 @@ class FaultTarget:
     Attributes:
         layers: of the broker's routes.
         topics: the topics that the broker knows.
-        purgatory: returns the broker's purgatory for requests that wait because of a rule; makes it at the first call.
+        purgatories: have one for requests that wait because of a rule, which is made for the first of them.
         toxics: has the broker's connections, present and new ones, pass these toxics.
         ruled: the APIs that rules are about by their names.
     """
@@ -72,7 +73,7 @@ class FaultTarget:
     broker_id: int
     layers: RouteLayers
     topics: KnownTopics
-    purgatory: Callable[[], Purgatory[Any]]
+    purgatories: Purgatories
     toxics: Callable[[Toxics], None]
     ruled: dict[ApiKey, None] = field(default_factory=dict)
 
@@ -89,7 +90,7 @@ class FaultRegistry:
     """The fault rules of a cluster.
 
     Args:
-        now_ms: the cluster's clock.
+        clock: the cluster's.
         seed: of the draws of rules with a probability.
 
     Attributes:
@@ -97,8 +98,8 @@ class FaultRegistry:
         log: the last requests; None: they are not recorded.
     """
 
-    def __init__(self, now_ms: Callable[[], int], seed: int = 0) -> None:
-        self._now_ms = now_ms
+    def __init__(self, clock: Clock, seed: int = 0) -> None:
+        self._clock = clock
         self._seed = seed
         self._rng = random.Random(seed)
         self._brokers: dict[int, FaultTarget] = {}
@@ -172,7 +173,7 @@ class FaultRegistry:
     def record_requests(self) -> None:
         """Record the requests of clients from now on, which costs each of them some microseconds."""
         if self.log is None:
-            self.log = RequestLog(self._now_ms)
+            self.log = RequestLog(self._clock)
             self._install_all()
 
     def reset(self) -> None:
@@ -224,7 +225,7 @@ class FaultRegistry:
     def _interceptor(self, broker: FaultTarget, key: int, route: Route, rules: list[LiveRule]) -> Handler:
         behind = tuple((skipper(live.matcher, live.rule, key, broker.topics), live) for live in rules)
         handler = Interceptor(
-            broker.broker_id, route, behind, broker.topics, broker.purgatory, self._rng, self._note
+            broker.broker_id, route, behind, broker.topics, broker.purgatories, self._rng, self._note
         ).handler()
         handler = straight(handler, route.handler, [live.rule for live in rules], key, broker.topics)
         if key == ApiKey.FETCH and (about := [live for live in rules if needs_partitions(live)]):
@@ -232,7 +233,7 @@ class FaultRegistry:
         return handler
 
     def _note(self, **told: Any) -> None:
-        self.fired.append(FiredFault(at_ms=self._now_ms(), **told))
+        self.fired.append(FiredFault(at_ms=self._clock.now_ms(), **told))
         live = self._rules.get(told["rule"])
         if live is not None and live.is_spent:
             self._install_all()  # it costs nothing from now on

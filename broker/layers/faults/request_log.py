@@ -6,7 +6,7 @@ Requests between brokers are left out: an idle cluster has dozens of them a seco
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -18,6 +18,7 @@ from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import ArrayType, StructType, fields_of
 from purgatorio.protocol.parts import Topics, topics_of
+from purgatorio.purgatory.clock import Clock
 
 MAX_REQUESTS: Final = 1_000
 MAX_TOPICS: Final = 10
@@ -40,7 +41,7 @@ class LoggedRequest:
     """
 
     __slots__ = (
-        "_now_ms",
+        "_clock",
         "_reply",
         "api_key",
         "at_ms",
@@ -61,7 +62,7 @@ class LoggedRequest:
         ctx: RequestContext,
         topics: tuple[str, ...],
         reply: Reply,
-        now_ms: Callable[[], int],
+        clock: Clock,
     ) -> None:
         self.number = number
         self.broker = broker
@@ -74,7 +75,7 @@ class LoggedRequest:
         self.ended_ms = -1
         self.errors: tuple[str, ...] = ()
         self._reply: Reply | None = reply
-        self._now_ms = now_ms
+        self._clock = clock
 
     @property
     def api(self) -> str:
@@ -101,7 +102,7 @@ class LoggedRequest:
         assert reply is not None, "a request is answered once"
         self._reply = None
         self.ended = how
-        self.ended_ms = self._now_ms()
+        self.ended_ms = self._clock.now_ms()
         return reply
 
 
@@ -109,14 +110,14 @@ class RequestLog:
     """The last requests of clients.
 
     Args:
-        now_ms: the cluster's clock.
+        clock: the cluster's.
 
     Attributes:
         entries: the requests, oldest first; at most `MAX_REQUESTS`.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._count = 0
         self.entries: deque[LoggedRequest] = deque(maxlen=MAX_REQUESTS)
 
@@ -135,7 +136,7 @@ class RequestLog:
                 return
             self._count += 1
             topics = _topics(request, named_by, known) if named_by else ()
-            entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._now_ms)
+            entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._clock)
             self.entries.append(entry)
             handler(ctx, request, entry)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from purgatorio.admin.metrics.prometheus import FaultsCollector
 from purgatorio.broker.layers.faults import FaultRegistry, parse_rule
+from purgatorio.purgatory.clock import ManualClock
 
 
 def test_each_rule_has_its_counts_by_number_and_name() -> None:
-    faults = FaultRegistry(lambda: 0)
+    faults = FaultRegistry(ManualClock())
     live = faults.add(parse_rule({"api": "Fetch", "hold": True, "name": "slow reader"}))
     live.matched, live.fired = 3, 2
     samples = {
@@ -24,4 +25,4 @@ def test_each_rule_has_its_counts_by_number_and_name() -> None:
 
 
 def test_without_rules_there_are_no_series() -> None:
-    assert list(FaultsCollector(FaultRegistry(lambda: 0)).collect()) == []
+    assert list(FaultsCollector(FaultRegistry(ManualClock())).collect()) == []

@@ -195,7 +195,7 @@ class FakeCluster:
         self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
         self.member_clock = MemberClock(self.session_clock)
         self.loop_lag = LoopLag(self.clock)
-        self.faults = FaultRegistry(self.clock.now_ms)
+        self.faults = FaultRegistry(self.clock)
         self.network = Network(self)
         self.leadership = Leadership(self.network)
         self._turns: list[Callable[[], None]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +41,11 @@ def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **r
     image = ClusterImage(0, "test", 1, broker.brokers, {"orders": topic(isr=(1,))})
     listings = Listings(lambda: None)
     handler = FetchHandler(
-        broker.replicas, lambda: image, sessions=broker.fetch_sessions, max_bytes=max_bytes, listings=listings
+        broker.replicas,
+        SimpleNamespace(image=image),
+        sessions=broker.fetch_sessions,
+        max_bytes=max_bytes,
+        listings=listings,
     )
     replies = Replies()
     handler.handle(context(ApiKey.FETCH, version), FetchRequest(topics=topics, **request), replies)
@@ -133,7 +138,7 @@ class Pipelined:
         self.listings = Listings(lambda: None)
         self.handler = FetchHandler(
             broker.replicas,
-            lambda: image,
+            SimpleNamespace(image=image),
             sessions=broker.fetch_sessions,
             max_bytes=1_000_000,
             listings=self.listings,

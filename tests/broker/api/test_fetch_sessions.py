@@ -44,7 +44,7 @@ class Client:
         self.epoch = 0
         self.handler = FetchHandler(
             broker.replicas,
-            lambda: broker.image,
+            broker,
             sessions=broker.fetch_sessions,
             max_bytes=1_000_000,
             listings=Listings(lambda: None),

@@ -18,7 +18,7 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 
 MEMORY_BYTES = 128 * 1024
 QUIET = TopicPartition("quiet", 0)
@@ -39,7 +39,7 @@ class Flooded:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.cluster = SimulatedCluster(
-            loop, Network(loop, random.Random(1)), random.Random(2), memory_bytes=MEMORY_BYTES
+            loop, SimulatedNetwork(loop, random.Random(1)), random.Random(2), memory_bytes=MEMORY_BYTES
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,7 +72,9 @@ class World:
         self.purgatory: Purgatory[Any] = Purgatory(
             "EndOffset", self.timer, actions=ActionQueue(), on_finished=self.ended.append
         )
-        self.calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.calls = BrokerCalls(
+            HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+        )
         self.elect(*(leaders or (2, 2)))
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,9 @@ class Peers(Harness):
         self.answers: dict[TopicPartition, EndOffset] = {}
         self.is_down = False
         self.purgatory: Purgatory[Any] = Purgatory("EndOffset", timer, actions=self.actions)
-        self.calls = BrokerCalls(1, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.calls = BrokerCalls(
+            1, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+        )
         self.ends = EndOffsets(self.calls, self.replicas)
 
     def lead_bills(self, leader: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from purgatorio.broker.config import BrokerConfig
@@ -16,7 +18,7 @@ EMPTY = ClusterImage(1, "test")
 
 def settings_of(configs: dict[str, str], defaults: ShareSettings | None = None) -> ShareSettings:
     image = EMPTY.with_group_configs("g", configs)
-    return ShareGroupSettings(lambda: image, defaults or ShareSettings()).of("g")
+    return ShareGroupSettings(SimpleNamespace(image=image), defaults or ShareSettings()).of("g")
 
 
 def test_a_group_without_configs_has_the_brokers_settings() -> None:
@@ -39,7 +41,7 @@ def test_a_group_without_configs_has_the_brokers_settings() -> None:
         max_record_locks=700,
     )
     assert settings_of({"consumer.session.timeout.ms": "9"}, defaults) == defaults
-    assert ShareGroupSettings(lambda: EMPTY, defaults).of("g") is defaults
+    assert ShareGroupSettings(SimpleNamespace(image=EMPTY), defaults).of("g") is defaults
 
 
 def test_the_defaults_are_those_of_a_broker_and_of_the_group_configs() -> None:
@@ -99,20 +101,20 @@ def test_where_a_group_begins_is_read_as_java_does(text: str, reset: OffsetReset
 
 
 def test_settings_are_made_again_when_configs_or_defaults_change() -> None:
-    image = EMPTY.with_group_configs("g", {"share.delivery.count.limit": "3"})
-    settings = ShareGroupSettings(lambda: image, ShareSettings())
+    store = SimpleNamespace(image=EMPTY.with_group_configs("g", {"share.delivery.count.limit": "3"}))
+    settings = ShareGroupSettings(store, ShareSettings())
     first = settings.of("g")
-    image = image.with_group_configs("other", {"share.delivery.count.limit": "4"})
+    store.image = store.image.with_group_configs("other", {"share.delivery.count.limit": "4"})
     assert settings.of("g") == first
-    image = image.with_group_configs("g", {"share.delivery.count.limit": "7"})
+    store.image = store.image.with_group_configs("g", {"share.delivery.count.limit": "7"})
     assert (settings.of("g").delivery_count_limit, settings.of("other").delivery_count_limit) == (7, 4)
     settings.defaults = ShareSettings(assignment_interval_ms=1_000)
     assert settings.of("g") == ShareSettings(assignment_interval_ms=1_000, delivery_count_limit=7)
-    image = image.with_group_configs("g", {})
+    store.image = store.image.with_group_configs("g", {})
     assert settings.of("g") is settings.defaults
 
 
 def test_settings_are_kept_between_two_changes() -> None:
     image = EMPTY.with_group_configs("g", {"share.delivery.count.limit": "3"})
-    settings = ShareGroupSettings(lambda: image, ShareSettings())
+    settings = ShareGroupSettings(SimpleNamespace(image=image), ShareSettings())
     assert settings.of("g") is settings.of("g")

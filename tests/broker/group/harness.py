@@ -62,7 +62,7 @@ class GroupHarness(Harness):
         ):
             purgatory.on_finished = self.finished.append
         self.persister = FakePersister()
-        self.share_settings = ShareGroupSettings(lambda: self.image, ShareSettings())
+        self.share_settings = ShareGroupSettings(self, ShareSettings())
         self.ends: dict[TopicPartition, EndOffset] = {}
         settings = GroupConfig(offsets_topic_partitions=1, **config)
         services = GroupServices(

@@ -17,6 +17,7 @@ from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, place_batch
+from purgatorio.purgatory.clock import ManualClock
 from tests.compiled import extends_classes
 from tests.logs import capture_logs
 
@@ -197,8 +198,8 @@ def test_records_go_by_their_age_among_topics_that_have_several_segments(append)
 
 
 def test_one_warning_a_minute_names_the_partitions_and_the_bytes(append) -> None:
-    now_ms = 0
-    budget = MemoryBudget(64 * BATCH_BYTES, lambda: now_ms)
+    clock = ManualClock()
+    budget = MemoryBudget(64 * BATCH_BYTES, clock)
     log = Log(LogConfig(segment_bytes=3_000), memory=budget, name="orders-0")
     append(log, 64)
     with capture_logs() as logs:
@@ -211,7 +212,7 @@ def test_one_warning_a_minute_names_the_partitions_and_the_bytes(append) -> None
     with capture_logs() as logs:
         append(log, 100)
         assert logs == []
-        now_ms = WARNING_INTERVAL_MS
+        clock.advance_ms(WARNING_INTERVAL_MS)
         while not logs:
             append(log)
     assert [line["deleted_bytes"] for line in logs] == [budget.evicted_bytes - before_bytes]

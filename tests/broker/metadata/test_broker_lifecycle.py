@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.image import NO_LEASE, BrokerIncarnation, Cluste
 from purgatorio.broker.metadata.store import StoreContended
 from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
-from purgatorio.simulation.world.network import Network
+from purgatorio.simulation.world.network import SimulatedNetwork
 from purgatorio.simulation.world.store import StoreLink
 from tests.endpoints import plaintext
 
@@ -33,7 +33,7 @@ class Place:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
         self.clock = SimulatedClock(loop)
-        self.network = Network(loop, random.Random(1))
+        self.network = SimulatedNetwork(loop, random.Random(1))
         self.store = EmbeddedStore("cluster", loop.call_soon, self.clock)
         self.links: dict[int, StoreLink] = {}
 

@@ -53,7 +53,7 @@ class Waiting:
         self.purgatory: Purgatory[DelayedDecision[Any]] = Purgatory("topic", self.timer, actions=ActionQueue())
         self.image = BLANK
         self.answers: list[object] = []
-        self.operation = DelayedDecision(Creation(delay_ms), lambda: self.image, self.answers.append)
+        self.operation = DelayedDecision(Creation(delay_ms), self, self.answers.append)
         self.purgatory.try_complete_else_watch(self.operation, ["orders"])
 
     def check(self) -> None:

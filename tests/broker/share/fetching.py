@@ -219,7 +219,7 @@ class ShareHarness(Harness):
         self.shares = LedShares(
             self.replicas,
             image=lambda: self.image,
-            settings=ShareGroupSettings(lambda: self.image, settings),
+            settings=ShareGroupSettings(self, settings),
             persister=self.persister,
             clock=self.clock,
             purgatory=self.share_fetch_purgatory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.coordinator.broker_calls import BrokerCalls, DelayedCalls, Retries
@@ -147,7 +148,9 @@ class World:
         self.purgatory: Purgatory[Any] = Purgatory(
             "Persister", self.timer, actions=ActionQueue(), on_finished=self.finished.append
         )
-        self.calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.calls = BrokerCalls(
+            HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+        )
         self.client = StateClient(
             self.calls,
             self.coordinator,  # type: ignore[arg-type]  # a fake

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.coordinator.broker_calls import BrokerCalls
@@ -119,7 +120,9 @@ class World:
         self.raises: Exception | None = None
         self.is_instant = False
         self.purgatory: Purgatory[Any] = Purgatory("Marker", self.timer, actions=ActionQueue())
-        self.calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        self.calls = BrokerCalls(
+            HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+        )
         self.sender = MarkerSender(self.calls, self._write)
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,7 +115,7 @@ class World:
         self.raises: Exception | None = None
         self.refuses: Exception | None = None
         self.purgatory: Purgatory[Any] = Purgatory("Verification", self.timer, actions=ActionQueue())
-        calls = BrokerCalls(HERE, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        calls = BrokerCalls(HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory))
         self.verifier = PartitionVerifier(calls, self)  # type: ignore[arg-type]  # a fake
 
     def elect(self, *brokers: int) -> None:

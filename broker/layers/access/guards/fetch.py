@@ -53,7 +53,7 @@ def _may_go_on(access: Access, permissions: Permissions, request: FetchRequest) 
 
     A session is looked through when its client's permissions are new to it, and while it has topics of unknown names.
     """
-    session: ReadSession | None = access.find_session(request.session_id)
+    session: ReadSession | None = access.sessions.find(request.session_id)
     if session is None:
         return True
     topics = request.topics

@@ -94,7 +94,7 @@ def _within_session(key: ApiKey) -> Guard:
         if not access.may(ctx, READ, ResourceType.GROUP, request.group_id or ""):
             refuse(route, request, reply, CODES[ResourceType.GROUP])
             return
-        session = access.find_share_session(request.group_id, request.member_id)
+        session = access.share_sessions.find(request.group_id, request.member_id)
         if session is not None and not _may_go_on(session, access.of(ctx)):
             refuse(route, request, reply, ErrorCode.SHARE_SESSION_NOT_FOUND)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.api.routes import APIS as HANDLERS
@@ -74,6 +75,17 @@ class Reply:
         self.ended = "closed"
 
 
+class Acls:
+    """A store whose image has the ACLs of a broker, which a test replaces."""
+
+    def __init__(self, broker: GuardedBroker) -> None:
+        self._broker = broker
+
+    @property
+    def image(self) -> Any:
+        return SimpleNamespace(acls=self._broker.acls)
+
+
 class GuardedBroker:
     """All APIs of a broker behind the access layer.
 
@@ -93,14 +105,14 @@ class GuardedBroker:
         self.share_sessions: dict[tuple[str, str], Any] = {}
         self.image = ClusterImage(1, "test", topics={name: Topic(name, id_of(name), ()) for name in TOPICS})
         self.clock = ManualClock()
-        self.audit = Audit(1, self.clock.now_ms)
-        self.authorizer = Authorizer(lambda: self.acls, super_users=["User:admin"])
+        self.audit = Audit(1, self.clock)
+        self.authorizer = Authorizer(Acls(self), super_users=["User:admin"])
         self.access = Access(
             self.authorizer,
-            lambda: self.image,
+            self,
             self.audit,
-            find_session=self.sessions.get,
-            find_share_session=lambda group_id, member_id: self.share_sessions.get((group_id, member_id)),
+            sessions=SimpleNamespace(find=self.sessions.get),
+            share_sessions=SimpleNamespace(find=lambda *member: self.share_sessions.get(member)),
             auto_create=auto_create,
         )
         table = {

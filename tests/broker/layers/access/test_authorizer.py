@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -40,7 +42,11 @@ class Acls:
 
     def __init__(self, acls: Iterable[AclBinding] = (), **configs: object) -> None:
         self.current = dict.fromkeys(acls)
-        self.authorizer = Authorizer(lambda: self.current, **configs)  # type: ignore[arg-type]  # a test's keywords
+        self.authorizer = Authorizer(self, **configs)  # type: ignore[arg-type]  # a test's keywords
+
+    @property
+    def image(self) -> Any:
+        return SimpleNamespace(acls=self.current)
 
     def of(self, principal: str = "alice", host: str = "10.0.0.1") -> Permissions:
         return self.authorizer.of(session(principal, host))

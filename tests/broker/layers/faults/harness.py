@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.layers.faults import FaultRegistry, FaultTarget, LiveRule, Toxics, parse_rule
@@ -63,7 +64,7 @@ class FakeBroker:
 
     def __init__(self, answers: dict[int, Callable[[Any], Any]]) -> None:
         self.clock = ManualClock(1_000)
-        self.faults = FaultRegistry(self.clock.now_ms, seed=1)
+        self.faults = FaultRegistry(self.clock, seed=1)
         self.timer = Timer(self.clock.now_ms)
         self.purgatory: Purgatory[Any] = Purgatory("Fault", self.timer, actions=ActionQueue())
         self.worked: list[Any] = []
@@ -78,7 +79,7 @@ class FakeBroker:
                 broker_id=1,
                 layers=self._layers,
                 topics=self,
-                purgatory=lambda: self.purgatory,
+                purgatories=SimpleNamespace(of=lambda kind: self.purgatory),
                 toxics=self.poisoned.append,
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 from purgatorio.broker.coordinator.broker_calls import BrokerCalls
@@ -109,7 +110,8 @@ class World(Harness):
         self.purgatory: Purgatory[Any] = Purgatory(
             "DeadLetter", self.timers[-1], actions=self.actions, on_finished=self.ended.append
         )
-        self.calls = BrokerCalls(1, image=lambda: self.image, ask=self._ask, purgatory=lambda row: self.purgatory)
+        purgatories = SimpleNamespace(of=lambda row: self.purgatory)
+        self.calls = BrokerCalls(1, store=self, ask=self._ask, purgatories=purgatories)
         self.queue = DeadLetterQueue(
             self.calls,
             self.replicas,
