@@ -29,8 +29,6 @@ from purgatorio.protocol.message import (
     wire_struct,
 )
 
-METADATA_VERSION: Final = 12
-"""The version in which the clients of this repository ask: the first one with topic ids in requests and answers."""
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 """The value of authorized operations that the client did not request (KIP-430)."""
 

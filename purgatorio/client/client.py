@@ -12,12 +12,7 @@ from purgatorio.protocol.errors import ErrorCode, ProtocolError
 from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
-from purgatorio.protocol.messages.metadata import (
-    METADATA_VERSION,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from purgatorio.purgatory.clock import Clock
 
 KEYS: Final = {api.request: api.key for api in APIS.values()}
@@ -26,7 +21,7 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.PRODUCE: 9,
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 7,
-    ApiKey.METADATA: METADATA_VERSION,
+    ApiKey.METADATA: 12,
     ApiKey.CREATE_TOPICS: 5,
     ApiKey.FIND_COORDINATOR: 4,
     ApiKey.OFFSET_COMMIT: 9,
@@ -42,8 +37,8 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.TXN_OFFSET_COMMIT: 3,
     ApiKey.END_TXN: 3,
     ApiKey.SHARE_GROUP_HEARTBEAT: 1,
-    ApiKey.SHARE_FETCH: 1,
-    ApiKey.SHARE_ACKNOWLEDGE: 1,
+    ApiKey.SHARE_FETCH: 2,
+    ApiKey.SHARE_ACKNOWLEDGE: 2,
 }
 """The versions of requests: the newest that name topics, and transactions that add their partitions (KIP-98)."""
 GROUP, TRANSACTION = 0, 1

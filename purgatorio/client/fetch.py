@@ -41,9 +41,7 @@ async def list_offset(
     return int(found.offset)
 
 
-async def fetch(
-    client: KafkaClient[Any],
-    broker_id: int,
+def fetch_request(
     tp: Partition,
     offset: int,
     *,
@@ -51,20 +49,25 @@ async def fetch(
     min_bytes: int = 1,
     max_bytes: int = MAX_BYTES,
     committed: bool = False,
-) -> PartitionData:
-    """Return what a broker has from an offset on, after the wait for `min_bytes`; raises FAILURES.
-
-    The error code is left to the caller.
-    """
+) -> FetchRequest:
+    """Build the request for records from an offset on; the broker waits for `min_bytes`."""
     part = FetchPartition(partition=tp[1], fetch_offset=offset, partition_max_bytes=max_bytes)
-    request = FetchRequest(
+    return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=int(committed),
         topics=[FetchTopic(topic=tp[0], partitions=[part])],
     )
-    answer = await client.ask(broker_id, request)
+
+
+async def fetch(client: KafkaClient[Any], broker_id: int, tp: Partition, offset: int, **options: Any) -> PartitionData:
+    """Return what a broker has from an offset on, with the error code; for the options see `fetch_request`.
+
+    Raises:
+        FAILURES: it does not answer.
+    """
+    answer = await client.ask(broker_id, fetch_request(tp, offset, **options))
     data: PartitionData = answer.responses[0].partitions[0]
     return data
 

@@ -205,6 +205,22 @@ def offset_commit(me: GroupMembership, offsets: Mapping[Any, int]) -> OffsetComm
     )
 
 
+def offset_fetch(
+    group: str, partitions: Iterable[Partition], *, me: GroupMembership | None = None, stable: bool = False
+) -> OffsetFetchRequest:
+    """Build the request for the committed offsets of partitions.
+
+    Args:
+        me: the member that asks, if the coordinator is to check it (KIP-848).
+        stable: refuse offsets that an open transaction may change (KIP-447).
+    """
+    topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[index]) for topic, index in partitions]
+    asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
+    if me is not None:
+        asked.member_id, asked.member_epoch = me.member_id, me.generation
+    return OffsetFetchRequest(groups=[asked], require_stable=stable)
+
+
 async def committed_offsets(
     coordinator: Coordinator,
     group: str,
@@ -215,19 +231,11 @@ async def committed_offsets(
 ) -> dict[Partition, int]:
     """Return the committed offsets of partitions; -1: there is none.
 
-    Args:
-        me: the member that asks, if the coordinator is to check it (KIP-848).
-        stable: refuse offsets that an open transaction may change (KIP-447).
-
     Raises:
         Refused: the broker does not give them now.
         FAILURES: it did not answer.
     """
-    topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[index]) for topic, index in partitions]
-    asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
-    if me is not None:
-        asked.member_id, asked.member_epoch = me.member_id, me.generation
-    (answer,) = (await coordinator.ask(OffsetFetchRequest(groups=[asked], require_stable=stable))).groups
+    (answer,) = (await coordinator.ask(offset_fetch(group, partitions, me=me, stable=stable))).groups
     check(answer.error_code)
     offsets = {}
     for topic in answer.topics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import timeit
 
+from purgatorio.client.client import VERSIONS
 from purgatorio.protocol.api import ApiKey, decode_request, decode_request_header, encode_response
 from purgatorio.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from purgatorio.protocol.messages.metadata import (
@@ -13,7 +14,7 @@ from purgatorio.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from rows import Row
-from wire import FETCH_VERSION, produce_frame
+from wire import produce_frame
 
 
 def _microseconds(statement: object, quick: bool) -> float:
@@ -34,7 +35,7 @@ def rows(quick: bool = False) -> list[Row]:
     def encode_fetch() -> None:
         data = PartitionData(high_watermark=1, last_stable_offset=1, log_start_offset=0, records=records)
         response = FetchResponse(responses=[FetchableTopicResponse(topic="orders", partitions=[data])])
-        encode_response(ApiKey.FETCH, FETCH_VERSION, 1, response)
+        encode_response(ApiKey.FETCH, VERSIONS[ApiKey.FETCH], 1, response)
 
     partitions = [MetadataResponsePartition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3]) for _ in range(4)]
     metadata = MetadataResponse(

@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager
 
 from loads import pipelined
 from processes import brokers
-from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from rows import Row, at_most, percentile
 from wire import TIMEOUT_SECONDS, Wire, create_topic, frame, produce_frame
@@ -57,7 +56,7 @@ def _beside(address: tuple[str, int], busy_processes: int) -> Iterator[None]:
 
 def first_answers(address: tuple[str, int], count: int) -> list[float]:
     """Connect so many clients at once; return the seconds from each one's connect to its first answer."""
-    request = frame(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+    request = frame(ApiVersionsRequest(), 0)
     poll = select.epoll()
     waits: list[float] = []
     with ExitStack() as stack:

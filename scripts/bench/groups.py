@@ -6,26 +6,20 @@ import asyncio
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 
 from confluent_kafka import Consumer, Producer
 
 from members import Board, connected
 from processes import Brokers, allow_open_files, brokers
 from purgatorio.admin.cli.admin_client import AdminClient
-from purgatorio.protocol.api import ApiKey, decode_response
-from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from purgatorio.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
-from purgatorio.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from purgatorio.client.client import Unavailable
+from purgatorio.client.group import GroupMembership, offset_commit, offset_fetch
+from purgatorio.client.link import Address
+from purgatorio.protocol.api_key import ApiKey
 from rows import Row, at_most, percentile
-from wire import PRODUCE_VERSION, TIMEOUT_SECONDS, Wire, create_topic, frame, metadata_of, produce_frame
+from wire import TIMEOUT_SECONDS, BlockingClient, Wire, create_topic, decoded, frame, metadata_of, now, produce_frame
 
-FIND_VERSION, COMMIT_VERSION, FETCH_OFFSETS_VERSION = 3, 7, 7
 ROUNDS = 5
 SUBSCRIPTIONS = 10
 MEMBERS = 1_000
@@ -37,34 +31,27 @@ OFFSETS_TOPIC = "__consumer_offsets"
 RETRY_SECONDS = 0.002
 
 
-def coordinator_of(address: tuple[str, int], group_id: str, *, other_than: int = -1) -> FindCoordinatorResponse:
-    """The coordinator of a group, once a broker names one that is not dead."""
+def coordinator_of(address: Address, group_id: str, *, other_than: int = -1) -> tuple[int, Address]:
+    """The id and address of a group's coordinator, once a broker names one that is not dead."""
     deadline = time.perf_counter() + TIMEOUT_SECONDS
-    with closing(Wire(address)) as wire:
-        while True:
-            found: FindCoordinatorResponse = wire.ask(
-                ApiKey.FIND_COORDINATOR, FIND_VERSION, FindCoordinatorRequest(key=group_id)
-            )
-            if not found.error_code and found.node_id != other_than:
-                return found
-            assert time.perf_counter() < deadline, found
-            time.sleep(RETRY_SECONDS)
+    client, found = BlockingClient(address, RETRY_SECONDS), other_than
+    while True:
+        with suppress(Unavailable):
+            found = now(client.coordinator(group_id))
+        if found != other_than:
+            return found, client.addresses[found]
+        assert time.perf_counter() < deadline, "there is no coordinator"
+        now(client.back_off())
 
 
 def commit_frame(group_id: str, topic: str, partitions: int = 1) -> bytes:
     """A commit of a client that is no member of the group."""
-    offsets = [
-        OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata="")
-        for index in range(partitions)
-    ]
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=offsets)]
-    request = OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=-1, topics=topics)
-    return frame(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, request)
+    return frame(offset_commit(GroupMembership(group_id), {(topic, index): 1 for index in range(partitions)}))
 
 
 def commit_error(answer: bytes) -> int:
     """The first error of a commit's answer, or 0."""
-    response: OffsetCommitResponse = decode_response(ApiKey.OFFSET_COMMIT, COMMIT_VERSION, answer)[1]
+    response = decoded(ApiKey.OFFSET_COMMIT, answer)
     return next((p.error_code for topic in response.topics for p in topic.partitions if p.error_code), 0)
 
 
@@ -148,8 +135,8 @@ def crowds(quick: bool) -> list[Row]:
     rows = []
     for delay_ms in (0, 300 if quick else 3000):
         with brokers(**_settings(count, **{"group.initial.rebalance.delay.ms": delay_ms})) as running:
-            found = coordinator_of(running.addresses[0], "crowd")
-            seconds, rebalances = asyncio.run(_rebalance((found.host, found.port), count))
+            _, address = coordinator_of(running.addresses[0], "crowd")
+            seconds, rebalances = asyncio.run(_rebalance(address, count))
         name = f"{count:,} members come at once, initial delay {delay_ms} ms"
         if delay_ms == 0:
             rows.append(at_most(f"{name}: stable after", seconds, 10, " s", f" ({rebalances} rebalances)"))
@@ -167,9 +154,8 @@ async def _idle(running: Brokers, groups: int, members: int, interval_seconds: f
     async with AsyncExitStack() as stack:
         everyone = []
         for number in range(groups):
-            found = coordinator_of(running.addresses[0], f"idle-{number}")
-            board = Board(members)
-            everyone += await connected(stack, (found.host, found.port), f"idle-{number}", board, members)
+            _, address = coordinator_of(running.addresses[0], f"idle-{number}")
+            everyone += await connected(stack, address, f"idle-{number}", Board(members), members)
         await asyncio.gather(*(member.join() for member in everyone))
         step_seconds = interval_seconds / len(everyone)
         beating = [
@@ -211,12 +197,12 @@ def commits_against_produce(running: Brokers, quick: bool) -> Row:
     """Lone requests over one connection each, in turn."""
     count = 50 if quick else 1000
     leader = create_topic(running.addresses[0], "beside", 3)
-    found = coordinator_of(running.addresses[0], "commits")
+    _, address = coordinator_of(running.addresses[0], "commits")
     commit, produce = commit_frame("commits", "beside"), produce_frame("beside", 100, acks=-1)
     ratios, commits_us = [], []
-    with closing(Wire((found.host, found.port))) as committing, closing(Wire(leader)) as producing:
+    with closing(Wire(address)) as committing, closing(Wire(leader)) as producing:
         assert not commit_error(committing.exchange(commit))
-        produced = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, producing.exchange(produce))[1]
+        produced = decoded(ApiKey.PRODUCE, producing.exchange(produce))
         assert not produced.responses[0].partition_responses[0].error_code, produced
         for _ in range(1 if quick else ROUNDS + 1):  # the first round warms up
             produced_seconds = percentile(_lone_exchanges(producing, produce, count), 0.5)
@@ -229,10 +215,10 @@ def commits_against_produce(running: Brokers, quick: bool) -> Row:
 
 def _kill_coordinator(running: Brokers, group_id: str) -> tuple[int, tuple[str, int], float]:
     """Kill a group's coordinator: its id, the address of a broker that lives, and when it was killed."""
-    found = coordinator_of(running.addresses[0], group_id)
-    survivor = next(address for address in running.addresses if address[1] != found.port)
-    AdminClient(running.admin_url).post(f"brokers/{found.node_id}/kill")
-    return found.node_id, survivor, time.perf_counter()
+    found, (_, port) = coordinator_of(running.addresses[0], group_id)
+    survivor = next(address for address in running.addresses if address[1] != port)
+    AdminClient(running.admin_url).post(f"brokers/{found}/kill")
+    return found, survivor, time.perf_counter()
 
 
 def _answers(address: tuple[str, int], request: bytes) -> Iterator[bytes]:
@@ -260,11 +246,11 @@ def killed_coordinators(running: Brokers, quick: bool) -> Row:
     for number in range(1 if quick else SUBSCRIPTIONS):
         group_id = f"orphans-{number}"
         request = commit_frame(group_id, "survives")
-        first = coordinator_of(running.addresses[0], group_id)
-        next(answer for answer in _answers((first.host, first.port), request) if not commit_error(answer))
+        _, first = coordinator_of(running.addresses[0], group_id)
+        next(answer for answer in _answers(first, request) if not commit_error(answer))
         killed, survivor, killed_at = _kill_coordinator(running, group_id)
-        found = coordinator_of(survivor, group_id, other_than=killed)
-        next(answer for answer in _answers((found.host, found.port), request) if not commit_error(answer))
+        _, found = coordinator_of(survivor, group_id, other_than=killed)
+        next(answer for answer in _answers(found, request) if not commit_error(answer))
         waits.append(time.perf_counter() - killed_at)
         AdminClient(running.admin_url).post(f"brokers/{killed}/start")
         _wait_for_all_replicas(running)
@@ -278,20 +264,18 @@ def load_of_offsets(quick: bool) -> Row:
     waits, cpu_seconds = [], []
     with brokers(**{"offsets.topic.num.partitions": 1}) as running:
         create_topic(running.addresses[0], "many", 1, partitions=offsets)
-        found = coordinator_of(running.addresses[0], "group-0")
+        _, found = coordinator_of(running.addresses[0], "group-0")
         for number in range(groups):
             request = commit_frame(f"group-{number}", "many", offsets)
-            next(a for a in _answers((found.host, found.port), request) if not commit_error(a))
-        topics = [OffsetFetchRequestTopic(name="many", partition_indexes=[offsets - 1])]
-        fetch = OffsetFetchRequest(group_id=f"group-{groups - 1}", topics=topics)
-        request = frame(ApiKey.OFFSET_FETCH, FETCH_OFFSETS_VERSION, fetch)
+            next(a for a in _answers(found, request) if not commit_error(a))
+        request = frame(offset_fetch(f"group-{groups - 1}", [("many", offsets - 1)]))
         for _ in range(1 if quick else 3):
             used = running.cpu_seconds
             killed, survivor, _ = _kill_coordinator(running, "group-0")
-            found = coordinator_of(survivor, "group-0", other_than=killed)
+            _, found = coordinator_of(survivor, "group-0", other_than=killed)
             named_at = time.perf_counter()
-            for answer in _answers((found.host, found.port), request):
-                fetched: OffsetFetchResponse = decode_response(ApiKey.OFFSET_FETCH, FETCH_OFFSETS_VERSION, answer)[1]
+            for answer in _answers(found, request):
+                (fetched,) = decoded(ApiKey.OFFSET_FETCH, answer).groups
                 if not fetched.error_code:
                     break
             waits.append(time.perf_counter() - named_at)

@@ -17,8 +17,7 @@ from loads import pipelined
 from processes import Brokers, brokers
 from purgatorio.admin.cli.build import build
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS
-from purgatorio.protocol.api import ApiKey
-from purgatorio.protocol.messages.metadata import METADATA_VERSION, MetadataRequest
+from purgatorio.protocol.messages.metadata import MetadataRequest
 from rows import Row, rounds_at_most
 from wire import Wire, create_topic, fetch_frame, frame, produce_frame
 
@@ -93,7 +92,7 @@ class MixedClients:
         self._lone, self._consumer, self._admin = Wire(leader), Wire(leader), Wire(leader)
         small = [produce_frame("mixed", 100, acks=acks) for acks in (1, -1)]
         self._requests = (*small, produce_frame("mixed", 16 * 1024, acks=1))
-        self._metadata = frame(ApiKey.METADATA, METADATA_VERSION, MetadataRequest(topics=None))
+        self._metadata = frame(MetadataRequest(topics=None))
         self._ends = count(100, 10)
         self._stop = threading.Event()
         self.answered = 0

@@ -14,11 +14,10 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from typing import Any
 
-from purgatorio.protocol.api import ApiKey, decode_response
+from purgatorio.protocol.api_key import ApiKey
 from rows import percentile
-from wire import PRODUCE_VERSION, TIMEOUT_SECONDS, Wire, fetch_frame
+from wire import TIMEOUT_SECONDS, Wire, decoded, fetch_frame
 
 READ_BYTES = 256 * 1024
 SETTLE_SECONDS = 1
@@ -75,7 +74,7 @@ def accepted(wire: Wire, request: bytes) -> bytes:
     deadline = time.perf_counter() + TIMEOUT_SECONDS
     while True:
         answer = wire.exchange(request)
-        response: Any = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, answer)[1]
+        response = decoded(ApiKey.PRODUCE, answer)
         if not response.responses[0].partition_responses[0].error_code:
             return answer
         assert time.perf_counter() < deadline, response

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from functools import partial
+from typing import Self
 
-from purgatorio.protocol.api import ApiKey, decode_response, encode_request
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.client.client import KafkaClient
+from purgatorio.client.group import ClassicProtocol, GroupMembership, heartbeat
+from purgatorio.client.link import Address, StreamLink
+from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
-from purgatorio.protocol.messages.heartbeat import HeartbeatRequest
-from purgatorio.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
-JOIN_VERSION, SYNC_VERSION, HEARTBEAT_VERSION = 5, 3, 3
 SESSION_TIMEOUT_MS = 60_000
 REBALANCE_TIMEOUT_MS = 60_000
-SUBSCRIPTION = b"\0\1\0\0\0\1\0\5topic\xff\xff\xff\xff\0\0\0\0"
-ASSIGNMENT = b"\0\0\0\0\0\1\0\5topic\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
 REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
+COORDINATOR = 0
+
+
+def _same_for_all(members: Sequence[str], generation: int) -> dict[str, list[tuple[str, int]]]:
+    return {member_id: [("topic", 0)] for member_id in members}
+
+
+PROTOCOL = ClassicProtocol(("topic",), _same_for_all, SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS, "range")
 
 
 class Board:
@@ -47,64 +55,30 @@ class Board:
 class Member:
     """A member, and its connection to the coordinator."""
 
-    def __init__(self, group_id: str, board: Board) -> None:
-        self.group_id = group_id
+    def __init__(self, group_id: str, board: Board, address: Address) -> None:
+        self._me = GroupMembership(group_id)
         self._board = board
-        self._member_id = ""
-        self._generation = -1
+        clock = SystemClock()
+        self._client = KafkaClient(partial(StreamLink.open, clock, "bench"), lambda: (), clock=clock)
+        self._client.addresses[COORDINATOR] = address
+        self._ask = partial(self._client.ask, COORDINATOR)
 
-    async def connect(self, address: tuple[str, int]) -> Self:
+    async def connect(self) -> Self:
         """Open its connection, and ask for the versions: a client that asks nothing has to make room for others."""
-        self._reader, self._writer = await asyncio.open_connection(*address)
-        await self._ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
+        link = await self._client.link(COORDINATOR)
+        await link.request(ApiKey.API_VERSIONS, 0, ApiVersionsRequest(), timeout_ms=REBALANCE_TIMEOUT_MS)
         return self
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close its connection; the coordinator keeps the member until its session is over."""
-        self._writer.close()
-        await self._writer.wait_closed()
-
-    async def _ask(self, api_key: ApiKey, version: int, message: Any) -> Any:
-        self._writer.write(b"".join(encode_request(api_key, version, 1, "bench", message)))
-        size_bytes = int.from_bytes(await self._reader.readexactly(4))
-        return decode_response(api_key, version, await self._reader.readexactly(size_bytes))[1]
+        self._client.close()
 
     async def join(self) -> None:
         """Join, and join again, until it is given its part of a generation."""
-        while True:
-            joined = await self._join()
-            if joined is not None and await self._synchronise(joined):
-                self._board.synchronised(self._generation)
-                return
-
-    async def _join(self) -> Any:
-        request = JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-            member_id=self._member_id,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)],
-        )
-        response = await self._ask(ApiKey.JOIN_GROUP, JOIN_VERSION, request)
-        self._member_id = response.member_id
-        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            return None
-        assert not response.error_code, ErrorCode(response.error_code).name
-        self._generation = response.generation_id
-        return response
-
-    async def _synchronise(self, joined: Any) -> bool:
-        assignments = [SyncGroupRequestAssignment(member_id=m.member_id, assignment=ASSIGNMENT) for m in joined.members]
-        request = SyncGroupRequest(
-            group_id=self.group_id,
-            generation_id=self._generation,
-            member_id=self._member_id,
-            assignments=assignments,
-        )
-        response = await self._ask(ApiKey.SYNC_GROUP, SYNC_VERSION, request)
-        assert response.error_code in (0, *REJOIN), ErrorCode(response.error_code).name
-        return not response.error_code
+        while (code := (await PROTOCOL.join(self._ask, self._me))[0]) in REJOIN:
+            pass
+        assert not code, code.name
+        self._board.synchronised(self._me.generation)
 
     async def beat(self, interval_seconds: float, first_seconds: float) -> None:
         """Beat until it is cancelled, for the first time after a while of its own; join again when told to."""
@@ -112,14 +86,11 @@ class Member:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            request = HeartbeatRequest(
-                group_id=self.group_id, generation_id=self._generation, member_id=self._member_id
-            )
-            response = await self._ask(ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
-            if response.error_code in REJOIN:
+            code = await heartbeat(self._ask, self._me)
+            if code in REJOIN:
                 await self.join()
             else:
-                assert not response.error_code, ErrorCode(response.error_code).name
+                assert not code, code.name
             await asyncio.sleep(max(0.0, began + interval_seconds - loop.time()))
 
     async def live(self, interval_seconds: float) -> None:
@@ -128,12 +99,10 @@ class Member:
         await self.beat(interval_seconds, interval_seconds)
 
 
-async def connected(
-    stack: AsyncExitStack, address: tuple[str, int], group_id: str, board: Board, count: int
-) -> list[Member]:
+async def connected(stack: AsyncExitStack, address: Address, group_id: str, board: Board, count: int) -> list[Member]:
     """Return this many members of a group, connected one after another; the stack closes them."""
     members = []
     for _ in range(count):
-        members.append(await Member(group_id, board).connect(address))
-        stack.push_async_callback(members[-1].close)
+        members.append(await Member(group_id, board, address).connect())
+        stack.callback(members[-1].close)
     return members

@@ -28,7 +28,6 @@ from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
 from purgatorio.broker.routing.request import Principal, Session
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
 from purgatorio.broker.security.throw_away import throw_away_certificates
-from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntry,
     AlterClientQuotasRequest,
@@ -184,7 +183,7 @@ def muted_connections(quick: bool) -> Row:
         wire = stack.enter_context(closing(Wire(create_topic(running.addresses[0], "small", 1))))
         default = AlteredEntityPart(entity_type="client-id", entity_name=None)
         quota = AlterClientQuotasEntry(entity=[default], ops=[ClientQuotasOp(key="producer_byte_rate", value=1.0)])
-        answer = wire.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest(entries=[quota]))
+        answer = wire.ask(AlterClientQuotasRequest(entries=[quota]), 1)
         assert not answer.entries[0].error_code, answer
         for nth in range(count):
             try:

@@ -7,28 +7,19 @@ from contextlib import closing
 from typing import NamedTuple
 
 from groups import coordinator_of
-from purgatorio.protocol.api import ApiKey
+from purgatorio.client.group import assigned
+from purgatorio.client.link import Address
+from purgatorio.client.share import Acknowledgement, AcquiringSession, share_heartbeat
 from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from purgatorio.protocol.messages.share_acknowledge import (
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    ShareAcknowledgeRequest,
-)
-from purgatorio.protocol.messages.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
-from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from wire import TIMEOUT_SECONDS, Wire
 
-HEARTBEAT_VERSION = 1
-SHARE_VERSION = 2
 ALTER_CONFIGS_VERSION = 1
 GROUP_RESOURCE = 32
 RECORD_LIMIT = 1
-ACCEPT = 1
 RETRY_SECONDS = 0.005
 
 
@@ -44,14 +35,13 @@ class Acquired(NamedTuple):
         return self.last_offset - self.first_offset + 1
 
 
-def configure_group(address: tuple[str, int], group_id: str, **configs: object) -> None:
+def configure_group(address: Address, group_id: str, **configs: object) -> None:
     """Let a group begin at the earliest record, and set further configs of it, by Kafka's names with underscores."""
     named = {"share.auto.offset.reset": "earliest", **{name.replace("_", "."): each for name, each in configs.items()}}
     changes = [AlterableConfig(name=name, config_operation=0, value=str(value)) for name, value in named.items()]
     resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group_id, configs=changes)
     with closing(Wire(address)) as wire:
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        answer = wire.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS_VERSION, request)
+        answer = wire.ask(IncrementalAlterConfigsRequest(resources=[resource]), ALTER_CONFIGS_VERSION)
         assert not answer.responses[0].error_code, answer
 
 
@@ -62,11 +52,9 @@ class ShareMember:
         topic_id: known when it has joined.
     """
 
-    def __init__(self, bootstrap: tuple[str, int], leader: tuple[str, int], group_id: str, member_id: str) -> None:
-        self.group_id = group_id
-        self.member_id = member_id
+    def __init__(self, bootstrap: Address, leader: Address, group_id: str, member_id: str) -> None:
         self.topic_id = b""
-        self._epoch = 0
+        self._session = AcquiringSession(group_id, member_id)
         self._bootstrap = bootstrap
         self._wire = Wire(leader)
 
@@ -76,19 +64,14 @@ class ShareMember:
 
     def join(self, topic: str) -> None:
         """Beat until the partition is assigned, as often as the coordinator asks for."""
-        found = coordinator_of(self._bootstrap, self.group_id)
+        group_id, member_id = self._session.group, self._session.member_id
+        _, coordinator = coordinator_of(self._bootstrap, group_id)
         deadline, epoch = time.perf_counter() + TIMEOUT_SECONDS, 0
-        with closing(Wire((found.host, found.port))) as wire:
+        with closing(Wire(coordinator)) as wire:
             while True:
-                request = ShareGroupHeartbeatRequest(
-                    group_id=self.group_id,
-                    member_id=self.member_id,
-                    member_epoch=epoch,
-                    subscribed_topic_names=[topic] if epoch == 0 else None,
-                )
-                answer = wire.ask(ApiKey.SHARE_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request)
-                if answer.assignment is not None and answer.assignment.topic_partitions:
-                    self.topic_id = bytes(answer.assignment.topic_partitions[0].topic_id)
+                answer = wire.ask(share_heartbeat(group_id, member_id, epoch, None if epoch else [topic]))
+                if own := assigned(answer):
+                    self.topic_id = own[0][0]
                     return
                 assert time.perf_counter() < deadline, answer
                 if answer.error_code:  # the coordinator is being made
@@ -101,23 +84,13 @@ class ShareMember:
         self, accepted: list[Acquired] | None = None, *, max_records: int = 1, max_wait_ms: int = 10_000
     ) -> list[Acquired]:
         """Accept records, and acquire others, at most so many; the first fetch opens the session."""
-        batches = _batches(accepted or [])
-        partition = FetchPartition(partition_index=0, acknowledgement_batches=batches)
-        request = ShareFetchRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._epoch,
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1024 * 1024,
-            max_records=max_records,
-            batch_size=max_records,
-            share_acquire_mode=RECORD_LIMIT,
-            topics=[FetchTopic(topic_id=self.topic_id, partitions=[partition])] if batches or not self._epoch else [],
-        )
-        answer = self._wire.ask(ApiKey.SHARE_FETCH, SHARE_VERSION, request)
+        key = self.topic_id, 0
+        acknowledged = {key: _accepting(accepted)} if accepted else {}
+        request = self._session.fetch([key], acknowledged, max_wait_ms=max_wait_ms, max_records=max_records)
+        request.share_acquire_mode = RECORD_LIMIT
+        answer = self._wire.ask(request)
         assert not answer.error_code, answer
-        self._epoch += 1
+        self._session.went_on()
         acquired = []
         for topic in answer.responses:
             for each in topic.partitions:
@@ -134,21 +107,11 @@ class ShareMember:
 
     def accept(self, acquired: list[Acquired]) -> int:
         """Accept records; returns the error code."""
-        partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=_batches(acquired))
-        request = ShareAcknowledgeRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=self._epoch,
-            topics=[AcknowledgeTopic(topic_id=self.topic_id, partitions=[partition])],
-        )
-        answer = self._wire.ask(ApiKey.SHARE_ACKNOWLEDGE, SHARE_VERSION, request)
-        self._epoch += 1
+        answer = self._wire.ask(self._session.acknowledge({(self.topic_id, 0): _accepting(acquired)}))
+        self._session.went_on()
         code: int = answer.error_code or answer.responses[0].partitions[0].error_code
         return code
 
 
-def _batches(acquired: list[Acquired]) -> list[AcknowledgementBatch]:
-    return [
-        AcknowledgementBatch(first_offset=each.first_offset, last_offset=each.last_offset, acknowledge_types=[ACCEPT])
-        for each in acquired
-    ]
+def _accepting(acquired: list[Acquired]) -> list[Acknowledgement]:
+    return [Acknowledgement(*each) for each in acquired]

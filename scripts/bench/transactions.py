@@ -14,11 +14,10 @@ from confluent_kafka import Consumer, Producer
 from loads import pipelined
 from processes import Brokers, allow_open_files, brokers
 from producing import TransactionalProducer
-from purgatorio.protocol.api import ApiKey, decode_response
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from purgatorio.protocol.records import iter_batches
+from purgatorio.client.fetch import batches
+from purgatorio.protocol.api_key import ApiKey
 from rows import Row, at_most, percentile
-from wire import FETCH_VERSION, TIMEOUT_SECONDS, Wire, create_topic, frame, produce_frame
+from wire import TIMEOUT_SECONDS, Wire, create_topic, decoded, fetch_frame, produce_frame
 
 ROUNDS = 5
 TRANSACTIONS = 500
@@ -148,20 +147,11 @@ def _fetches(wire: Wire, topic: str, end: int) -> tuple[list[bytes], int]:
     """
     requests, offset, aborted = [], 0, 0
     while offset < end:
-        part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1024 * 1024)
-        request = FetchRequest(
-            max_wait_ms=1000,
-            min_bytes=1,
-            max_bytes=1024 * 1024,
-            isolation_level=1,
-            topics=[FetchTopic(topic=topic, partitions=[part])],
-        )
-        requests.append(frame(ApiKey.FETCH, FETCH_VERSION, request))
-        response: FetchResponse = decode_response(ApiKey.FETCH, FETCH_VERSION, wire.exchange(requests[-1]))[1]
-        answer = response.responses[0].partitions[0]
+        requests.append(fetch_frame(topic, offset, max_wait_ms=1000, committed=True))
+        answer = decoded(ApiKey.FETCH, wire.exchange(requests[-1])).responses[0].partitions[0]
         assert not answer.error_code, answer
         aborted += len(answer.aborted_transactions or ())
-        for header, _ in iter_batches(answer.records, allow_partial=True):
+        for header, *_ in batches(answer):
             offset = header.last_offset + 1
     return requests, aborted
 

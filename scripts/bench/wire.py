@@ -1,36 +1,36 @@
-"""A blocking client that sends ready frames, for measurements without a client library."""
+"""A blocking connection that sends ready frames, for measurements without a client library, and our client over it."""
 
 from __future__ import annotations
 
 import socket
 import time
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
+from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.client.client import KEYS, VERSIONS, KafkaClient
+from purgatorio.client.fetch import fetch_request
+from purgatorio.client.link import Address
+from purgatorio.client.produce import batch_of, produce_request
 from purgatorio.protocol.api import ApiKey, decode_response, encode_request
+from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from purgatorio.protocol.messages.metadata import (
-    METADATA_VERSION,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-)
-from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from purgatorio.protocol.record import Record
-from purgatorio.protocol.records import build_batch
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-PRODUCE_VERSION = 9
-FETCH_VERSION = 12
-CREATE_TOPICS_VERSION = 5
 TIMEOUT_SECONDS = 30
+RETRY_SECONDS = 0.02
+T = TypeVar("T")
 
 
 class Wire:
-    """One connection; `frame` builds requests, `exchange` sends one and reads its response."""
+    """One connection, which is a link of our client, too; `frame` builds requests, `exchange` sends one and reads its
+    response.
+    """
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: Address) -> None:
         self.socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.closed = False
 
     def exchange(self, frame: bytes) -> bytes:
         """Send a request, and return the response without its size."""
@@ -47,63 +47,84 @@ class Wire:
             response += rest
         return response
 
-    def ask(self, api_key: ApiKey, version: int, message: Any) -> Any:
+    def ask(self, message: Message, version: int | None = None) -> Any:
         """Send a message, and return the response."""
-        return decode_response(api_key, version, self.exchange(frame(api_key, version, message)))[1]
+        key = KEYS[type(message)]
+        return decoded(key, self.exchange(frame(message, version)), version)
+
+    async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
+        """Send a message, and return the response; it blocks."""
+        return self.ask(message, api_version)
 
     def close(self) -> None:
         """Close the connection."""
+        self.closed = True
         self.socket.close()
 
 
-def frame(api_key: ApiKey, version: int, message: Any, client_id: str = "bench") -> bytes:
+class BlockingClient(KafkaClient[Wire]):
+    """Our client over wires; `now` returns what it is asked for."""
+
+    def __init__(self, bootstrap: Address, retry_seconds: float = RETRY_SECONDS) -> None:
+        super().__init__(_opened, lambda: [bootstrap], clock=SystemClock())
+        self._retry_seconds = retry_seconds
+
+    async def back_off(self) -> None:
+        time.sleep(self._retry_seconds)  # noqa: ASYNC251 - as all that it does
+
+
+async def _opened(address: Address) -> Wire:
+    return Wire(address)
+
+
+def now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that blocks where others wait for the event loop."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("it waits for an event loop")
+
+
+def frame(message: Message, version: int | None = None, client_id: str = "bench") -> bytes:
     """A request, its size in front."""
-    return b"".join(encode_request(api_key, version, 1, client_id, message))
+    key = KEYS[type(message)]
+    return b"".join(encode_request(key, VERSIONS[key] if version is None else version, 1, client_id, message))
+
+
+def decoded(api_key: ApiKey, answer: bytes, version: int | None = None) -> Any:
+    """The response of an answer."""
+    return decode_response(api_key, VERSIONS[api_key] if version is None else version, answer)[1]
 
 
 def produce_frame(topic: str, value_bytes: int, *, acks: int, records: int = 1, client_id: str = "bench") -> bytes:
     """A produce request of one batch."""
-    now_ms = time.time_ns() // 1_000_000
-    batch = build_batch([Record(delta, now_ms, None, b"x" * value_bytes, ()) for delta in range(records)])
-    data = PartitionProduceData(index=0, records=batch)
-    topics = [TopicProduceData(name=topic, partition_data=[data])]
-    request = ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
-    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, request, client_id)
+    batch = batch_of([b"x" * value_bytes] * records, time.time_ns() // 1_000_000)
+    return frame(produce_request((topic, 0), batch, acks=acks), client_id=client_id)
 
 
-def fetch_frame(topic: str, offset: int, *, max_wait_ms: int = 10_000) -> bytes:
+def fetch_frame(topic: str, offset: int, *, max_wait_ms: int = 10_000, committed: bool = False) -> bytes:
     """A fetch request for partition 0 from an offset on."""
-    partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1024 * 1024)
-    topics = [FetchTopic(topic=topic, partitions=[partition])]
-    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1024 * 1024, topics=topics)
-    return frame(ApiKey.FETCH, FETCH_VERSION, request)
+    return frame(fetch_request((topic, 0), offset, max_wait_ms=max_wait_ms, committed=committed))
 
 
 def metadata_of(wire: Wire, topics: list[str]) -> MetadataResponse:
     """What a broker knows of the cluster and of these topics."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic) for topic in topics])
-    answer: MetadataResponse = wire.ask(ApiKey.METADATA, METADATA_VERSION, request)
+    answer: MetadataResponse = wire.ask(request)
     return answer
 
 
-def create_topic(
-    bootstrap: tuple[str, int], topic: str, replication_factor: int, *, partitions: int = 1
-) -> tuple[str, int]:
+def create_topic(bootstrap: Address, topic: str, replication_factor: int, *, partitions: int = 1) -> Address:
     """Create a topic, wait until its partitions have leaders, and return the address of the first one's leader."""
-    wire = Wire(bootstrap)
+    client = BlockingClient(bootstrap)
     new = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replication_factor)
-    request = CreateTopicsRequest(topics=[new], timeout_ms=TIMEOUT_SECONDS * 1000)
-    created = wire.ask(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, request)
+    created = now(client.ask_any(CreateTopicsRequest(topics=[new], timeout_ms=TIMEOUT_SECONDS * 1000)))
     assert created.topics[0].error_code == 0, created
     deadline = time.perf_counter() + TIMEOUT_SECONDS
-    while True:
-        metadata = metadata_of(wire, [topic])
-        leaders = {p.partition_index: p.leader_id for p in metadata.topics[0].partitions}
-        if len(leaders) == partitions and min(leaders.values()) >= 0:
-            break
-        # Apache Kafka answers before all of its brokers know the topic.
-        assert time.perf_counter() < deadline, metadata
-        time.sleep(0.02)
-    address = next((broker.host, broker.port) for broker in metadata.brokers if broker.node_id == leaders[0])
-    wire.close()
-    return address
+    # Apache Kafka answers before all of its brokers know the topic.
+    while len(found := now(client.partitions(topic))) != partitions:
+        assert time.perf_counter() < deadline, found
+        time.sleep(RETRY_SECONDS)
+    return client.addresses[client.leaders[topic, 0].broker_id]
