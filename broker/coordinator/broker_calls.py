@@ -35,7 +35,7 @@ from purgatorio.purgatory import DelayedOperation
 logger = get_logger(__name__)
 
 MAX_CALLS: Final = 10_000
-"""The most calls in one purgatory's charge that are not done, of kinds whose calls nothing else bounds."""
+"""The most calls of a kind that are not done, if nothing else bounds them."""
 MAX_REQUESTS: Final = 4
 """The most requests of one kind to one broker that wait for answers, if the kind does not say otherwise."""
 MAX_HERE: Final = 100
@@ -57,6 +57,9 @@ class Answer(NamedTuple):
     error_code: ErrorCode = ErrorCode.NONE
     message: str = ""
     value: Any = None
+
+
+SUCCESS: Final = Answer()
 
 
 class Retries(NamedTuple):
@@ -93,21 +96,8 @@ class Call:
         is_done: whether it has ended, or was not made yet.
     """
 
-    __slots__ = (
-        "asked",
-        "id",
-        "is_done",
-        "is_waiting",
-        "kind",
-        "lane",
-        "linked",
-        "pause",
-        "retries",
-        "tp",
-        "tries",
-        "weight",
-        "why",
-    )
+    __slots__ = ("asked", "id", "is_done", "is_waiting", "kind", "lane", "linked", "pause", "retries", "tp", "tries",
+                 "weight", "why")  # fmt: skip
 
     def __init__(
         self, kind: CallKind[Any], tp: TopicPartition, an_id: Hashable, *, lane: Hashable = None, weight: int = 1
@@ -118,13 +108,12 @@ class Call:
         self.lane = lane
         self.weight = weight
         self.asked = NO_LEADER
-        self.tries = 0
-        self.retries = 0
+        self.tries = self.retries = 0
         self.why = ""
         self.pause: Pause | None = None
         self.is_waiting = False
         self.is_done = True
-        self.linked: TopicPartition | None = None  # where `BrokerCalls` has it
+        self.linked: TopicPartition | None = None  # where `BrokerCalls` has it, for changes of the image
 
 
 C = TypeVar("C", bound=Call)
@@ -150,6 +139,7 @@ class CallKind(Generic[C]):
         takes_back: whether `again` has a call whose wait is over; otherwise it is made as it is.
         refusal: the answer to a call that is one too many, or that the broker's stop ends.
         event: the change of the leader, for observers.
+        call_count: the calls that are not done.
     """
 
     row: Kind
@@ -167,6 +157,7 @@ class CallKind(Generic[C]):
     takes_back: ClassVar[bool] = False
     refusal: ClassVar[Answer] = Answer(ErrorCode.NETWORK_EXCEPTION, "this broker stops")
     event: ClassVar[str] = "leader"
+    call_count: int = 0
 
     # --- where ---
 
@@ -266,18 +257,7 @@ class Pause:
         operation: the wait; None between two of them.
     """
 
-    __slots__ = (
-        "calls",
-        "failures",
-        "is_over",
-        "key",
-        "kind",
-        "members",
-        "operation",
-        "quick",
-        "seen",
-        "since_ms",
-    )
+    __slots__ = ("calls", "failures", "is_over", "key", "kind", "members", "operation", "quick", "seen", "since_ms")
 
     def __init__(self, kind: CallKind[Any], key: Hashable, since_ms: int) -> None:
         self.kind = kind
@@ -328,6 +308,10 @@ class DelayedCalls(DelayedOperation):
         return tuple(asked)
 
 
+_Try = tuple[Any, int]
+"""A call, and the number of the try."""
+
+
 class _Destination:
     """A broker, for calls of one kind.
 
@@ -352,11 +336,6 @@ class _Destination:
     def has_room(self) -> bool:
         """Whether more may be under way."""
         return self.under_way < self.limit
-
-
-class _Try(NamedTuple):
-    call: Any
-    nth: int
 
 
 class BrokerCalls:
@@ -385,7 +364,6 @@ class BrokerCalls:
         self._destinations: dict[tuple[CallKind[Any], int, bool], _Destination] = {}
         self._ready: dict[_Destination, None] = {}  # with calls that could be made
         self._heavy: deque[tuple[_Destination, _Try]] = deque()  # of this broker, each for another turn
-        self._counts: dict[str, int] = {}
         self._is_sending = False
         self._has_work = asyncio.Event()
         self._has_stopped = False
@@ -394,23 +372,25 @@ class BrokerCalls:
 
     def make(self, calls: Sequence[Call]) -> None:
         """Make calls; `CallKind.ended` has the answer of each, perhaps before this returns."""
-        counts = self._counts
         for call in calls:
-            self._enter(call)
+            call.is_done = False
+            call.kind.call_count += 1
+        is_alone = len(calls) == 1
         for call in calls:
             kind = call.kind
-            if kind.is_bounded and counts[kind.row.purgatory] > MAX_CALLS and not call.is_done:
+            if kind.is_bounded and kind.call_count > MAX_CALLS and not call.is_done:
                 self._end(call, kind.refusal)
             else:
-                self._route(call, is_alone=len(calls) == 1)
-        self._send()
+                self._route(call, is_alone=is_alone)
+        if self._ready:
+            self._send()
 
     def fail(self, call: Call, answer: Answer) -> None:
         """Take a call as made, and failed with this answer: without a leader it could not even be put together."""
-        self._enter(call)
+        call.is_done = False
+        call.kind.call_count += 1
         call.asked = NO_LEADER
         call.tries += 1
-        self._link(call)
         self._answered(call, call.tries, answer)
         self._send()
 
@@ -419,10 +399,6 @@ class BrokerCalls:
         if not call.is_done:
             self._leave(call)
         self._leave_pause(call)
-
-    def under_way(self, row: Kind) -> int:
-        """Return the number of calls that are not done."""
-        return self._counts.get(row.purgatory, 0)
 
     def coordinator(self, topic_name: str, key: str, partitions: int = 1) -> TopicPartition:
         """Return the partition of a coordinators' topic that a key is hashed to.
@@ -487,7 +463,7 @@ class BrokerCalls:
             return
         kind = call.kind
         call.tp = tp = kind.place(call)
-        if tp != call.linked:
+        if tp != call.linked and (kind.follows or call.linked is not None):
             self._link(call)
         state = self._store.image.partition(*tp)
         call.tries = nth = call.tries + 1
@@ -501,7 +477,7 @@ class BrokerCalls:
         if destination is None:
             destination = self._destinations[key] = _Destination(kind, leader, is_here=is_here)
         if is_here and call.weight > LARGE and not self._has_stopped:
-            self._heavy.append((destination, _Try(call, nth)))
+            self._heavy.append((destination, (call, nth)))
             self._has_work.set()
         elif is_alone and is_here and not (self._is_sending or destination.lanes) and destination.has_room:
             self._is_sending = True
@@ -514,7 +490,10 @@ class BrokerCalls:
 
     def _add(self, destination: _Destination, call: Call, nth: int) -> None:
         lane = None if destination.is_here else call.lane
-        destination.lanes.setdefault(lane, deque()).append(_Try(call, nth))
+        queue = destination.lanes.get(lane)
+        if queue is None:
+            queue = destination.lanes[lane] = deque()
+        queue.append((call, nth))
         self._ready[destination] = None
 
     def _send(self) -> None:
@@ -540,13 +519,12 @@ class BrokerCalls:
         """Return the first call of a queue; not those that meanwhile go another way, or are done."""
         while queue:
             call, nth = queue[0]
-            if not call.is_done and call.tries == nth:
-                if self.leader(call.tp) == destination.broker_id:
-                    return call
-                queue.popleft()
+            is_live = not call.is_done and call.tries == nth
+            if is_live and self.leader(call.tp) == destination.broker_id:
+                return call
+            queue.popleft()
+            if is_live:
                 self._route(call)
-            else:
-                queue.popleft()
         return None
 
     def _call_here(self, destination: _Destination) -> None:
@@ -580,7 +558,8 @@ class BrokerCalls:
 
     def _here_answered(self, tries: Mapping[Any, int], call: Call, answer: Answer) -> None:
         self._answered(call, tries[call], answer)
-        self._send()
+        if self._ready:
+            self._send()
 
     def _ask_there(self, destination: _Destination) -> None:
         """Send a request with calls of the next lane."""
@@ -605,7 +584,7 @@ class BrokerCalls:
             destination.lanes[lane] = queue
         if calls:
             destination.under_way += 1
-            tries = [(an_id, _Try(call, call.tries)) for an_id, joined in calls.items() for call in joined]
+            tries = [(an_id, (call, call.tries)) for an_id, joined in calls.items() for call in joined]
             done = partial(self._there_answered, destination, calls, tries)
             self._ask(destination.broker_id, kind.api_key, kind.version, kind.request(calls), done)
 
@@ -620,7 +599,8 @@ class BrokerCalls:
         destination.under_way -= 1
         self._ready[destination] = None
         answers = {} if response is None else destination.kind.answers(response, calls)
-        missing = Answer(ErrorCode.NETWORK_EXCEPTION, _why(error))
+        why = "no answer" if error is None else str(error) or type(error).__name__
+        missing = Answer(ErrorCode.NETWORK_EXCEPTION, why)
         for an_id, (call, nth) in tries:
             self._answered(call, nth, answers.get(an_id, missing))
         self._send()
@@ -658,15 +638,11 @@ class BrokerCalls:
         except Exception:  # a bug; it must not keep their answers from others
             logger.exception("the answer to a call could not be noted", api_key=kind.api_key.name)
 
-    def _enter(self, call: Call) -> None:
-        call.is_done = False
-        row = call.kind.row.purgatory
-        self._counts[row] = self._counts.get(row, 0) + 1
-
     def _leave(self, call: Call) -> None:
         call.is_done = True
-        self._counts[call.kind.row.purgatory] -= 1
-        self._unlink(call)
+        call.kind.call_count -= 1
+        if call.linked is not None:
+            self._unlink(call, call.linked)
 
     def _leave_pause(self, call: Call) -> None:
         pause, call.pause, call.is_waiting = call.pause, None, False
@@ -681,17 +657,17 @@ class BrokerCalls:
             self._purgatories.of(pause.kind.row).cancel(operation)
 
     def _link(self, call: Call) -> None:
-        self._unlink(call)
+        if call.linked is not None:
+            self._unlink(call, call.linked)
         call.linked = call.tp
         self._by_partition.setdefault(call.tp, {})[call] = None
 
-    def _unlink(self, call: Call) -> None:
-        tp, call.linked = call.linked, None
-        if tp is not None:
-            calls = self._by_partition[tp]
-            del calls[call]
-            if not calls:
-                del self._by_partition[tp]
+    def _unlink(self, call: Call, tp: TopicPartition) -> None:
+        call.linked = None
+        calls = self._by_partition[tp]
+        del calls[call]
+        if not calls:
+            del self._by_partition[tp]
 
     # --- waits ---
 
@@ -711,6 +687,8 @@ class BrokerCalls:
         if delay_ms is None:
             self._end(call, answer)
             return
+        if call.linked is None:
+            self._link(call)
         call.is_waiting = True
         pause.calls[call] = None
         pause.seen[call.tp] = seen = call.asked, self._store.image.partition(*call.tp)
@@ -793,7 +771,3 @@ class BrokerCalls:
             seen = pause.seen.get(tp)  # None: by a success it is over already
             if seen is not None and self._has_changed(pause.kind, tp, seen):
                 self._end_wait(pause, pause.kind.event, tp)
-
-
-def _why(error: Exception | None) -> str:
-    return "no answer" if error is None else str(error) or type(error).__name__

@@ -346,7 +346,7 @@ class StateClient:
     @property
     def under_way(self) -> int:
         """The calls that are not done."""
-        return self._calls.under_way(PERSISTER) + sum(map(len, self._reading.values()))
+        return sum(each.call_count for each in self._kinds.values()) + sum(map(len, self._reading.values()))
 
     # --- for `StateCalls` ---
 

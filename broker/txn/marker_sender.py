@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.causes.cause import MarkersMissing, UnwrittenMarker
 from purgatorio.broker.causes.kinds import MARKER
 from purgatorio.broker.causes.words import shortened
-from purgatorio.broker.coordinator.broker_calls import Answer, BrokerCalls, Call, CallKind, Pause, Retries
+from purgatorio.broker.coordinator.broker_calls import SUCCESS, Answer, BrokerCalls, Call, CallKind, Pause, Retries
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.routing.passing_errors import MARKERS_REFUSED
@@ -162,7 +162,7 @@ class MarkerSender(CallKind[MissingMarker]):
     @property
     def missing_count(self) -> int:
         """The markers that are still to be written."""
-        return self._calls.under_way(MARKER)
+        return self.call_count
 
     def waits_for(self, transactional_id: str) -> MarkersMissing:
         """Return the missing markers, the first ones with their leaders and the errors of the last try."""
@@ -187,7 +187,7 @@ class MarkerSender(CallKind[MissingMarker]):
 
     def without_leader(self, call: MissingMarker, *, exists: bool) -> Answer:
         """A topic that was deleted needs no marker: what the transaction wrote was deleted with it."""
-        return super().without_leader(call, exists=True) if exists else Answer()
+        return super().without_leader(call, exists=True) if exists else SUCCESS
 
     def groups(self, calls: list[MissingMarker]) -> Iterable[list[MissingMarker]]:
         """Return the markers of each transaction."""
@@ -199,7 +199,7 @@ class MarkerSender(CallKind[MissingMarker]):
         ending = calls[0].ending
 
         def written(tp: TopicPartition, error_code: ErrorCode) -> None:
-            answered(markers[tp], Answer(error_code))
+            answered(markers[tp], Answer(error_code) if error_code else SUCCESS)
 
         self._write(ending.marker, list(markers), written, ending.end.transactional_id)
 

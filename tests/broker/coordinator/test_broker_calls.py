@@ -111,7 +111,7 @@ def test_calls_that_are_made_together_share_a_request() -> None:
     assert [ids for _, ids, _ in world.sent] == [["a", "b"], ["c"]]
     world.answer(Answer())
     assert world.kind.told == [("a", 0), ("b", 0)]
-    assert world.calls.under_way(END_OFFSET) == 1
+    assert world.kind.call_count == 1
 
 
 def test_a_call_waits_longer_and_longer_and_tells_why() -> None:
@@ -214,7 +214,7 @@ def test_a_dropped_call_leaves_nothing_behind() -> None:
     world.advance_ms(10)
     world.calls.drop(sent)
     world.answer(Answer())
-    assert (world.kind.told, world.timer.size, world.calls.under_way(END_OFFSET)) == ([], 0, 0)
+    assert (world.kind.told, world.timer.size, world.kind.call_count) == ([], 0, 0)
     assert [each.outcome for each in world.ended] == ["cancelled", "expired"]
 
 
