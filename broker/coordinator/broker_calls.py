@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 from purgatorio.broker.causes.cause import CallFailed, DeadLettersNotWritten, ShareCoordinatorFailed
 from purgatorio.broker.causes.kinds import Kind
 from purgatorio.broker.causes.purgatories import Purgatories
-from purgatorio.broker.coordinator.ask_broker import AskBroker
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
@@ -44,6 +43,11 @@ LARGE: Final = 500
 """The weight of a call of this broker that has a turn of the loop almost for itself."""
 MAX_DOUBLINGS: Final = 20
 """The most doublings of a wait."""
+
+
+AskBroker = Callable[[int, ApiKey, int, Any, Callable[[Any, Exception | None], None]], None]
+"""Sends another broker a request, in a version; calls the last argument once, perhaps before it returns: with the
+response, or with None and why there is none (see `purgatorio.broker.server.peers.Peers.send`)."""
 
 
 class Answer(NamedTuple):

@@ -30,8 +30,7 @@ from purgatorio.broker.config.by_room import (
     share_state_config,
     transaction_config,
 )
-from purgatorio.broker.coordinator.ask_broker import AskBroker
-from purgatorio.broker.coordinator.broker_calls import BrokerCalls
+from purgatorio.broker.coordinator.broker_calls import AskBroker, BrokerCalls
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.end_offsets import EndOffsets
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings

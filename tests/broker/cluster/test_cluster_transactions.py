@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
 from purgatorio.admin.cluster import Cluster
+from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.layers.faults.rule import parse_rule
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
@@ -171,6 +174,34 @@ async def test_every_transaction_ends_on_all_its_partitions_whichever_broker_is_
         await until(lambda: all(is_stable(cluster, tp) for tp in PARTITIONS))
         for tp in PARTITIONS:
             assert len(markers_by_producer(cluster, tp)) == PRODUCERS
+        for producer in producers:
+            for connection in producer._connections.values():
+                connection.close()
+
+
+async def test_a_marker_that_its_leader_refuses_waits_in_a_purgatory() -> None:
+    async with Cluster(config()) as cluster:
+        producers = await begin_all(cluster)
+        rule = cluster.faults.add(parse_rule({"api": "WriteTxnMarkers", "error": "NOT_ENOUGH_REPLICAS"}))
+        await asyncio.gather(*(each.end(committed=True) for each in producers))
+
+        def waits() -> list[str]:
+            return [
+                in_words(operation.causes)
+                for broker in cluster.brokers
+                for purgatory in broker.purgatories
+                if purgatory.name == "Marker"
+                for operation in purgatory.operations()
+            ]
+
+        await until(lambda: any(", with " in each for each in waits()))
+        assert re.match(
+            r"orders-\d: the end marker of billing-\d+(, with \d+ others?,)? waits for broker \d, which leads it: "
+            r"\d+ ms, \w+ try, NOT_ENOUGH_REPLICAS",
+            waits()[0],
+        )
+        rule.release()
+        await until(lambda: all(is_stable(cluster, tp) for tp in PARTITIONS) and not waits())
         for producer in producers:
             for connection in producer._connections.values():
                 connection.close()
