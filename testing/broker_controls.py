@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from purgatorio.admin.cluster import Cluster
     from purgatorio.admin.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
     from purgatorio.admin.operations.declare import Operation
+    from purgatorio.testing.backend import Backend
     from purgatorio.testing.controls import Controls
-    from purgatorio.testing.process_controls import ProcessControls
 
 T = TypeVar("T")
 
@@ -21,12 +21,18 @@ class BrokerControls:
     """Stops, holds, cuts off and moves brokers; `Kafka` is one, and sets the attributes."""
 
     _thread: LoopThread
-    _controls: Controls | ProcessControls
+    _backend: Backend
+
+    @property
+    def _controls(self) -> Controls:
+        from purgatorio.testing.controls import Controls
+
+        return Controls(self._backend)
 
     @property
     def _cluster(self) -> Cluster:
         """The cluster; a ValueError with a sentence if its brokers are other processes."""
-        return self._controls.cluster
+        return self._backend.cluster
 
     def do(self, operation: Operation) -> dict[str, Any]:
         """Do an operation of the admin HTTP, and return its answer; all of them are in `purgatorio.admin.operations`.
@@ -38,14 +44,12 @@ class BrokerControls:
         Raises:
             ValueError: the cluster refuses it, with its sentence.
         """
-        self._controls.load(operation)
-        longest = max(CALL_TIMEOUT_SECONDS, operation.patience_seconds)
-        return self._thread.run(self._controls.do(operation), operation.does().partition(";")[0], longest)
+        return self._do(operation, operation.does().partition(";")[0])
 
     @property
     def brokers(self) -> Sequence[int]:
         """The ids of the running brokers."""
-        return self._call(self._controls.running, "list the brokers")
+        return self._thread.run(self._controls.running(), "list the brokers")
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the broker that leads a partition.
@@ -53,7 +57,9 @@ class BrokerControls:
         Raises:
             ValueError: the topic or partition does not exist, or has no leader now.
         """
-        return self._thread.run(self._controls.leader_id(topic, partition), f"find {topic}'s leader")
+        from purgatorio.admin.operations.topics import FindLeader
+
+        return int(self._do(FindLeader(topic, partition), f"find {topic}'s leader")["leader"])
 
     def move_leader(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
         """Have an in-sync replica lead a partition; return its id, when all brokers know. No record is lost.
@@ -173,9 +179,7 @@ class BrokerControls:
         """
         from purgatorio.admin.operations.brokers import AddBroker
 
-        added = int(self.do(AddBroker(rack))["broker"])
-        self._thread.run(self._controls.until_known(added), f"let all brokers know broker {added}")
-        return added
+        return int(self.do(AddBroker(rack))["broker"])
 
     def pause(self, broker: int) -> None:
         """Have a broker stand still until `resume`, as SIGSTOP does to a process.
@@ -221,14 +225,25 @@ class BrokerControls:
 
         self.do(HealNetwork())
 
+    def _do(self, operation: Operation, doing: str) -> dict[str, Any]:
+        self._backend.load([type(operation)])
+        longest = max(CALL_TIMEOUT_SECONDS, operation.patience_seconds)
+        return self._thread.run(self._backend.ask(operation), doing, longest)
+
     def _change(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker, doing: str) -> None:
         """Do an operation on a broker; a BrokerStateError if it does not run, or does, or there is none of that id."""
-        self._controls.load(operation)
+        self._backend.load([type(operation)])
         self._thread.run(self._controls.change_broker(operation), doing)
 
     def _run(self, change: Coroutine[Any, Any, T], doing: str) -> T:
         """Run a change of the cluster, which may refuse it: a ValueError then."""
-        return self._thread.run(self._controls.asked(change), doing)
+        from purgatorio.testing.in_loop import refused_as_value_error
+
+        async def changed() -> T:
+            with refused_as_value_error():
+                return await change
+
+        return self._thread.run(changed(), doing)
 
     def _refusable(self, change: Callable[[], T], doing: str) -> T:
         """Make a change of the cluster, which may refuse it: a ValueError then."""

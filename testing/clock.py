@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from purgatorio.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
-    from purgatorio.testing.controls import Controls
-    from purgatorio.testing.process_controls import ProcessControls
+    from purgatorio.admin.operations.declare import Answer, Operation
+    from purgatorio.testing.backend import Backend
     from purgatorio.testing.values import Advanced
 
 ADVANCE_TIMEOUT_SECONDS: Final = 60.0
@@ -26,9 +26,9 @@ class KafkaClock:
     again, and its `send` stays open until the producer's own timeout.
     """
 
-    def __init__(self, thread: LoopThread, controls: Controls | ProcessControls) -> None:
+    def __init__(self, thread: LoopThread, backend: Backend) -> None:
         self._thread = thread
-        self._controls = controls
+        self._backend = backend
 
     def advance(self, seconds: float, *, sessions: bool = False) -> Advanced:
         """Move the brokers' clock forward; return what ended by it, and print it if a test fails or runs with -s.
@@ -47,22 +47,33 @@ class KafkaClock:
         Raises:
             ValueError: `seconds` is negative.
         """
-        moved = self._controls.advance(seconds, sessions=sessions)
+        from purgatorio.testing.controls import Controls
+
+        moved = Controls(self._backend).advance(seconds, sessions=sessions)
         advanced = self._thread.run(moved, f"advance the clock by {seconds} s", ADVANCE_TIMEOUT_SECONDS)
         print(advanced)
         return advanced
 
     def now(self) -> float:
         """Return the brokers' time: seconds since 1970-01-01 UTC."""
-        return self._thread.call(self._controls.now, "read the clock")
+        from purgatorio.admin.operations.clock import ShowClock
+
+        return float(self._do(ShowClock(), "read the clock")["wall_ms"]) / 1000
 
     def freeze(self) -> None:
         """Stop the brokers' time until `unfreeze`; only `advance` moves it.
 
         Requests are answered as before, but no deadline comes, no broker is fenced, and a killed broker stays leader.
         """
-        self._thread.call(self._controls.freeze, "freeze the clock")
+        from purgatorio.admin.operations.clock import FreezeClock
+
+        self._do(FreezeClock(), "freeze the clock")
 
     def unfreeze(self) -> None:
         """Let the brokers' time go on from where it stood."""
-        self._thread.call(self._controls.unfreeze, "unfreeze the clock")
+        from purgatorio.admin.operations.clock import UnfreezeClock
+
+        self._do(UnfreezeClock(), "unfreeze the clock")
+
+    def _do(self, operation: Operation, doing: str) -> Answer:
+        return self._thread.run(self._backend.ask(operation), doing)

@@ -107,7 +107,7 @@ class FaultControls(BrokerControls):
         from purgatorio.broker.layers.faults import parse_fault
 
         parsed = parse_fault(rule, functions=True)
-        added = self._call(lambda: self._controls.cluster.faults.add(parsed), f"add the fault {parsed}")
+        added = self._call(lambda: self._cluster.faults.add(parsed), f"add the fault {parsed}")
         live = cast("AnyLive", added)
         return Fault(self._thread, live)
 
@@ -139,7 +139,7 @@ class FaultControls(BrokerControls):
         Raises:
             ValueError: there is no broker of that id.
         """
-        known = self._call(lambda: list(self._controls.cluster.broker_ids), "list the brokers")
+        known = self._call(lambda: list(self._cluster.broker_ids), "list the brokers")
         if broker not in known:
             raise ValueError(f"there is no broker {broker}, only {', '.join(map(str, known))}")
         return self.fault(hide=broker)
@@ -147,7 +147,7 @@ class FaultControls(BrokerControls):
     @property
     def faults(self) -> list[Fault]:
         """The fault rules, oldest first."""
-        rules, first = self._call(self._controls.fault_rules, "list the faults")
+        rules, first = self._call(self._backend.fault_rules, "list the faults")
         return [Fault(self._thread, each, at_start=each in first) for each in rules]
 
     def clear_faults(self) -> None:
@@ -170,7 +170,7 @@ class FaultControls(BrokerControls):
         from purgatorio.broker.layers.faults.rule import known_api
 
         name = None if api is None else known_api(api)
-        return self._call(lambda: _requests(self._controls.cluster.faults, name, client, topic), "list the requests")
+        return self._call(lambda: _requests(self._cluster.faults, name, client, topic), "list the requests")
 
 
 def _requests(faults: FaultRegistry, api: str | None, client: str | None, topic: str | None) -> list[Request]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from purgatorio.testing import open_clusters
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from purgatorio.broker.cluster.snapshots import Snapshot
     from purgatorio.registry.kinds import RegistryTarget
     from purgatorio.registry.process import SchemaRegistry
-    from purgatorio.testing.controls import Controls
+    from purgatorio.testing.backend import Backend
     from purgatorio.testing.keywords import BrokerSettings, TopicConfigs
-    from purgatorio.testing.process_controls import ProcessControls
     from purgatorio.testing.values import Group, IsolationLevel, Parked, Record
 
+CLIENT_ID: Final = "purgatorio.testing"
+"""The client id of the records of `Kafka.produce`, while they wait."""
 REPORT_TIMEOUT_SECONDS: Final = 2.0
 """A report of a cluster that hangs must not hold up the tests behind it."""
 
@@ -55,13 +56,13 @@ class Kafka(AccessControls):
         self._security = options.security
         self._thread = LoopThread()
         try:
-            self._controls = self._thread.run(start, "start the cluster")
+            self._backend = self._thread.run(start, "start the cluster")
         except OSError as error:
             raise RuntimeError(f"the Kafka cluster did not start: {error}") from error
-        self.bootstrap: str = self._controls.bootstrap
+        self.bootstrap: str = self._backend.bootstrap
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
         self._opened = open_clusters.opened(self.close, lambda: self.admin_url, ports)
-        self.clock = KafkaClock(self._thread, self._controls)
+        self.clock = KafkaClock(self._thread, self._backend)
         self._registry = RegistryBeside(self._as_target)
         self._broker_count = options.brokers
 
@@ -99,7 +100,7 @@ class Kafka(AccessControls):
     @property
     def admin_url(self) -> str:
         """The URL of the page, which shows what waits, and of the HTTP API; they are served from the first use on."""
-        return self._thread.run(self._controls.admin_url(), "start the admin HTTP")
+        return self._thread.run(self._backend.admin_url(), "start the admin HTTP")
 
     @property
     def schema_registry(self) -> SchemaRegistry:
@@ -155,10 +156,16 @@ class Kafka(AccessControls):
             ValueError: the partition does not exist, or the broker refuses the records.
             TimeoutError: the in-sync replicas do not have them in time.
         """
-        produced = self._controls.produce(
-            topic, [record_bytes(value) for value in values], record_bytes(key), partition, headers or {}, timestamp_ms
-        )
-        return self._thread.run(produced, f"produce to {topic}-{partition}")
+        from purgatorio.admin.operations.record_json import JsonRecord
+        from purgatorio.admin.operations.records import MAX_RECORDS, ProduceRecords
+
+        key, pairs = record_bytes(key), tuple((headers or {}).items())
+        records = [JsonRecord(key, record_bytes(value), pairs, timestamp_ms, partition) for value in values]
+        offsets = []
+        for start in range(0, max(1, len(records)), MAX_RECORDS):
+            append = ProduceRecords.of(topic, records[start : start + MAX_RECORDS], CLIENT_ID)
+            offsets += self._do(append, f"produce to {topic}-{partition}")["records"]
+        return int(offsets[0]["offset"])
 
     def records(
         self, topic: str, partition: int | None = None, *, isolation_level: IsolationLevel = "read_uncommitted"
@@ -199,7 +206,7 @@ class Kafka(AccessControls):
         Raises:
             ValueError: there is no such purgatory; those that there are are named, the nearest first.
         """
-        return self._call(lambda: self._controls.parked(api, topic, client, group), "list what is parked")
+        return self._thread.run(self._controls.parked(api, topic, client, group), "list what is parked")
 
     def until_parked(
         self,
@@ -219,14 +226,14 @@ class Kafka(AccessControls):
 
     def group(self, name: str) -> Group | None:
         """Return a consumer group, as its coordinator has it; None if it does not exist."""
-        return self._thread.run(self._controls.groups.find(name), f"find group {name!r}")
+        return self._thread.run(self._controls.group(name), f"find group {name!r}")
 
     def share_group(self, name: str) -> ShareGroup:
         """Return a share group: its records in flight, and the locks under which members have them (KIP-932).
 
         The group need not exist yet: a member that joins makes it.
         """
-        return ShareGroup(name, self._thread, self._controls)
+        return ShareGroup(name, self._thread, self._backend)
 
     def until(
         self,
@@ -251,7 +258,7 @@ class Kafka(AccessControls):
         """
         wanted = " ".join([state or "", *([] if members is None else [f"with {members} members"])]).strip()
         what = f"group {group} {wanted or 'to exist'}"
-        found = self._controls.groups.until(group, state, members)
+        found = self._controls.until_group(group, state, members)
         return Waiting(self._thread.start(found, what), what, timeout_seconds)
 
     def until_in_sync(self, topic: str, *, timeout_seconds: float = WAIT_SECONDS) -> Waiting[None]:
@@ -303,7 +310,7 @@ class Kafka(AccessControls):
     @property
     def clients(self) -> list[str]:
         """The client ids that are connected now, without the brokers' own."""
-        return self._call(self._controls.clients, "list the clients")
+        return self._thread.run(self._controls.clients(), "list the clients")
 
     def left_open(self, except_for: Collection[str] = (), patience_seconds: float = 0.05) -> list[str]:
         """Return the client ids that stay connected for so long; at once when only these exceptions are.
@@ -320,9 +327,7 @@ class Kafka(AccessControls):
         It has the brokers, the connected clients, the parked operations with what they miss, and the last changes of
         leaders and in-sync replicas.
         """
-        from purgatorio.testing.report import report
-
-        return self._call(lambda: report(self._controls), "make the report", REPORT_TIMEOUT_SECONDS)
+        return self._thread.run(self._backend.report(), "make the report", REPORT_TIMEOUT_SECONDS)
 
     # --- the end ---
 
@@ -358,7 +363,9 @@ class Kafka(AccessControls):
         those that live on connect again. Use it between the examples of a `hypothesis` test, which share a fixture.
         A schema registry that a test has used is started anew, which takes some seconds.
         """
-        self._thread.run(self._controls.reset(), "reset the cluster")
+        from purgatorio.admin.operations.snapshots import Reset
+
+        self._do(Reset(), "reset the cluster")
         self._registry.restart()
 
     @property
@@ -374,20 +381,38 @@ class Kafka(AccessControls):
         if self.is_usable:
             open_clusters.closed(self._opened)
             self._registry.stop()
-            self._thread.end(self._controls.end(), "end the cluster")
+            self._thread.end(self._backend.end(), "end the cluster")
 
 
-def _start_of(options: ClusterOptions) -> Coroutine[Any, Any, Controls | ProcessControls]:
+def _start_of(options: ClusterOptions) -> Coroutine[Any, Any, Backend]:
     """Return what starts the cluster that the options describe; a ValueError if they cannot be."""
     config = options.config()
     if options.processes:
         options.check_processes()
-        from purgatorio.testing.process_controls import ProcessControls
+        from purgatorio.testing.over_http import OverHttp
 
-        return ProcessControls.start(config, options.topics)
+        return _with_topics(OverHttp.start(config), options.topics)
+    from purgatorio.testing.in_loop import InLoop
+
+    if options.topics:
+        from purgatorio.admin.operations.topics import CreateTopic
+
+        InLoop.load([CreateTopic])
+    return InLoop.start(config, options.topics, options.rules(), options.access())
+
+
+async def _with_topics(starting: Awaitable[Backend], topics: Mapping[str, int]) -> Backend:
+    """Have a cluster start, and make topics; it is ended again if that fails."""
     from purgatorio.testing.controls import Controls
 
-    return Controls.start(config, options.topics, options.rules(), options.access())
+    backend = await starting
+    try:
+        for name, partitions in topics.items():
+            await Controls(backend).topic(name, partitions, -1, {})
+    except BaseException:
+        await backend.end()
+        raise
+    return backend
 
 
 @contextlib.contextmanager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from purgatorio.admin.operations.reading.report import (
     MAX_LINES,
@@ -13,21 +12,20 @@ from purgatorio.admin.operations.reading.report import (
     report_of,
     section,
 )
-from purgatorio.testing.controls import Controls
+from purgatorio.broker.cluster.cluster import BrokerCluster
+from purgatorio.testing.timeline import Timeline
 
-if TYPE_CHECKING:
-    from purgatorio.testing.process_controls import ProcessControls
-
-__all__ = ["MAX_LINES", "MAX_WIDTH", "PARKED_SHOWN", "REQUESTS_SHOWN", "report", "section"]
+__all__ = ["MAX_LINES", "MAX_WIDTH", "PARKED_SHOWN", "REQUESTS_SHOWN", "changes", "report", "section"]
 
 CHANGES_SHOWN: Final = 10
 
 
-def report(controls: Controls | ProcessControls) -> str | Awaitable[str]:
+def report(cluster: BrokerCluster, timeline: Timeline) -> str:
     """Return the state of a cluster as text; runs in the cluster's loop."""
-    if not isinstance(controls, Controls):
-        return controls.report()
-    changes = controls.timeline.changes
-    lines = [f"at {each.at_ms / 1000:.3f} s {each.partition}: {each.what}" for each in changes]
-    shown = section("changes of leaders and ISR", lines[-CHANGES_SHOWN:], 0, len(lines) - CHANGES_SHOWN)
-    return report_of(controls.cluster, shown)
+    return report_of(cluster, changes(timeline))
+
+
+def changes(timeline: Timeline) -> list[str]:
+    """Return the last changes of leaders and in-sync replicas, as lines of a report."""
+    lines = [f"at {each.at_ms / 1000:.3f} s {each.partition}: {each.what}" for each in timeline.changes]
+    return section("changes of leaders and ISR", lines[-CHANGES_SHOWN:], 0, len(lines) - CHANGES_SHOWN)

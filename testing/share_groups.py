@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from purgatorio.late import dataclass
 from purgatorio.testing.loop_thread import LoopThread
-from purgatorio.testing.values import IsolationLevel, Record
+from purgatorio.testing.values import Record
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting, first
 
 if TYPE_CHECKING:
-    from purgatorio.admin.operations.declare import Operation
+    from purgatorio.testing.backend import Backend
 
 """The time between two looks at a group."""
 
@@ -72,14 +72,6 @@ class DeadLetter:
     record: Record
 
 
-class _Controls(Protocol):
-    def do(self, operation: Operation) -> Awaitable[dict[str, Any]]:
-        """Do an operation, and return its answer."""
-
-    async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
-        """Return the records of a topic."""
-
-
 class ShareGroup:
     """A share group of a running cluster: ``kafka.share_group("jobs")``. It need not exist yet.
 
@@ -90,10 +82,10 @@ class ShareGroup:
         name: its id.
     """
 
-    def __init__(self, name: str, thread: LoopThread, controls: _Controls) -> None:
+    def __init__(self, name: str, thread: LoopThread, backend: Backend) -> None:
         self.name = name
         self._thread = thread
-        self._controls = controls
+        self._backend = backend
 
     def __repr__(self) -> str:
         return f"<ShareGroup {self.name}>"
@@ -168,7 +160,7 @@ class ShareGroup:
         """
         from purgatorio.admin.operations.share_groups import ExpireLocks
 
-        done = self._controls.do(ExpireLocks(id=self.name, member=member))
+        done = self._backend.ask(ExpireLocks(id=self.name, member=member))
         expired: int = self._thread.run(_of(done), f"expire the locks of share group {self.name!r}")["expired"]
         return expired
 
@@ -178,7 +170,7 @@ class ShareGroup:
     async def _describe(self) -> dict[str, Any]:
         from purgatorio.admin.operations.share_groups import DescribeShareGroup
 
-        return await self._controls.do(DescribeShareGroup(id=self.name))
+        return await self._backend.ask(DescribeShareGroup(id=self.name))
 
     async def _read(self, state: State | None, member: str | None) -> list[InFlight]:
         described = await self._describe()
@@ -189,8 +181,10 @@ class ShareGroup:
         topic = topic or (await self._describe())["dead_letters"]["topic"]
         if topic is None:
             return []
+        from purgatorio.testing.controls import Controls
+
         try:
-            records = await self._controls.records(topic, None, "read_uncommitted")
+            records = await Controls(self._backend).records(topic, None, "read_uncommitted")
         except ValueError:  # it does not exist yet, or a partition has no leader now
             return []
         letters = (_dead_letter(each) for each in records)

@@ -159,7 +159,8 @@ class Playing:
         operator, name = self._operator, step.cause.removeprefix(GROUP)
         ends = Ends(operator.cluster.brokers, operator.image, LAGS)
         try:
-            group = read_group(operator.groups, ends, name, operator.cluster.clock.now_ms())
+            now_ms = operator.cluster.clock.now_ms()
+            group = read_group(operator.groups, ends, name, now_ms, members=0, offsets=0)
         except OperationRefused:
             return ""
         return "" if group is None else str(group["waits_for"])

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MAX_DELAY_MS: Final = 3_600_000
 MAX_CONNECTIONS: Final = 1_000
 """Connections that one answer lists."""
+MAX_CLIENTS: Final = 10_000
+"""Clients that one answer lists."""
 _THE_BROKER: Final = "the broker's id"
 
 
@@ -41,6 +43,18 @@ class ListConnections(
         count = sum(broker.metrics.connections for broker in brokers)
         shown = islice(read_connections(brokers, self.limit), self.limit)
         return {"connections": list(shown), "connection_count": count}
+
+
+class ListClients(Operation, http="GET /clients", answered_by="all brokers"):
+    """Client ids that are connected, by name, without the brokers' own; a client without one by its address."""
+
+    limit: Annotated[int, Limits(ge=0, le=MAX_CLIENTS)] = arg(f"how many, up to {MAX_CLIENTS}", default=MAX_CONNECTIONS)
+
+    async def run(self, operator: Operator) -> Answer:
+        from purgatorio.admin.operations.reading.members import connected_clients
+
+        found = connected_clients(operator.cluster.brokers)
+        return {"clients": found[: self.limit], "client_count": len(found)}
 
 
 class ChangeFollower(Operation, http="POST /brokers/{id}/follower", answered_by="its broker"):
@@ -125,7 +139,7 @@ class AddBroker(
     says="broker {broker} is running; new topics may have replicas there",
     answered_by="nobody",
 ):
-    """Start one more broker, of which clients learn by their metadata; answers when it is registered."""
+    """Start one more broker, of which clients learn by their metadata; answers when all brokers know it."""
 
     rack: Annotated[str, Limits(min_length=1, max_length=249)] | None = arg(
         "its rack; the next one of the setting racks if it is not given", default=None
@@ -133,7 +147,11 @@ class AddBroker(
 
     async def run(self, operator: Operator) -> Answer:
         """Start it; it lives until the cluster is reset."""
-        return {"broker": await operator.control.add_broker(self.rack), "state": "running"}
+        from purgatorio.broker.cluster.decisions import until
+
+        added, network = await operator.control.add_broker(self.rack), operator.cluster.network
+        await until(lambda: all(added in each.image.brokers for each in network.brokers), f"all know broker {added}")
+        return {"broker": added, "state": "running"}
 
 
 class RestartBrokers(Operation, http="POST /brokers/restart", answered_by="nobody"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self
 
 from purgatorio.admin.operations.declare import Answer, Limits, Operation, arg
 from purgatorio.broker.causes.words import in_words
@@ -13,7 +13,39 @@ if TYPE_CHECKING:
     from purgatorio.admin.operations.operator import Operator
 
 ENDED_SHOWN: Final = 1_000
-"""Operations that one answer lists."""
+"""Operations that one answer lists, unless more are asked for."""
+MAX_ENDED: Final = 10_000
+
+
+class EndedRow(NamedTuple):
+    """An operation whose time was over.
+
+    Attributes:
+        missing: a sentence: what it still waited for.
+        causes: the same as data; no document has it.
+    """
+
+    broker: int
+    purgatory: str
+    client: str
+    keys: tuple[str, ...]
+    missing: str
+    waited_ms: int
+    causes: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, ended: EndedOperation) -> Self:
+        """Return the row of an operation."""
+        operation = ended.operation
+        keys, waited_ms = tuple(map(str, operation.keys)), operation.done_ms - operation.parked_ms
+        words, causes = in_words(operation.causes), tuple(operation.causes)
+        return cls(ended.broker_id, operation.purgatory, operation.client, keys, words, waited_ms, causes)
+
+    def as_document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        shown = self._asdict()
+        del shown["causes"]
+        return {**shown, "keys": list(self.keys)}
 
 
 class ShowClock(Operation, http="GET /clock", command="clock show"):
@@ -29,10 +61,26 @@ class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance
     seconds: Annotated[float, Limits(ge=0, le=MAX_ADVANCE_SECONDS, finite=True)] = arg("how far", positional=True)
     sessions: bool = arg("true: also for members of groups, who cannot send heartbeats at that pace", default=False)
 
+    limit: Annotated[int, Limits(ge=0, le=MAX_ENDED)] = arg(
+        f"how many operations to list, up to {MAX_ENDED}", default=ENDED_SHOWN
+    )
+
     async def run(self, operator: Operator) -> Answer:
-        ended = await operator.clock.advance(self.seconds, sessions=self.sessions)
-        shown = [_ended(each) for each in ended[:ENDED_SHOWN]]
-        return {**operator.clock.state(), "ended_count": len(ended), "ended": shown}
+        ended = await self.read(operator)
+        return {
+            **operator.clock.state(),
+            "ended_count": len(ended),
+            "ended": [each.as_document() for each in ended[: self.limit]],
+        }
+
+    async def read(self, operator: Operator) -> list[EndedRow]:
+        """Move it; return all that ended, with causes as objects."""
+        return [EndedRow.of(each) for each in await operator.clock.advance(self.seconds, sessions=self.sessions)]
+
+    @staticmethod
+    def parsed(answer: Answer) -> list[EndedRow]:
+        """Return the operations of an answer."""
+        return [EndedRow(**{**each, "keys": tuple(each["keys"])}) for each in answer["ended"]]
 
 
 class FreezeClock(Operation, http="POST /clock/freeze", command="clock freeze", answered_by="all brokers"):
@@ -49,15 +97,3 @@ class UnfreezeClock(Operation, http="POST /clock/unfreeze", command="clock unfre
     async def run(self, operator: Operator) -> Answer:
         operator.clock.clock.unfreeze()
         return operator.clock.state()
-
-
-def _ended(ended: EndedOperation) -> dict[str, Any]:
-    operation = ended.operation
-    return {
-        "broker": ended.broker_id,
-        "purgatory": operation.purgatory,
-        "client": operation.client,
-        "keys": [str(key) for key in operation.keys],
-        "missing": in_words(operation.causes),
-        "waited_ms": operation.done_ms - operation.parked_ms,
-    }

@@ -16,8 +16,9 @@ Attributes that the path names are in the path; the others are in the query of a
 
 from __future__ import annotations
 
+import base64
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, field, fields
 from typing import (
     TYPE_CHECKING,
@@ -27,6 +28,8 @@ from typing import (
     Final,
     Literal,
     NamedTuple,
+    Protocol,
+    TypeVar,
     Union,
     dataclass_transform,
     get_args,
@@ -51,6 +54,7 @@ whose answers are merged; the one that coordinates the group or the id; the supe
 that needs all brokers in one process."""
 Answer = dict[str, Any]
 """The answer of an operation, as JSON."""
+R = TypeVar("R")
 
 
 class Limits(NamedTuple):
@@ -62,6 +66,16 @@ class Limits(NamedTuple):
     max_length: int | None = None
     finite: bool = False
     base64: bool = False
+
+
+class Readable(Protocol[R]):
+    """An operation whose answer has things that JSON has in another form: in the process they are read as they are."""
+
+    async def read(self, operator: Operator) -> Iterable[R]:
+        """Do it, and return them."""
+
+    def parsed(self, answer: Answer) -> list[R]:
+        """Return those that an answer lists."""
 
 
 Int32 = Annotated[int, Limits(ge=0, le=MAX_INT32)]
@@ -132,6 +146,14 @@ def bare(hint: Any) -> Any:
         (left,) = [each for each in get_args(hint) if each is not type(None)]
         return bare(left)
     return hint
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, list):
+        return [each.as_document() if hasattr(each, "as_document") else each for each in value]
+    return value
 
 
 @dataclass_transform(field_specifiers=(arg,))
@@ -229,6 +251,11 @@ class Operation:
             if f"{{{each.name}}}" in own_path:
                 place = "path"
             yield Argument(each.name, place, hints[each.name], each.default, each.metadata["help"])
+
+    def given(self) -> dict[str, Any]:
+        """Return the values of its attributes as JSON has them, by name, without those that are as by default."""
+        values = ((each, getattr(self, each.name)) for each in self.arguments())
+        return {each.name: _as_json(value) for each, value in values if value != each.default}
 
     @classmethod
     def request(cls, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

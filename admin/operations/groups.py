@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 MAX_GROUPS: Final = 1_000
 """Groups that one answer lists."""
+MEMBERS: Final = 1_000
+"""Members of a group that one answer lists, unless more are asked for."""
+MAX_MEMBERS: Final = 10_000
+MAX_OFFSETS: Final = 2_000
+"""Offsets of a group that one answer lists."""
 _THE_GROUP: Final = "the group's id"
 
 
@@ -32,11 +37,18 @@ class DescribeGroup(Operation, http="GET /groups/{id:path}", command="groups des
     """A group with its members, what each owns, and the offset and lag of each partition."""
 
     id: str = arg(_THE_GROUP, metavar="GROUP")
+    members: Annotated[int, Limits(ge=0, le=MAX_MEMBERS)] = arg(
+        f"how many members, up to {MAX_MEMBERS}", default=MEMBERS
+    )
+    offsets: Annotated[int, Limits(ge=0, le=MAX_OFFSETS)] = arg(
+        f"offsets of how many partitions, up to {MAX_OFFSETS}", default=MAX_OFFSETS
+    )
 
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.admin.operations.reading.group_state import read_group
 
-        found = read_group(operator.groups, _ends(operator), self.id, operator.cluster.clock.now_ms())
+        now_ms, ends = operator.cluster.clock.now_ms(), _ends(operator)
+        found = read_group(operator.groups, ends, self.id, now_ms, members=self.members, offsets=self.offsets)
         if found is None:
             raise operator.groups.unknown(self.id)
         return found

@@ -12,24 +12,40 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType
+from typing import Final
 
 from purgatorio.admin.operations.declare import Operation
 
+_loaded: Final[set[type[Operation]]] = set()
+
 
 def load(operations: Iterable[type[Operation]]) -> None:
-    """Import what the functions in the files of some operations import."""
-    for file in dict.fromkeys(operation.__module__ for operation in operations):
-        for name in imported_late(file):
-            importlib.import_module(name)
+    """Import what some operations import: their own methods, and the functions in their files."""
+    for operation in operations:
+        if operation not in _loaded:
+            _loaded.add(operation)
+            for name in imported_by(operation):
+                importlib.import_module(name)
+
+
+def imported_by(operation: type[Operation]) -> list[str]:
+    """The modules of ours that an operation imports when it is done."""
+    found: dict[str, None] = {}
+    for each in operation.__mro__[: operation.__mro__.index(Operation)]:
+        file = each.__module__
+        values = [value for value in vars(sys.modules[file]).values() if not isinstance(value, type)]
+        found.update(dict.fromkeys(_imported(_codes([each, *values], file))))
+    return list(found)
 
 
 def imported_late(file: str) -> list[str]:
     """The modules of ours that a loaded module's functions, and the methods of its classes, import."""
-    found: dict[str, None] = {}
-    for code in _codes(vars(sys.modules[file]).values(), file):
-        # A name with dots is that of a module: an attribute has none.
-        found.update((name, None) for name in code.co_names if name.startswith("purgatorio."))
-    return list(found)
+    return list(dict.fromkeys(_imported(_codes(vars(sys.modules[file]).values(), file))))
+
+
+def _imported(codes: Iterable[CodeType]) -> Iterator[str]:
+    """Yield the names of modules in some codes: a name with dots is one, an attribute has none."""
+    return (name for code in codes for name in code.co_names if name.startswith("purgatorio."))
 
 
 def _codes(values: Iterable[object], file: str) -> Iterator[CodeType]:

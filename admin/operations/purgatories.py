@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from purgatorio.admin.operations.declare import MAX_INT64, Answer, Limits, Operation, arg
 from purgatorio.admin.operations.reading import OPERATIONS_PER_PURGATORY
+from purgatorio.broker.causes.kinds import why_unknown
 from purgatorio.broker.causes.words import MAX_SHOWN
 from purgatorio.broker.cluster.errors import NotThere
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from purgatorio.admin.operations.operator import Operator
+    from purgatorio.admin.operations.reading.parked import ParkedRow
 
 MAX_PARTITIONS: Final = 40
 """Partitions that one request may name."""
@@ -67,6 +69,36 @@ def named_partitions(names: str) -> list[TopicPartition]:
     if len(found) > MAX_PARTITIONS:
         raise ValueError(f"{len(found)} partitions are too many: give up to {MAX_PARTITIONS}")
     return found
+
+
+class ListParked(Operation, http="GET /parked", answered_by="all brokers"):
+    """Operations that wait in purgatories, oldest first in each; sessions only of the purgatory that is asked for."""
+
+    api: str | None = arg("only of this purgatory: Produce, Fetch, Rebalance …", default=None)
+    topic: str | None = arg("only what watches this topic or partition, such as orders or orders-0", default=None)
+    client: str | None = arg("only of this client id", default=None)
+    operations: _Count = arg(f"how many of each purgatory, up to {MAX_OPERATIONS}", default=MAX_OPERATIONS)
+
+    def check(self) -> None:
+        if self.api is not None and (why := why_unknown(self.api)):
+            raise ValueError(why)
+
+    async def run(self, operator: Operator) -> Answer:
+        return {"parked": [each.as_document() for each in await self.read(operator)]}
+
+    async def read(self, operator: Operator) -> list[ParkedRow]:
+        """Return the rows, with causes as objects and all keys."""
+        from purgatorio.admin.operations.reading.parked import read_parked
+
+        brokers, transactions = operator.cluster.brokers, operator.transactions
+        return list(read_parked(brokers, transactions, self.api, self.topic, self.client, self.operations))
+
+    @staticmethod
+    def parsed(answer: Answer) -> list[ParkedRow]:
+        """Return the rows of an answer."""
+        from purgatorio.admin.operations.reading.parked import ParkedRow
+
+        return [ParkedRow.of(each) for each in answer["parked"]]
 
 
 class Matrix(Operation, http="GET /matrix", answered_by="all brokers", shared_ms=1_000):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from purgatorio.protocol.record import Record
@@ -41,6 +42,12 @@ class JsonRecord(NamedTuple):
     timestamp_ms: int | None = None
     partition: int | None = None
 
+    def as_document(self) -> dict[str, Any]:
+        """Return the JSON object that describes it."""
+        placed = {"partition": self.partition, "timestamp_ms": self.timestamp_ms}
+        shown = {**_shown_bytes("key", self.key), **_shown_bytes("value", self.value)}
+        return {**placed, **shown, "headers": _shown_headers(self.headers)}
+
 
 def parse_record(given: object) -> JsonRecord:
     """Return the record that a JSON object describes.
@@ -66,8 +73,13 @@ def shown_record(partition: int, record: Record) -> dict[str, Any]:
     """Return a record of a log as a JSON object, with its offset. `parse_record` reads it, but for the offset."""
     shown: dict[str, Any] = {"partition": partition, "offset": record.offset, "timestamp_ms": record.timestamp_ms}
     shown |= {**_shown_bytes("key", record.key), **_shown_bytes("value", record.value)}
-    headers = [{"name": name, **_shown_bytes("value", value)} for name, value in record.headers]
-    return {**shown, "headers": headers}
+    return {**shown, "headers": _shown_headers(record.headers)}
+
+
+def parse_shown(shown: dict[str, Any]) -> Record:
+    """Return the record of `shown_record`."""
+    key, value, headers = _bytes_of(shown, "key"), _bytes_of(shown, "value"), _headers(shown["headers"])
+    return Record(shown["offset"], shown["timestamp_ms"], key, value, headers)
 
 
 def partition_of(key: bytes | None, count: int, place: int) -> int:
@@ -145,6 +157,10 @@ def _number(given: dict[str, Any], name: str, most: int) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise NotARecord(f"{name} is a whole number from 0 on")
     return value
+
+
+def _shown_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[dict[str, str | None]]:
+    return [{"name": name, **_shown_bytes("value", value)} for name, value in headers]
 
 
 def _shown_bytes(name: str, value: bytes | None) -> dict[str, str | None]:

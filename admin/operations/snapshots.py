@@ -58,8 +58,7 @@ class Reset(Operation, http="POST /reset", patience_seconds=RESTORE_SECONDS, ans
 
     async def run(self, operator: Operator) -> Answer:
         """Do it, even if the client goes: all brokers are replaced, clients connect again."""
-        operator.clock.reset()
-        await operator.control.complete(operator.cluster.reset())
+        await operator.control.complete(operator.cluster.reset(operator.clock.reset))
         return {"state": "reset"}
 
 

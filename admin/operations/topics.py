@@ -31,6 +31,30 @@ class ListTopics(Operation, http="GET /topics", command="topics list"):
         return {"partitions": placements, "partition_count": count, "offline_count": offline}
 
 
+class ShowTopic(Operation, http="GET /topics/{topic}", answered_by="all brokers"):
+    """A topic as the brokers know it: partitions, if any; whether all are led, and all replicas in sync."""
+
+    topic: str = arg("the topic")
+
+    async def run(self, operator: Operator) -> Answer:
+        from purgatorio.admin.operations.control.topic_control import read_topic
+
+        return read_topic(operator.cluster, self.topic)
+
+
+class FindLeader(Operation, http="GET /topics/{topic}/leader", answered_by="who knows"):
+    """The leader of a partition, when it leads: an election is waited for."""
+
+    topic: str = arg("the topic")
+    partition: Int32 = arg("of that topic; 0 if it is not given", default=0)
+
+    async def run(self, operator: Operator) -> Answer:
+        from purgatorio.admin.operations.control.topic_control import leader
+
+        found = leader(operator.cluster, self.topic, self.partition)
+        return {"topic": self.topic, "partition": self.partition, "leader": found.broker_id}
+
+
 class CreateTopic(
     Operation, http="POST /topics", command="topics create", says="topic {topic} has {partition_count} partitions"
 ):
@@ -49,7 +73,7 @@ class CreateTopic(
         from purgatorio.admin.operations.control import topic_control
 
         cluster = operator.cluster
-        partitions, replicas = self.partitions or -1, self.replicas or -1
+        partitions, replicas = (-1 if each is None else each for each in (self.partitions, self.replicas))
         await topic_control.create(cluster, self.name, partitions, replicas, self.configs or {}, operator.rng)
         return {"topic": self.name, "partition_count": topic_control.partition_count(cluster, self.name)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -15,12 +16,22 @@ HEADERS_PASSED_ON: Final = ("accept", "content-type", "host", "origin")
 
 READ_LIMIT_MS: Final = 1_000
 """How long another process may take to answer a read."""
+RECORDS_LIMIT_MS: Final = 15_000
+"""How long it may take to read records: it may wait for followers and end markers, and there may be many."""
 CHANGE_LIMIT_MS: Final = 120_000
 """How long it may take to answer a change: some wait for replicas, or let time pass."""
 
 
 class Unreachable(Exception):
-    """The other process does not answer; the message says why."""
+    """The other process does not answer; the message says why.
+
+    Args:
+        was_asked: whether the request was sent, and may have been done.
+    """
+
+    def __init__(self, why: str, *, was_asked: bool = False) -> None:
+        super().__init__(why)
+        self.was_asked = was_asked
 
 
 class ForwardedRequest(NamedTuple):
@@ -39,7 +50,9 @@ class ForwardedRequest(NamedTuple):
     @property
     def limit_ms(self) -> int:
         """How long the answer may take."""
-        return READ_LIMIT_MS if self.method == "GET" else CHANGE_LIMIT_MS
+        if self.method != "GET":
+            return CHANGE_LIMIT_MS
+        return RECORDS_LIMIT_MS if self.target.partition("?")[0].endswith("/records") else READ_LIMIT_MS
 
     @classmethod
     def of(cls, request: Request, body: bytes = b"") -> ForwardedRequest:
@@ -56,6 +69,17 @@ class ForwardedAnswer(NamedTuple):
     status: int
     media_type: str
     body: str
+
+    @property
+    def refusal(self) -> str:
+        """The kind of a refusal that says whether it may be asked again; "" if it says nothing."""
+        if self.status != 503:
+            return ""
+        try:
+            refused = json.loads(self.body)
+        except ValueError:
+            return ""
+        return str(refused.get("refusal", "")) if isinstance(refused, dict) else ""
 
 
 async def ask(app: ASGIApp, asked: ForwardedRequest) -> ForwardedAnswer:

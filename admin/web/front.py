@@ -33,11 +33,23 @@ from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.admin.web.tokens import AdminTokens
 from purgatorio.broker.causes.answers import explain
 from purgatorio.broker.cluster.decisions import when_led
-from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable, OperationRefused, no_broker
+from purgatorio.broker.cluster.errors import (
+    AwaitsElection,
+    ClusterUnavailable,
+    Elsewhere,
+    MayBeDone,
+    OperationRefused,
+    TimedOut,
+    no_broker,
+)
 from purgatorio.purgatory.clock import Clock
 
 _NOT_HERE: Final = frozenset({404, 503})
 """Answers of a process that does not have what is asked for: another one may."""
+_PASSING: Final = frozenset({AwaitsElection.__name__, Elsewhere.__name__})
+"""Refusals of brokers that do not lead what is asked for, while another one does or will."""
+_BEGUN: Final = frozenset({MayBeDone.__name__, TimedOut.__name__})
+"""Refusals after which no other process is asked: it could make the change twice."""
 _IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
 """The row that the page shows of a broker whose process does not answer."""
 
@@ -128,7 +140,7 @@ class Front(HttpService):
         body = b""
         if kind.method != "GET":
             check_may_change(request.headers, host)
-            body = await read_body(request, self._clock)
+            body = await read_body(request, self._clock, kind.max_body_bytes)
         asked = ForwardedRequest.of(request, body)
         broker_id = int(named) if (named := request.path_params.get("id", "")).isdecimal() else -1
         match kind.answered_by:
@@ -137,10 +149,8 @@ class Front(HttpService):
             case "all brokers":
                 found = await self._shared.answer(kind, request, partial(self._of_all, kind, asked))
                 return found or json_response(await self._of_all(kind, asked))
-            case "who knows" if kind.method == "GET":
-                return _response(await when_led(partial(self._knowing, asked)))
             case "who knows":
-                return _response(await self._first(asked, unless=_NOT_HERE))
+                return _response(await when_led(partial(self._knowing, asked)))
             case "any broker":
                 return _response(await self._first(asked, unless=frozenset({503})))
             case "supervisor":
@@ -157,29 +167,38 @@ class Front(HttpService):
         try:
             return await self._processes.ask(broker_id, asked)
         except Unreachable as error:
+            if error.was_asked and asked.method != "GET":
+                raise _may_be_done(error) from None
             raise ClusterUnavailable(str(error)) from None
 
     async def _first(self, asked: ForwardedRequest, unless: frozenset[int]) -> ForwardedAnswer:
-        """Return the first answer that is none of these; if all are, that which says most."""
+        """Return the first answer that is none of these; if all are, that which says most.
+
+        Raises:
+            MayBeDone: a process was asked for a change and does not answer; no other one is asked then.
+            ClusterUnavailable: no process answers.
+        """
         answers: list[ForwardedAnswer] = []
         reasons: list[str] = []
         for broker_id in self._processes.broker_ids:
             try:
                 reply = await self._processes.ask(broker_id, asked)
             except Unreachable as error:
+                if error.was_asked and asked.method != "GET":
+                    raise _may_be_done(error) from None
                 reasons.append(str(error))
                 continue
-            if reply.status not in unless:
+            if reply.status not in unless or reply.refusal in _BEGUN:
                 return reply
             answers.append(reply)
         if not answers:
             raise ClusterUnavailable("; ".join(reasons))
-        return max(answers, key=lambda reply: reply.status)
+        return max(answers, key=lambda reply: (reply.status, reply.refusal in _PASSING))
 
     async def _knowing(self, asked: ForwardedRequest) -> ForwardedAnswer:
-        """Return the answer of the broker that leads what is asked for; an AwaitsElection while there is none."""
+        """Return the answer of the broker that leads what is asked for; an AwaitsElection while one is elected."""
         reply = await self._first(asked, unless=_NOT_HERE)
-        if reply.status == 503:
+        if reply.refusal in _PASSING:
             raise AwaitsElection(json.loads(reply.body)["error"])
         return reply
 
@@ -242,6 +261,10 @@ class Front(HttpService):
         """``GET /api/v1/targets``: where Prometheus finds each process's own metrics, in the format of its http_sd."""
         found: Iterable[tuple[int, str]] = self._processes.targets.items()
         return json_response([{"targets": [target], "labels": {"broker_id": str(each)}} for each, target in found])
+
+
+def _may_be_done(error: Unreachable) -> MayBeDone:
+    return MayBeDone(f"{error}; it was asked, and may have done it")
 
 
 def _response(reply: ForwardedAnswer) -> Response:

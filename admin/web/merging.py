@@ -145,7 +145,9 @@ def _finished(answers: Answers) -> Answer:
 
 
 def _advanced(answers: Answers) -> Answer:
-    return {**_summed(answers, "ended_count"), "ended": _joined(answers, "ended")[: clock.ENDED_SHOWN]}
+    shown = max(len(answer["ended"]) for answer in answers)
+    limit = max(clock.ENDED_SHOWN, shown)  # one that asks for more gets more
+    return {**_summed(answers, "ended_count"), "ended": _joined(answers, "ended")[:limit]}
 
 
 def _brokers(answers: Answers) -> Answer:
@@ -155,6 +157,21 @@ def _brokers(answers: Answers) -> Answer:
 def _connections(answers: Answers) -> Answer:
     rows = _joined(answers, "connections")[: brokers.MAX_CONNECTIONS]
     return {**_summed(answers, "connection_count"), "connections": rows}
+
+
+def _clients(answers: Answers) -> Answer:
+    clients = sorted(set(_joined(answers, "clients")))[: brokers.MAX_CLIENTS]
+    return {"clients": clients, "client_count": max(len(clients), *(each["client_count"] for each in answers))}
+
+
+def _parked(answers: Answers) -> Answer:
+    return {"parked": _joined(answers, "parked")}
+
+
+def _topic(answers: Answers) -> Answer:
+    count = max(answer["partition_count"] for answer in answers)
+    found = {word: all(answer[word] for answer in answers) for word in ("led", "in_sync")}
+    return {**answers[0], "partition_count": count, **found}
 
 
 def _listed_share_groups(answers: Answers) -> Answer:
@@ -174,9 +191,12 @@ def _first(answers: Answers) -> Answer:
 _MERGES: Final[dict[type[Operation], Callable[[Answers], Answer]]] = {
     purgatories.State: _state,
     purgatories.Finished: _finished,
+    purgatories.ListParked: _parked,
     purgatories.Matrix: merged_matrix,
     brokers.ListBrokers: _brokers,
     brokers.ListConnections: _connections,
+    brokers.ListClients: _clients,
+    topics.ShowTopic: _topic,
     topics.Compact: _first,
     topics.ApplyRetention: _first,
     groups.ListGroups: _listed("groups", "group_count", "loading_partition_count"),

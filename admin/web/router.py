@@ -24,7 +24,16 @@ from purgatorio.admin.web.bodies import json_response, read_change
 from purgatorio.admin.web.openapi import openapi
 from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.broker.cluster.decisions import when_led
-from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, NotInSync, NotThere, OperationRefused
+from purgatorio.broker.cluster.errors import (
+    AwaitsElection,
+    ClusterUnavailable,
+    Elsewhere,
+    Invalid,
+    MayBeDone,
+    NotInSync,
+    NotThere,
+    OperationRefused,
+)
 from purgatorio.broker.layers.faults.names import nearest
 
 MAX_PATH_COMPARED: Final = 200
@@ -128,9 +137,11 @@ def _most(argument: Argument) -> int:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer an `OperationRefused` with JSON."""
+    """Answer an `OperationRefused` with JSON; `refusal` tells those that say whether it may be asked again."""
     assert isinstance(error, OperationRefused)
     content: dict[str, Any] = {"error": str(error)}
+    if isinstance(error, AwaitsElection | Elsewhere | MayBeDone):
+        content["refusal"] = type(error).__name__
     if isinstance(error, NotInSync):
         content["not_in_sync"] = [str(tp) for tp in error.partitions[:MAX_PARTITIONS_TOLD]]
     return json_response(content, next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 409))

@@ -196,7 +196,7 @@ class BrokerCluster:
     async def _answering(self) -> None:
         """Called by `start` when the brokers answer clients, and may not have all records yet. Does nothing here."""
 
-    async def reset(self) -> None:
+    async def reset(self, begun: Callable[[], object] = lambda: None) -> None:
         """Make the cluster as it was after its start: all brokers run, without topics, groups, producers and configs.
 
         Fault rules are removed, the network is healed, brokers that were added are gone; `beginning` is there again:
@@ -205,14 +205,17 @@ class BrokerCluster:
         and clients that connect meanwhile wait. The admin HTTP runs on. Metadata versions grow on, so that they stay
         comparable; producer ids begin anew, and leader epochs, but of topics whose ids are in `beginning`.
 
+        Args:
+            begun: called when it is not refused any more, before a broker is replaced.
+
         Raises:
             BrokerStateError: a broker is being stopped or started.
             OSError: a port cannot be listened on; the cluster can only be stopped then.
             OperationRefused: the brokers cannot be given what the cluster begins with.
         """
-        await self._renew(self.beginning)
+        await self._renew(self.beginning, begun)
 
-    async def _renew(self, contents: Contents) -> None:
+    async def _renew(self, contents: Contents, begun: Callable[[], object] = lambda: None) -> None:
         """Replace all brokers by new ones that have the contents; what fails before that leaves all as it was."""
         async with self._alone():
             store = self._maker.store()
@@ -224,6 +227,7 @@ class BrokerCluster:
                 for broker, _ in made:
                     broker.store.close()
                 raise
+            begun()
             self.has_begun = False
             await self._replace(store, made, contents)
             self._changing = dict.fromkeys(self._configs, _FILLED)

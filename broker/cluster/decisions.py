@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable
+from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable, MayBeDone
 from purgatorio.broker.cluster.network import Network
-from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreError, decide
+from purgatorio.broker.metadata.store import Decision, MetadataStore, StoreClosed, StoreError, decide
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.time.system_clock import SystemClock
 
@@ -40,9 +40,12 @@ async def decided(store: MetadataStore, decision: Decision[R], not_done: str) ->
 
     Raises:
         ClusterUnavailable: the store could not decide.
+        MayBeDone: the store was closed before it answered.
     """
     try:
         return await decide(store, decision)
+    except StoreClosed as error:
+        raise MayBeDone(f"{not_done}, unless the store has decided it: {error}") from error
     except StoreError as error:
         raise ClusterUnavailable(f"{not_done}: {error}") from error
 
@@ -51,7 +54,8 @@ async def decided_for_all(network: Network, decision: Decision[R], not_done: str
     """As `decided`, by the newest broker; return when all brokers that reach the metadata store know `what`.
 
     Raises:
-        ClusterUnavailable: no broker runs that could ask, or brokers did not hear of it in time.
+        ClusterUnavailable: no broker runs that could ask.
+        MayBeDone: brokers did not hear of it in time.
     """
     broker = newest(network)
     result = await decided(broker.store, decision, not_done)
@@ -67,12 +71,12 @@ async def until(holds: Callable[[], bool], what: str, time_limit_ms: int = TIME_
         what: the condition, for the message: "all brokers know the new leader".
 
     Raises:
-        ClusterUnavailable: it did not hold in time.
+        MayBeDone: it did not hold in time.
     """
     deadline_ms = _MACHINE.now_ms() + time_limit_ms
     while not holds():
         if _MACHINE.now_ms() >= deadline_ms:
-            raise ClusterUnavailable(f"after {time_limit_ms / 1000:g} s it is still not so that {what}")
+            raise MayBeDone(f"after {time_limit_ms / 1000:g} s it is still not so that {what}")
         await _MACHINE.sleep(POLL_MS)
 
 

@@ -6,7 +6,10 @@
     ├── Invalid
     ├── NotThere
     ├── ClusterUnavailable
-    │   └── AwaitsElection
+    │   ├── AwaitsElection
+    │   ├── Elsewhere
+    │   └── MayBeDone
+    │       └── TimedOut
     └── NotInSync
 """
 
@@ -42,6 +45,18 @@ class ClusterUnavailable(OperationRefused):
 
 class AwaitsElection(ClusterUnavailable):
     """A leader does not run, or does not lead yet; when its lease is over, another one is elected."""
+
+
+class Elsewhere(ClusterUnavailable):
+    """A broker of another process leads what is asked for; its process may answer. Nothing was changed."""
+
+
+class MayBeDone(ClusterUnavailable):
+    """The change was begun, and may be made or not: to ask again, here or elsewhere, could make it twice."""
+
+
+class TimedOut(MayBeDone):
+    """Records are in the leader's log, and the in-sync replicas do not have them within the time limit."""
 
 
 class NotInSync(OperationRefused):

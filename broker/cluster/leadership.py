@@ -76,22 +76,6 @@ class Leadership:
             raise NotThere(f"there is no coordinator of {kind} {name!r} yet: no client has asked for one")
         return await self.move_leader(topic, coordinator_partition(name, len(known.partitions)), to)
 
-    def all_in_sync(self, topic: str) -> bool:
-        """Return whether all replicas of a topic's partitions are in sync, as all brokers know.
-
-        Raises:
-            NotThere: there is no such topic.
-        """
-
-        def are_in_sync(image: ClusterImage) -> bool:
-            found = image.topics.get(topic)
-            return found is not None and all(len(each.isr) == len(each.replicas) for each in found.partitions)
-
-        known = newest(self._network).image.topics
-        if topic not in known:
-            raise no_topic(topic, known)
-        return self._all_know(are_in_sync)
-
     async def _change(
         self, topic: str, partition: int, change: Callable[[ClusterImage, PartitionState], PartitionState]
     ) -> int:

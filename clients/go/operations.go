@@ -19,6 +19,26 @@ func (State) http() (string, string) {
 	return "GET", "/state"
 }
 
+// ListParked: operations that wait in purgatories, oldest first in each; sessions only of the purgatory that is asked
+// for.
+type ListParked struct {
+	// Only of this purgatory: Produce, Fetch, Rebalance ….
+	Api *string `query:"api"`
+
+	// Only what watches this topic or partition, such as orders or orders-0.
+	Topic *string `query:"topic"`
+
+	// Only of this client id.
+	Client *string `query:"client"`
+
+	// How many of each purgatory, up to 1000.
+	Operations *int `query:"operations"`
+}
+
+func (ListParked) http() (string, string) {
+	return "GET", "/parked"
+}
+
 // Matrix: partitions and their replicas in few bytes: up to 1,000, those that are offline or wait first.
 type Matrix struct{}
 
@@ -82,7 +102,7 @@ func (ListBrokers) http() (string, string) {
 	return "GET", "/brokers"
 }
 
-// AddBroker: start one more broker, of which clients learn by their metadata; answers when it is registered.
+// AddBroker: start one more broker, of which clients learn by their metadata; answers when all brokers know it.
 type AddBroker struct {
 	// Its rack; the next one of the setting racks if it is not given.
 	Rack *string `body:"rack"`
@@ -100,6 +120,16 @@ type ListConnections struct {
 
 func (ListConnections) http() (string, string) {
 	return "GET", "/connections"
+}
+
+// ListClients: client ids that are connected, by name, without the brokers' own; a client without one by its address.
+type ListClients struct {
+	// How many, up to 10000.
+	Limit *int `query:"limit"`
+}
+
+func (ListClients) http() (string, string) {
+	return "GET", "/clients"
 }
 
 // ChangeFollower: hold back the fetches by which this broker follows others.
@@ -217,6 +247,29 @@ func (CreateTopic) http() (string, string) {
 	return "POST", "/topics"
 }
 
+// ShowTopic: a topic as the brokers know it: partitions, if any; whether all are led, and all replicas in sync.
+type ShowTopic struct {
+	// The topic.
+	Topic string `path:"topic"`
+}
+
+func (ShowTopic) http() (string, string) {
+	return "GET", "/topics/{topic}"
+}
+
+// FindLeader: the leader of a partition, when it leads: an election is waited for.
+type FindLeader struct {
+	// The topic.
+	Topic string `path:"topic"`
+
+	// Of that topic; 0 if it is not given.
+	Partition *int `query:"partition"`
+}
+
+func (FindLeader) http() (string, string) {
+	return "GET", "/topics/{topic}/leader"
+}
+
 // ElectLeaders: elect preferred leaders, or unclean leaders for partitions that have none.
 type ElectLeaders struct {
 	// All topics if it is not given.
@@ -279,7 +332,8 @@ func (ApplyRetention) http() (string, string) {
 	return "POST", "/topics/apply-retention"
 }
 
-// ProduceRecords: append records with acks=all, without a client; answers when they are committed.
+// ProduceRecords: append records with acks=all, without a client; answers when they are committed. Where brokers are
+// processes, all of them to partitions that one broker leads.
 type ProduceRecords struct {
 	// The topic.
 	Topic string `path:"topic"`
@@ -287,13 +341,17 @@ type ProduceRecords struct {
 	// The records: {"key": "17", "value": "paid", "headers": [{"name": "trace", "value": "9f"}], "partition": 0,
 	// "timestamp_ms": 0}, each field may be left out; bytes are in key_base64 and value_base64.
 	Records []map[string]any `body:"records"`
+
+	// The client id of what waits for followers meanwhile.
+	Client *string `body:"client"`
 }
 
 func (ProduceRecords) http() (string, string) {
 	return "POST", "/topics/{topic}/records"
 }
 
-// ReadRecords: the committed records of a topic, by partition and offset, without a client.
+// ReadRecords: the committed records of a topic, by partition and offset, without a client. Where brokers are
+// processes, of partitions that one broker leads.
 type ReadRecords struct {
 	// The topic.
 	Topic string `path:"topic"`
@@ -329,6 +387,12 @@ func (ListGroups) http() (string, string) {
 type DescribeGroup struct {
 	// The group's id.
 	ID string `path:"id"`
+
+	// How many members, up to 10000.
+	Members *int `query:"members"`
+
+	// Offsets of how many partitions, up to 2000.
+	Offsets *int `query:"offsets"`
 }
 
 func (DescribeGroup) http() (string, string) {
@@ -617,6 +681,9 @@ type AdvanceClock struct {
 
 	// True: also for members of groups, who cannot send heartbeats at that pace.
 	Sessions *bool `body:"sessions"`
+
+	// How many operations to list, up to 10000.
+	Limit *int `body:"limit"`
 }
 
 func (AdvanceClock) http() (string, string) {

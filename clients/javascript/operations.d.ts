@@ -5,6 +5,8 @@ export type Answer = Record<string, any>;
 export interface Operations {
   /** Brokers, purgatories, parked and finished operations, wheels, partitions; every list is bounded. */
   state(given?: { operations?: number; since_ms?: number; partitions?: string }): Promise<Answer>;
+  /** Operations that wait in purgatories, oldest first in each; sessions only of the purgatory that is asked for. */
+  listParked(given?: { api?: string; topic?: string; client?: string; operations?: number }): Promise<Answer>;
   /** Partitions and their replicas in few bytes: up to 1,000, those that are offline or wait first. */
   matrix(): Promise<Answer>;
   /** The operations that ended last, newest first. */
@@ -17,10 +19,12 @@ export interface Operations {
   expire(given: { id: number; name: string; operation: number }): Promise<Answer>;
   /** All brokers, running or not, with their epochs and leases. */
   listBrokers(): Promise<Answer>;
-  /** Start one more broker, of which clients learn by their metadata; answers when it is registered. */
+  /** Start one more broker, of which clients learn by their metadata; answers when all brokers know it. */
   addBroker(given?: { rack?: string }): Promise<Answer>;
   /** Connections of clients and brokers: address, client id, principal, age, requests and bytes. */
   listConnections(given?: { limit?: number }): Promise<Answer>;
+  /** Client ids that are connected, by name, without the brokers' own; a client without one by its address. */
+  listClients(given?: { limit?: number }): Promise<Answer>;
   /** Hold back the fetches by which this broker follows others. */
   changeFollower(given: { id: number; held?: boolean; delay_ms?: number }): Promise<Answer>;
   /** Stop a broker in good order; the records in its memory are lost. */
@@ -41,6 +45,10 @@ export interface Operations {
   listTopics(given?: { topic?: string; limit?: number }): Promise<Answer>;
   /** Create a topic; answers when all brokers know its leaders. */
   createTopic(given: { name: string; partitions?: number; replicas?: number; configs?: Record<string, string> }): Promise<Answer>;
+  /** A topic as the brokers know it: partitions, if any; whether all are led, and all replicas in sync. */
+  showTopic(given: { topic: string }): Promise<Answer>;
+  /** The leader of a partition, when it leads: an election is waited for. */
+  findLeader(given: { topic: string; partition?: number }): Promise<Answer>;
   /** Elect preferred leaders, or unclean leaders for partitions that have none. */
   electLeaders(given?: { topic?: string; partition?: number; unclean?: boolean }): Promise<Answer>;
   /** Have an in-sync replica lead a partition; answers when all brokers know. */
@@ -51,14 +59,20 @@ export interface Operations {
   compact(given?: { topic?: string }): Promise<Answer>;
   /** Delete now what is older than retention.ms or beyond retention.bytes. */
   applyRetention(): Promise<Answer>;
-  /** Append records with acks=all, without a client; answers when they are committed. */
-  produceRecords(given: { topic: string; records: Record<string, any>[] }): Promise<Answer>;
-  /** The committed records of a topic, by partition and offset, without a client. */
+  /**
+   * Append records with acks=all, without a client; answers when they are committed. Where brokers are processes, all
+   * of them to partitions that one broker leads.
+   */
+  produceRecords(given: { topic: string; records: Record<string, any>[]; client?: string }): Promise<Answer>;
+  /**
+   * The committed records of a topic, by partition and offset, without a client. Where brokers are processes, of
+   * partitions that one broker leads.
+   */
   readRecords(given: { topic: string; partition?: number; offset?: number; limit?: number; isolation_level?: string }): Promise<Answer>;
   /** Consumer groups by name: type, state, generation or epoch, coordinator, members, lag. */
   listGroups(given?: { limit?: number }): Promise<Answer>;
   /** A group with its members, what each owns, and the offset and lag of each partition. */
-  describeGroup(given: { id: string }): Promise<Answer>;
+  describeGroup(given: { id: string; members?: number; offsets?: number }): Promise<Answer>;
   /** Commit offsets for a group that has no members; answers when they are replicated. */
   resetOffsets(given: { id: string; topic: string; partition?: number; to?: "earliest" | "latest"; offset?: number; timestamp_ms?: number }): Promise<Answer>;
   /** Delete a group that has no members, with its offsets. */
@@ -104,7 +118,7 @@ export interface Operations {
   /** The brokers' time, and whether it can be moved or stands still. */
   showClock(): Promise<Answer>;
   /** Move the brokers' time forward; answers with the operations whose time was over. */
-  advanceClock(given: { seconds: number; sessions?: boolean }): Promise<Answer>;
+  advanceClock(given: { seconds: number; sessions?: boolean; limit?: number }): Promise<Answer>;
   /** Stop the brokers' time. */
   freezeClock(): Promise<Answer>;
   /** Let the brokers' time go on. */

@@ -8,6 +8,7 @@ import pytest
 
 # Imported here, once: what a run within a test imports first is forgotten with it.
 import purgatorio.testing.controls
+import purgatorio.testing.in_loop
 import purgatorio.testing.kafka
 import purgatorio.testing.report  # noqa: F401
 

@@ -34,7 +34,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def running(kafka: Kafka) -> Any:
-    return kafka._controls.cluster  # type: ignore[union-attr]
+    return kafka._cluster
 
 
 class Workers:

@@ -62,7 +62,7 @@ NEVER = (
     "pipeline",
     "schemas",
     "simulation",
-    "testing.process_controls",
+    "testing.over_http",
     "testing.simulate",
 )
 

@@ -61,6 +61,26 @@ def test_what_is_no_purgatory_is_refused_by_processes_too(kafka: Kafka) -> None:
 
 
 @pytest.mark.ci
+def test_what_waits_for_a_group_is_found_by_its_whole_name(kafka: Kafka) -> None:
+    consumer = Consumer(kafka.client_config("confluent", "consumer") | {"group.id": "billing-late", "log_level": 0})
+    with contextlib.closing(consumer):
+        consumer.subscribe(["orders"])
+        while not (waiting := kafka.parked(api="Heartbeat", group="billing-late")):
+            consumer.poll(0.05)
+        assert [each.id for each in waiting] == [each.id for each in kafka.parked(api="Heartbeat")]
+        assert kafka.parked(api="Heartbeat", group="billing") == []
+
+
+@pytest.mark.ci
+def test_changes_of_leaders_are_told(kafka: Kafka) -> None:
+    leader = kafka.leader("orders")
+    moved = kafka.move_leader("orders")
+    assert f"orders-0: leader {leader} → {moved}" in kafka.report()
+    kafka.clock.advance(301)
+    assert kafka.leader("orders") == leader, "the preferred one"
+
+
+@pytest.mark.ci
 def test_a_killed_broker_is_a_killed_process_and_starts_again(kafka: Kafka) -> None:
     leader = kafka.leader("orders", 1)
     first = kafka.produce("orders", "a", partition=1)

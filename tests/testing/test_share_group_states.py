@@ -46,7 +46,7 @@ def join(kafka: Kafka) -> Iterator[Join]:
 
 
 def running(kafka: Kafka) -> Any:
-    return kafka._controls.cluster.brokers[0]  # type: ignore[union-attr]
+    return kafka._cluster.brokers[0]
 
 
 def configure(kafka: Kafka, **configs: str) -> None:

@@ -28,7 +28,7 @@ def kafka() -> Iterator[Kafka]:
 
 def initialized(kafka: Kafka, start_offset: int) -> Any:
     """Have the state of group "jobs" for orders-0 initialized; return the cluster."""
-    running: Any = kafka._controls.cluster  # type: ignore[union-attr]
+    running: Any = kafka._cluster
     key = SharePartitionKey("jobs", running.store.image.topics["orders"].topic_id, 0)
 
     async def initialize() -> ErrorCode:
@@ -168,7 +168,7 @@ def alone() -> Iterator[tuple[Kafka, ShareMember]]:
     """One broker, which leads orders and coordinates everything, with a member of group "jobs" in a session."""
     with cluster(brokers=1) as kafka:
         kafka.topic("orders")
-        broker = kafka._controls.cluster.brokers[0]  # type: ignore[union-attr]
+        broker = kafka._cluster.brokers[0]
         topic_id = broker.image.topics["orders"].topic_id
         with ShareMember(broker.address, "jobs", "ada", topic_id) as member:
             member.find_coordinator()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from aiokafka import AIOKafkaProducer
 
+from purgatorio.admin.operations.records import ProduceRecords
 from purgatorio.testing import Kafka, cluster
 
 
@@ -73,10 +74,9 @@ def test_a_follower_that_hears_nothing_holds_up_acks_all_until_the_network_is_go
     follower = next(each for each in kafka.brokers if each != leader)
     silence = kafka.network("timeout", replica=follower, broker=leader)
     silence.until_fired().wait()
+    produce = ProduceRecords("orders", [{"value": "a", "partition": 0}])
     with pytest.raises(TimeoutError):
-        kafka._thread.run(
-            asyncio.wait_for(kafka._controls.produce("orders", [b"a"], None, 0, {}, None), 0.1), "produce"
-        )
+        kafka._thread.run(asyncio.wait_for(kafka._backend.ask(produce), 0.1), "produce")
     (parked,) = kafka.parked(api="Produce")
     assert f"broker {follower} is at 0 of 1" in parked.missing
     silence.remove()

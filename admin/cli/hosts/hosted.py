@@ -104,16 +104,19 @@ class HostedBrokers:
                 response, body = await self._answer(request)
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             self._silent_since_ms.setdefault(broker_id, asked_ms)
-            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}") from error
+            why = f"broker {broker_id} cannot be asked at {page}: {self._trouble(broker_id)}"
+            was_asked = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise Unreachable(why, was_asked=was_asked) from error
         except _TooLarge as error:
-            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {error}") from None
+            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: {error}", was_asked=True) from None
         self._silent_since_ms.pop(broker_id, None)
         reply = ForwardedAnswer(
             response.status_code, response.headers.get("content-type", ""), body.decode(errors="replace")
         )
         proof = response.headers.get(TOLD, "").encode()
         if proofs is not None and not hmac.compare_digest(proof, proofs.of_answer(nonces, reply).encode()):
-            raise Unreachable(f"broker {broker_id} cannot be asked at {page}: what answers there is not this broker")
+            why = f"broker {broker_id} cannot be asked at {page}: what answers there is not this broker"
+            raise Unreachable(why, was_asked=True)
         return reply
 
     async def _answer(self, request: httpx.Request) -> tuple[httpx.Response, bytearray]:

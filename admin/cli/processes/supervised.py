@@ -187,7 +187,7 @@ class Supervised:
         asked, self._asked = self._asked, {}
         for waiting in asked.values():
             if not waiting.done():
-                waiting.set_exception(Unreachable(self._why()))
+                waiting.set_exception(Unreachable(self._why(), was_asked=True))
         self._when_ended(self, status)
 
     async def ended(self) -> int:
@@ -257,7 +257,7 @@ class Supervised:
         except TimeoutError:
             if self._silent_since_ms is None:
                 self._silent_since_ms = asked_ms
-            raise Unreachable(self._why()) from None
+            raise Unreachable(self._why(), was_asked=True) from None
         finally:
             self._asked.pop(number, None)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import decided
-from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused, named, no_broker
+from purgatorio.broker.cluster.errors import ClusterUnavailable, MayBeDone, NotThere, OperationRefused, named, no_broker
 from purgatorio.broker.cluster.restart import partitions_of, rolling_restart
 from purgatorio.broker.config.by_room import topic_settings
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -279,7 +279,7 @@ class ClusterControl:
             async with time_limit(self._cluster.clock, ELECTION_TIME_LIMIT_MS):
                 results = await decided(broker.store, decide, "no leader was elected")
         except TimeoutError:
-            raise ClusterUnavailable("the metadata store does not answer; it may elect leaders later") from None
+            raise MayBeDone("the metadata store does not answer; it may elect leaders later") from None
         if unclean:
             _log_unclean(results)
         return [r for r in results if partition is not None or r.error != ErrorCode.ELECTION_NOT_NEEDED]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from purgatorio.broker.cluster.cluster import BrokerCluster
-from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable
+from purgatorio.broker.cluster.errors import AwaitsElection, ClusterUnavailable, Elsewhere, MayBeDone
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -80,7 +80,8 @@ def running_leader(cluster: BrokerCluster, image: ClusterImage, tp: TopicPartiti
 
     Raises:
         AwaitsElection: its leader is a broker of this process, and does not run.
-        ClusterUnavailable: it has no leader, or its leader is a broker of another process.
+        Elsewhere: its leader is a broker of another process.
+        ClusterUnavailable: it has no leader.
     """
     state = image.partition(*tp)
     leader = NO_LEADER if state is None else state.leader
@@ -89,7 +90,7 @@ def running_leader(cluster: BrokerCluster, image: ClusterImage, tp: TopicPartiti
             return broker
     if leader == NO_LEADER:
         raise ClusterUnavailable(f"{what} has no leader now")
-    refusal = AwaitsElection if leader in cluster.broker_ids else ClusterUnavailable
+    refusal = AwaitsElection if leader in cluster.broker_ids else Elsewhere
     raise refusal(f"broker {leader}, the leader of {what} does not run")
 
 
@@ -100,7 +101,7 @@ async def answer_of(change: Callable[[Callable[[T], None]], None], clock: Clock,
         what: names the coordinator in a message.
 
     Raises:
-        ClusterUnavailable: it did not call back in time.
+        MayBeDone: it did not call back in time.
     """
     answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
@@ -113,4 +114,4 @@ async def answer_of(change: Callable[[Callable[[T], None]], None], clock: Clock,
         async with time_limit(clock, time_limit_ms):
             return await answer
     except TimeoutError:
-        raise ClusterUnavailable(f"{what} does not answer; it may still do it") from None
+        raise MayBeDone(f"{what} does not answer; it may still do it") from None

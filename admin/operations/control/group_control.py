@@ -14,7 +14,13 @@ from purgatorio.admin.operations.control.offset_resets import PartitionReset, Re
 from purgatorio.broker.causes.kinds import HEARTBEAT
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import newest
-from purgatorio.broker.cluster.errors import NAMES_COMPARED, ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.cluster.errors import (
+    NAMES_COMPARED,
+    ClusterUnavailable,
+    MayBeDone,
+    NotThere,
+    OperationRefused,
+)
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
@@ -142,7 +148,8 @@ class GroupControl:
         Raises:
             NotThere: there is no such group.
             OperationRefused: it has members, or else why it is not changed.
-            ClusterUnavailable: the coordinator cannot do it now, or the replicas do not follow in time.
+            ClusterUnavailable: the coordinator cannot do it now.
+            MayBeDone: the replicas do not follow in time.
         """
         what = f"the coordinator of {group_id}"
         try:
@@ -150,14 +157,20 @@ class GroupControl:
         except CoordinatorError as error:
             raise self._refusal(group_id, error.error_code, str(error)) from error
         if error_code:
-            raise self._refusal(group_id, error_code, f"the change was not replicated: {error_code.name}")
+            raise self._refusal(group_id, error_code, f"the change was not replicated: {error_code.name}", MayBeDone)
 
-    def _refusal(self, group_id: str, error_code: ErrorCode, message: str) -> OperationRefused:
+    def _refusal(
+        self,
+        group_id: str,
+        error_code: ErrorCode,
+        message: str,
+        later: type[ClusterUnavailable] = ClusterUnavailable,
+    ) -> OperationRefused:
         if error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             return self.unknown(group_id)
         if error_code in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID):
             return OperationRefused(f"group {group_id} has members; stop its consumers first")
-        return (ClusterUnavailable if error_code in _TRY_LATER else OperationRefused)(message)
+        return (later if error_code in _TRY_LATER else OperationRefused)(message)
 
 
 # --- sessions of members ---

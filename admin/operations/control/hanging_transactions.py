@@ -16,7 +16,7 @@ from purgatorio.admin.operations.control.transaction_control import (
     TRANSACTION_TIME_LIMIT_MS,
     TransactionControl,
 )
-from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.cluster.errors import ClusterUnavailable, MayBeDone, NotThere, OperationRefused
 from purgatorio.broker.log.producer_state import ProducerState
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
@@ -108,7 +108,7 @@ class HangingTransactions:
 
         error_code = await answer_of(write, self._cluster.clock, TRANSACTION_TIME_LIMIT_MS, f"the leader of {tp}")
         if error_code:
-            raise ClusterUnavailable(f"the marker that aborts the transaction was not replicated: {error_code.name}")
+            raise MayBeDone(f"the marker that aborts the transaction was not replicated: {error_code.name}")
         return found
 
     def _led(self, tp: TopicPartition) -> tuple[Broker, Partition]:

@@ -20,15 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from purgatorio.admin.operations.control.files import FileRefused, check_memory, open_plain, why
-from purgatorio.admin.operations.record_json import JsonRecord, NotARecord, parse_record, partition_of
+from purgatorio.admin.operations.record_json import JsonRecord, NotARecord, parse_record
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.log.config import LogConfig
-from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller.settings import MAX_PARTITIONS
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.late import dataclass
-from purgatorio.protocol.record import Record
-from purgatorio.protocol.records import build_batch
 
 if TYPE_CHECKING:
     from purgatorio.broker.cluster.cluster import BrokerCluster
@@ -226,7 +223,7 @@ async def append(cluster: BrokerCluster, topics: Sequence[InitialTopic]) -> None
             count = topic_control.partition_count(cluster, topic.name)
             at_ms = round(cluster.clock.wall_ms())
             for portion in _portions(topic.records):
-                batches, _ = batches_of(topic.name, portion, count, at_ms)
+                batches, _ = topic_control.batches_of(topic.name, portion, count, at_ms)
                 for result in await topic_control.append(cluster, batches, CLIENT):
                     if result.error_code:
                         raise NotImported(f"{topic.where}: {result.error_message or result.error_code.name}")
@@ -264,28 +261,3 @@ def _portions(records: Sequence[JsonRecord]) -> Iterator[list[JsonRecord]]:
         size_bytes += size
     if portion:
         yield portion
-
-
-def batches_of(
-    topic: str, records: Sequence[JsonRecord], count: int, at_ms: int
-) -> tuple[list[tuple[TopicPartition, bytes]], list[tuple[int, int]]]:
-    """Return a batch for each partition that gets some of the records; and of each record its partition and place.
-
-    Args:
-        count: the partitions of the topic.
-        at_ms: the timestamp of records that have none.
-    """
-    by_partition: dict[int, list[Record]] = {}
-    places = []
-    without_key = 0
-    for each in records:
-        index = each.partition
-        if index is None:
-            index = partition_of(each.key, count, without_key)
-            without_key += each.key is None
-        found = by_partition.setdefault(index, [])
-        timestamp_ms = at_ms if each.timestamp_ms is None else each.timestamp_ms
-        places.append((index, len(found)))
-        found.append(Record(len(found), timestamp_ms, each.key, each.value, each.headers))
-    batches = [(TopicPartition(topic, index), build_batch(found)) for index, found in by_partition.items()]
-    return batches, places

@@ -10,7 +10,9 @@ from typing import Final
 
 from purgatorio.admin.operations.control import coordinators
 from purgatorio.admin.operations.control.transaction_control import TransactionControl
+from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.records import IsolationLevel
+from purgatorio.admin.operations.record_json import JsonRecord, partition_of
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import decided, newest, until
 from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, NotThere
@@ -23,6 +25,8 @@ from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 
 PRODUCE_TIMEOUT_MS: Final = 10_000
 COMMIT_PATIENCE_MS: Final = 100
@@ -62,11 +66,28 @@ async def create(
     )
     if result.error:
         raise Invalid(f"topic {name!r} was not created: {result.message or result.error.name}")
+    await until(lambda: _is_led(cluster, name), f"all brokers know the leaders of topic {name!r}")
+
+
+def read_topic(cluster: BrokerCluster, name: str) -> Answer:
+    """Return how many partitions a topic has (0: there is none), and what all brokers of this process know of it.
+
+    It is `led` if its leaders run and have taken their roles, and so have all replicas; `in_sync`, if all replicas are.
+    """
+    topics = [each.image.topics.get(name) for each in cluster.network.brokers]
+    states = [state for topic in topics if topic is not None for state in topic.partitions]
+    is_current = all(topics) and all(each.replicas.is_current for each in cluster.network.brokers)
+    return {
+        "topic": name,
+        "partition_count": max((len(topic.partitions) for topic in topics if topic is not None), default=0),
+        "led": _is_led(cluster, name),
+        "in_sync": is_current and all(len(each.isr) == len(each.replicas) for each in states),
+    }
+
+
+def _is_led(cluster: BrokerCluster, name: str) -> bool:
     dead = frozenset(cluster.broker_ids) - {each.broker_id for each in cluster.brokers}
-    await until(
-        lambda: all(_knows_leaders(each, name, dead) for each in cluster.network.brokers),
-        f"all brokers know the leaders of topic {name!r}",
-    )
+    return all(_knows_leaders(each, name, dead) for each in cluster.network.brokers)
 
 
 def partition_count(cluster: BrokerCluster, topic: str) -> int:
@@ -102,6 +123,31 @@ def _leading(cluster: BrokerCluster, topic: str, partition: int) -> tuple[Broker
     if not 0 <= partition < partition_count(cluster, topic):
         raise NotThere(f"topic {topic!r} has no partition {partition}")
     return coordinators.led(cluster, newest(cluster.network).image, TopicPartition(topic, partition))
+
+
+def batches_of(
+    topic: str, records: Sequence[JsonRecord], count: int, at_ms: int
+) -> tuple[list[tuple[TopicPartition, bytes]], list[tuple[int, int]]]:
+    """Return a batch for each partition that gets some of the records; and of each record its partition and place.
+
+    Args:
+        count: the partitions of the topic.
+        at_ms: the timestamp of records that have none.
+    """
+    by_partition: dict[int, list[Record]] = {}
+    places = []
+    without_key = 0
+    for each in records:
+        index = each.partition
+        if index is None:
+            index = partition_of(each.key, count, without_key)
+            without_key += each.key is None
+        found = by_partition.setdefault(index, [])
+        timestamp_ms = at_ms if each.timestamp_ms is None else each.timestamp_ms
+        places.append((index, len(found)))
+        found.append(Record(len(found), timestamp_ms, each.key, each.value, each.headers))
+    batches = [(TopicPartition(topic, index), build_batch(found)) for index, found in by_partition.items()]
+    return batches, places
 
 
 async def append(

@@ -8,7 +8,7 @@ from typing import Final
 from purgatorio.admin.operations.control.coordinators import answer_of, coordinator_of, led_shards
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.cluster.cluster import BrokerCluster
-from purgatorio.broker.cluster.errors import ClusterUnavailable, NotThere, OperationRefused
+from purgatorio.broker.cluster.errors import ClusterUnavailable, MayBeDone, NotThere, OperationRefused
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
@@ -92,7 +92,7 @@ class TransactionControl:
         error_code, producer = await answer_of(init, self.cluster.clock, TRANSACTION_TIME_LIMIT_MS, what)
         if error_code == ErrorCode.CONCURRENT_TRANSACTIONS:
             waits_for = in_words([broker.transactions.completion.cause(transaction)])
-            raise ClusterUnavailable(f"{transactional_id} is not aborted yet, but will be: {waits_for}")
+            raise MayBeDone(f"{transactional_id} is not aborted yet, but will be: {waits_for}")
         if error_code:
             raise ClusterUnavailable(f"{what} could not abort its transaction: {error_code.name}")
         return producer

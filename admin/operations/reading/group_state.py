@@ -28,12 +28,11 @@ STABLE: Final = "Stable"
 """The state of a group of any protocol that has nothing to do but to consume."""
 MEMBERS: Final = 10
 """Members of each group on the page."""
-MAX_MEMBERS: Final = 1_000
-"""Members that the description of one group lists."""
+OWNERS: Final = 1_000
+"""Members whose partitions the description of one group lists with their offsets."""
 PARTITIONS: Final = 20
-"""Partitions of a topic that are listed of a member on the page, or else `MAX_OFFSETS`."""
-MAX_OFFSETS: Final = 2_000
-"""Offsets that the description of one group lists."""
+"""Partitions of a topic that are listed of a member on the page, or else `MAX_PARTITIONS`."""
+MAX_PARTITIONS: Final = 2_000
 OFFSETS_LOOKED_AT: Final = 10_000
 """Offsets among which those are chosen: some milliseconds."""
 LAGS: Final = 2_000
@@ -155,8 +154,10 @@ def _read_group(found: FoundGroup, ends: Ends) -> Answer:
 # --- one group ---
 
 
-def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) -> Answer | None:
-    """Return a group with its members and offsets; None if it does not exist.
+def read_group(
+    control: GroupControl, ends: Ends, group_id: str, now_ms: int, *, members: int, offsets: int
+) -> Answer | None:
+    """Return a group with up to so many members and offsets; None if it does not exist.
 
     Raises:
         OperationRefused: its coordinator does not run, or loads its groups.
@@ -167,8 +168,8 @@ def read_group(control: GroupControl, ends: Ends, group_id: str, now_ms: int) ->
         return None
     return {
         **_read_group(found, ends),
-        "members": read_members(found, now_ms, MAX_MEMBERS, MAX_OFFSETS),
-        "offsets": list(islice(_offsets(found, ends), MAX_OFFSETS)),
+        "members": read_members(found, now_ms, members, MAX_PARTITIONS),
+        "offsets": list(_offsets(found, ends, offsets)) if offsets else [],
     }
 
 
@@ -200,8 +201,8 @@ def _member(member: MemberOverview, now_ms: int, partitions: int) -> Answer:
     }
 
 
-def _offsets(found: FoundGroup, ends: Ends) -> Iterator[Answer]:
-    """Yield the partitions that members consume or that have a committed offset, by name; none for share groups.
+def _offsets(found: FoundGroup, ends: Ends, limit: int) -> Iterator[Answer]:
+    """Yield partitions that members consume or that have a committed offset, by name; none for share groups.
 
     `end_offset`: the high watermark (None: no replica runs here). `owner`: the id of the member that consumes it now
     ("": none).
@@ -211,7 +212,7 @@ def _offsets(found: FoundGroup, ends: Ends) -> Iterator[Answer]:
         return
     owned = (
         ((topic, number), member.member_id)
-        for member in members(group, found.broker.groups.image, MAX_MEMBERS)
+        for member in members(group, found.broker.groups.image, OWNERS)
         for topic, numbers in (member.owned or {}).items()
         for number in numbers
     )
@@ -219,7 +220,7 @@ def _offsets(found: FoundGroup, ends: Ends) -> Iterator[Answer]:
     offsets = found.shard.offsets.groups.get(found.view.id, {})
     known = (((topic, number), each) for topic, of_topic in offsets.items() for number, each in of_topic.items())
     committed = dict(islice(known, OFFSETS_LOOKED_AT))
-    for topic, number in heapq.nsmallest(MAX_OFFSETS, dict.fromkeys((*committed, *owners))):
+    for topic, number in heapq.nsmallest(limit, dict.fromkeys((*committed, *owners))):
         own = committed.get((topic, number))
         end = ends.end_of(topic, number)
         yield {

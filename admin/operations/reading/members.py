@@ -12,6 +12,7 @@ from purgatorio.broker.metadata.controller import ElectionResult
 from purgatorio.broker.metadata.image import NO_LEADER, NO_LEASE, ClusterImage, PartitionState
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.routing.request import is_of_broker
 
 
 def read_members(cluster: BrokerCluster, control: ClusterControl) -> list[Answer]:
@@ -109,6 +110,21 @@ def read_elected(result: ElectionResult) -> Answer:
         "leader": -1 if state is None else state.leader,
         "leader_epoch": -1 if state is None else state.leader_epoch,
     }
+
+
+def connected_clients(brokers: Iterable[Broker]) -> list[str]:
+    """Return the client ids that are connected; a connection that has not told its id is named by its address.
+
+    A client that has closed its end is not, though a request that it left be parked: it may be gone.
+    """
+    found = {
+        each.client_id or f"a connection from {each.peer}"
+        for broker in brokers
+        for listener in broker.listeners.values()
+        for each in listener.connections()
+        if not each.has_ended
+    }
+    return sorted(name for name in found if not is_of_broker(name))
 
 
 def read_connections(brokers: Iterable[Broker], limit: int) -> Iterator[Answer]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from purgatorio.admin.operations.reading.members import connected_clients
 from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.faults import LiveToxic
@@ -37,21 +38,6 @@ def report_of(cluster: BrokerCluster, more: Iterable[str] = ()) -> str:
     return "\n".join(line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…" for line in lines)
 
 
-def connected_clients(cluster: BrokerCluster) -> list[str]:
-    """Return the client ids that are connected; a connection without a client id yet is named by its address.
-
-    A client that has closed its end is not, though a request that it left be parked: it may be gone.
-    """
-    found = {
-        each.client_id or f"a connection from {each.peer}"
-        for broker in cluster.brokers
-        for listener in broker.listeners.values()
-        for each in listener.connections()
-        if not each.has_ended
-    }
-    return sorted(name for name in found if not is_of_broker(name))
-
-
 def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) -> list[str]:
     """Return a title and indented lines; nothing if there are none.
 
@@ -76,7 +62,7 @@ def _brokers(cluster: BrokerCluster) -> list[str]:
         else:
             shown.append(f"{broker_id} at {broker.address[0]}:{broker.address[1]}{_stands(cluster, broker)}")
     lines = ["brokers: " + ", ".join(shown)]
-    if clients := connected_clients(cluster):
+    if clients := connected_clients(cluster.brokers):
         lines.append("connected clients: " + ", ".join(clients))
     return lines
 

@@ -18,14 +18,14 @@ from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading import OPERATIONS_PER_PURGATORY
 from purgatorio.admin.operations.reading.group_state import LAGS, Ends, read_groups_for_page
 from purgatorio.admin.operations.reading.members import read_members, read_placement
+from purgatorio.admin.operations.reading.parked import CAUSES, KEYS, TEXT_CHARS, cut, missing
 from purgatorio.admin.operations.reading.share_strips import read_shares_for_page
-from purgatorio.admin.operations.reading.stable_offsets import expected_end_of, read_holding
+from purgatorio.admin.operations.reading.stable_offsets import read_holding
 from purgatorio.admin.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.broker.causes.answers import explain
-from purgatorio.broker.causes.cause import OpenTransaction
 from purgatorio.broker.causes.kinds import KINDS, Holds, shown
-from purgatorio.broker.causes.words import as_document, in_words
+from purgatorio.broker.causes.words import as_document
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -47,12 +47,6 @@ FINISHED_OF_IDLE: Final = 30
 end together; they must not crowd out the rest."""
 FINISHED_LOOKED_AT: Final = 300
 """Finished operations of each broker that are searched for them."""
-KEYS: Final = 8
-"""Keys shown of an operation; a fetch may have thousands."""
-CAUSES: Final = 8
-"""Causes shown of an operation that waits; a produce may wait for followers of thousands of partitions."""
-TEXT_CHARS: Final = 500
-"""The length to which texts are cut."""
 
 
 def read_state(
@@ -108,10 +102,6 @@ def read_state(
 def _without(name: str, row: Answer) -> Answer:
     del row[name]
     return row
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= TEXT_CHARS else text[: TEXT_CHARS - 1] + "…"
 
 
 # --- brokers and their parked operations ---
@@ -186,23 +176,14 @@ def _operation(parked: ParkedOperation, transactions: TransactionControl, now_ms
         "waited_ms": now_ms - parked_ms,
         "remaining_ms": deadline_ms - now_ms,
         "checks": parked.checks,
-        "missing": _cut(_missing(parked, transactions)),
+        "missing": cut(missing(parked, transactions)),
         "causes": _causes(parked.causes),
-        "client": _cut(parked.client),
+        "client": cut(parked.client),
     }
 
 
 def _causes(causes: Sequence[Any]) -> list[Any]:
     return [as_document(cause, TEXT_CHARS) for cause in causes[:CAUSES]]
-
-
-def _missing(parked: ParkedOperation, transactions: TransactionControl) -> str:
-    """Return the words for what it misses; open transactions with what will become of them."""
-
-    def fate(transaction: OpenTransaction) -> str:
-        return expected_end_of(transactions, transaction.transactional_id).says if transaction.transactional_id else ""
-
-    return in_words(parked.causes, fate)
 
 
 # --- partitions ---
@@ -396,10 +377,10 @@ def _finished(broker_id: int, ended: FinishedOperation) -> Answer:
         "deadline_ms": ended.deadline_ms,
         "waited_ms": ended.done_ms - ended.parked_ms,
         "outcome": ended.outcome,
-        "cause": _cut(ended.cause),
+        "cause": cut(ended.cause),
         "checks": ended.checks,
-        "detail": _cut(detail_of(ended)),
+        "detail": cut(detail_of(ended)),
         "causes": _causes(ended.causes),
-        "client": _cut(ended.client),
+        "client": cut(ended.client),
         "held_by": [holder for holder in ended.held_by if isinstance(holder, int)][:KEYS],
     }

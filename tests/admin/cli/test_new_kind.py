@@ -34,7 +34,7 @@ def test_a_new_kind_is_shown_everywhere(
 ) -> None:
     monkeypatch.setitem(KINDS, NAP.purgatory, NAP)
     nap = DelayedNap(60_000)
-    purgatory_of = controlled._controls.cluster.brokers[0].purgatory_of
+    purgatory_of = controlled._cluster.brokers[0].purgatory_of
     controlled._call(lambda: purgatory_of(NAP).try_complete_else_watch(nap, ["sofa"]), "park")
     state = controlled.do(State())
     (page,) = (each for each in state["brokers"][0]["purgatories"] if each["name"] == "Nap")

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.clock import ShowClock
 from purgatorio.admin.operations.control.importing import InitialTopic, create
 from purgatorio.admin.operations.control.topic_control import append
 from purgatorio.admin.operations.purgatories import Report
@@ -107,6 +108,15 @@ def test_a_reset_leaves_what_the_cluster_began_with(kafka: Kafka) -> None:
     assert kafka.records("orders") == []
     with pytest.raises(ValueError, match="there is no topic 'bills', only orders"):
         kafka.records("bills")
+
+
+def test_a_reset_that_is_refused_leaves_the_brokers_time(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka.clock.freeze()
+    with monkeypatch.context() as stopping:
+        stopping.setattr(kafka._cluster, "_changing", {1: "being stopped"})
+        with pytest.raises(ValueError, match="broker 1 is being stopped"):
+            kafka.do(Reset())
+    assert kafka.do(ShowClock())["frozen"]
 
 
 def test_many_records_are_produced_over_http(kafka: Kafka) -> None:

@@ -234,8 +234,9 @@ class FakeCluster:
     def snapshot(self) -> Snapshot:
         return Snapshot(dict(self.store.image.topics), {}, {}, 0, {})
 
-    async def reset(self) -> None:
+    async def reset(self, begun: Callable[[], object] = lambda: None) -> None:
         """Nothing to make anew."""
+        begun()
 
     async def restore(self, snapshot: Snapshot) -> None:
         self.change_image(lambda image: image.with_topics(list(snapshot.topics.values())))
@@ -247,8 +248,10 @@ class FakeCluster:
 
     async def add_broker(self, rack: str | None) -> int:
         self.broker_ids = [*self.broker_ids, len(self.broker_ids) + 1]
-        await self.start_broker(self.broker_ids[-1])
-        return self.broker_ids[-1]
+        await self.start_broker(added := self.broker_ids[-1])
+        registration = BrokerRegistration(added, 10 + added, plaintext("127.0.0.1", 9091 + added))
+        self.change_image(lambda image: image.with_broker(registration))
+        return added
 
     async def start_broker(self, broker_id: int) -> None:
         if self.refuses_to_start is not None:

@@ -158,7 +158,7 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
     expected |= {"transactions/1": 404, "transactions/1/abort": 404, "hanging-transactions/abort": 400}
     expected |= {"users/set": 400, "users/delete": 400, "quotas/edit": 400, "acls/add": 400, "acls/remove": 400}
     expected |= {"POST topics": 400, "POST topics/none/records": 400, "GET topics/none/records": 404}
-    expected |= {"share-groups/1/delete": 404}
+    expected |= {"share-groups/1/delete": 404, "topics/none/leader": 404}
     names = {"id": "1", "name": "Produce", "operation": "1", "topic": "none"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS

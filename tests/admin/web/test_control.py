@@ -208,5 +208,5 @@ async def test_a_store_that_does_not_answer_is_503(
     response = await asked
     assert (response.status_code, response.json()) == (
         503,
-        {"error": "the metadata store does not answer; it may elect leaders later"},
+        {"error": "the metadata store does not answer; it may elect leaders later", "refusal": "MayBeDone"},
     )

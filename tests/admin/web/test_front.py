@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -103,7 +104,11 @@ def fill(cluster: Any, fake_log: Callable[..., Any], fake_follower: Callable[...
         "transactions",
         "faults",
         "topics",
+        "topics/orders",
         "network",
+        "clients",
+        "parked",
+        "parked?api=Produce&topic=orders-1&operations=1",
     ],
 )
 async def test_the_whole_is_what_one_process_with_all_brokers_shows(
@@ -143,6 +148,68 @@ async def test_who_does_not_know_a_group_is_passed_over(front: Any, processes: A
     answer = await front.get("/api/v1/groups/nobody's")
     assert answer.status_code == 404
     assert [broker_id for broker_id, _ in processes.asked] == [1, 2, 3]
+
+
+class Answers:
+    """Has processes answer one after the other, each as it is told, or not at all."""
+
+    def __init__(self, *outcomes: ForwardedAnswer | Unreachable) -> None:
+        self.outcomes = list(outcomes)
+
+    async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Unreachable):
+            raise outcome
+        return outcome
+
+
+def refusal(kind: str) -> ForwardedAnswer:
+    return ForwardedAnswer(503, "application/json", json.dumps({"error": "not so", "refusal": kind}))
+
+
+DONE = ForwardedAnswer(200, "application/json", '{"leader": 2}')
+NO_JSON = ForwardedAnswer(503, "text/html", "<p>")
+GONE = Unreachable("broker 1 cannot be asked: its process has ended: SIGKILL")
+GONE_MEANWHILE = Unreachable("broker 1 cannot be asked: its process has ended: SIGKILL", was_asked=True)
+CREATE = "/api/v1/topics"
+DELETE = "/api/v1/groups/billing/delete"
+
+
+@pytest.mark.parametrize(
+    ("path", "outcomes", "status", "asked"),
+    [
+        (CREATE, [GONE, DONE], 200, 2),
+        (CREATE, [GONE_MEANWHILE, DONE], 503, 1),
+        (CREATE, [refusal("MayBeDone"), DONE], 503, 1),
+        (DELETE, [GONE_MEANWHILE, DONE], 503, 1),
+        (DELETE, [refusal("TimedOut"), DONE], 503, 1),
+        (DELETE, [refusal("Elsewhere"), DONE], 200, 2),
+        (DELETE, [refusal("Elsewhere"), GONE, refusal("Elsewhere"), DONE], 200, 4),
+        (
+            DELETE,
+            [ForwardedAnswer(503, "text/html", "<p>"), ForwardedAnswer(404, "application/json", "{}"), GONE],
+            503,
+            3,
+        ),
+    ],
+)
+async def test_a_change_that_may_be_made_is_asked_of_no_other_process(
+    path: str, outcomes: list[Any], status: int, asked: int, front: Any, processes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second process would make it twice, or refuse what the first has done: "topic orders exists already"."""
+    answers = Answers(*outcomes)
+    monkeypatch.setattr(processes, "ask", answers.ask)
+    answer = await front.post(path, json={"name": "orders"} if path == CREATE else {})
+    assert (answer.status_code, len(outcomes) - len(answers.outcomes)) == (status, asked)
+    if outcomes[0] is GONE_MEANWHILE:
+        error = f"{GONE_MEANWHILE}; it was asked, and may have done it"
+        assert answer.json() == {"error": error, "refusal": "MayBeDone"}
+
+
+async def test_a_partition_without_a_leader_is_refused_at_once(front: Any, cluster: Any, state_of: Any) -> None:
+    cluster.has_topic("orders", state_of(-1))
+    refused = await front.get("/api/v1/topics/orders/leader")
+    assert (refused.status_code, refused.json()) == (503, {"error": "orders-0 has no leader now"})
 
 
 async def test_the_supervisor_does_to_processes_what_only_it_can(front: Any, processes: Any) -> None:

@@ -33,6 +33,39 @@ public final class Operations {
         }
     }
 
+    /**
+     * Operations that wait in purgatories, oldest first in each; sessions only of the purgatory that is asked for.
+     */
+    public static final class ListParked extends Operation {
+        public ListParked() {
+            super("GET", "/parked");
+        }
+
+        /** Only of this purgatory: Produce, Fetch, Rebalance …. */
+        public ListParked api(String api) {
+            query("api", api);
+            return this;
+        }
+
+        /** Only what watches this topic or partition, such as orders or orders-0. */
+        public ListParked topic(String topic) {
+            query("topic", topic);
+            return this;
+        }
+
+        /** Only of this client id. */
+        public ListParked client(String client) {
+            query("client", client);
+            return this;
+        }
+
+        /** How many of each purgatory, up to 1000. */
+        public ListParked operations(long operations) {
+            query("operations", operations);
+            return this;
+        }
+    }
+
     /** Partitions and their replicas in few bytes: up to 1,000, those that are offline or wait first. */
     public static final class Matrix extends Operation {
         public Matrix() {
@@ -101,7 +134,7 @@ public final class Operations {
         }
     }
 
-    /** Start one more broker, of which clients learn by their metadata; answers when it is registered. */
+    /** Start one more broker, of which clients learn by their metadata; answers when all brokers know it. */
     public static final class AddBroker extends Operation {
         public AddBroker() {
             super("POST", "/brokers");
@@ -122,6 +155,19 @@ public final class Operations {
 
         /** How many, up to 1000. */
         public ListConnections limit(long limit) {
+            query("limit", limit);
+            return this;
+        }
+    }
+
+    /** Client ids that are connected, by name, without the brokers' own; a client without one by its address. */
+    public static final class ListClients extends Operation {
+        public ListClients() {
+            super("GET", "/clients");
+        }
+
+        /** How many, up to 10000. */
+        public ListClients limit(long limit) {
             query("limit", limit);
             return this;
         }
@@ -273,6 +319,34 @@ public final class Operations {
         }
     }
 
+    /** A topic as the brokers know it: partitions, if any; whether all are led, and all replicas in sync. */
+    public static final class ShowTopic extends Operation {
+        /**
+         * @param topic the topic
+         */
+        public ShowTopic(String topic) {
+            super("GET", "/topics/{topic}");
+            path("topic", topic);
+        }
+    }
+
+    /** The leader of a partition, when it leads: an election is waited for. */
+    public static final class FindLeader extends Operation {
+        /**
+         * @param topic the topic
+         */
+        public FindLeader(String topic) {
+            super("GET", "/topics/{topic}/leader");
+            path("topic", topic);
+        }
+
+        /** Of that topic; 0 if it is not given. */
+        public FindLeader partition(long partition) {
+            query("partition", partition);
+            return this;
+        }
+    }
+
     /** Elect preferred leaders, or unclean leaders for partitions that have none. */
     public static final class ElectLeaders extends Operation {
         public ElectLeaders() {
@@ -358,7 +432,10 @@ public final class Operations {
         }
     }
 
-    /** Append records with acks=all, without a client; answers when they are committed. */
+    /**
+     * Append records with acks=all, without a client; answers when they are committed. Where brokers are processes,
+     * all of them to partitions that one broker leads.
+     */
     public static final class ProduceRecords extends Operation {
         /**
          * @param topic the topic
@@ -370,9 +447,18 @@ public final class Operations {
             path("topic", topic);
             body("records", records);
         }
+
+        /** The client id of what waits for followers meanwhile. */
+        public ProduceRecords client(String client) {
+            body("client", client);
+            return this;
+        }
     }
 
-    /** The committed records of a topic, by partition and offset, without a client. */
+    /**
+     * The committed records of a topic, by partition and offset, without a client. Where brokers are processes, of
+     * partitions that one broker leads.
+     */
     public static final class ReadRecords extends Operation {
         /**
          * @param topic the topic
@@ -428,6 +514,18 @@ public final class Operations {
         public DescribeGroup(String id) {
             super("GET", "/groups/{id}");
             path("id", id);
+        }
+
+        /** How many members, up to 10000. */
+        public DescribeGroup members(long members) {
+            query("members", members);
+            return this;
+        }
+
+        /** Offsets of how many partitions, up to 2000. */
+        public DescribeGroup offsets(long offsets) {
+            query("offsets", offsets);
+            return this;
         }
     }
 
@@ -782,6 +880,12 @@ public final class Operations {
         /** True: also for members of groups, who cannot send heartbeats at that pace. */
         public AdvanceClock sessions(boolean sessions) {
             body("sessions", sessions);
+            return this;
+        }
+
+        /** How many operations to list, up to 10000. */
+        public AdvanceClock limit(long limit) {
+            body("limit", limit);
             return this;
         }
     }
