@@ -12,7 +12,7 @@ from purgatorio.broker.api.context import AdminContext, topic_keys
 from purgatorio.broker.metadata.cluster_change import ClusterChange, Decide, slices
 from purgatorio.broker.metadata.controller import (
     ConfigEdit,
-    Refused,
+    DecisionRefused,
     alter_broker_configs,
     alter_group_configs,
     alter_topic_configs,
@@ -90,9 +90,11 @@ class ConfigsChange(ClusterChange[ResourceResult]):
             if key not in results:
                 try:
                     if times[key] > 1:
-                        raise Refused(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
+                        raise DecisionRefused(
+                            ErrorCode.INVALID_REQUEST, "The request names this resource more than once."
+                        )
                     image, results[key] = self._alter(image, edit)
-                except Refused as refusal:
+                except DecisionRefused as refusal:
                     results[key] = ResourceResult(*key, refusal.error, refusal.message)
         return image, list(results.values())
 
@@ -106,9 +108,9 @@ class ConfigsChange(ClusterChange[ResourceResult]):
             )
             return image, ResourceResult(kind, name)
         if kind != ConfigResourceType.TOPIC:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {kind} have no configs here.")
+            raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"Resources of type {kind} have no configs here.")
         if problem := topic_name_problem(name):
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+            raise DecisionRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         image, result = alter_topic_configs(
             image, name, edit.edit, settings=self._admin.topics, validate_only=self._validate_only
         )
@@ -116,7 +118,7 @@ class ConfigsChange(ClusterChange[ResourceResult]):
 
     def _alter_broker(self, image: ClusterImage, name: str, edit: ConfigEdit) -> ClusterImage:
         if name not in (ALL_BROKERS, str(self._admin.broker_id)):
-            raise Refused(
+            raise DecisionRefused(
                 ErrorCode.INVALID_REQUEST,
                 f"This is broker {self._admin.broker_id}; it cannot change configs of '{name}'.",
             )

@@ -13,7 +13,7 @@ from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.layers.quotas.naming import is_entity_type, mixes_ip, parts_of
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.clients import ClientQuotas, QuotaEntity
-from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.controller import DecisionRefused
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -34,7 +34,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClientQuot
     components = [Component(each.entity_type, each.match_type, each.match) for each in request.components]
     try:
         matches = matcher(components, strict=request.strict)
-    except Refused as refusal:
+    except DecisionRefused as refusal:
         response = error_response(request, refusal.error)
         response.error_message = refusal.message
         reply(response)
@@ -96,7 +96,7 @@ def matcher(components: Sequence[Component], *, strict: bool) -> Callable[[Quota
     """Return whether an entity has all components; strict: and no part of another type.
 
     Raises:
-        Refused: the components make no sense.
+        DecisionRefused: the components make no sense.
     """
     asked = _checked(components)
     return lambda entity: _matches(entity, asked, strict)
@@ -119,7 +119,7 @@ def _checked(components: Sequence[Component]) -> dict[str, Component]:
         if not entity_type:
             raise _invalid("The type of an entity is empty.")
         if not is_entity_type(entity_type):
-            raise Refused(ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas of '{entity_type}'.")
+            raise DecisionRefused(ErrorCode.UNSUPPORTED_VERSION, f"There are no quotas of '{entity_type}'.")
         if entity_type in asked:
             raise _invalid(f"The filter has two components of type {entity_type}.")
         if match_type not in list(MatchType):
@@ -132,5 +132,5 @@ def _checked(components: Sequence[Component]) -> dict[str, Component]:
     return asked
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> DecisionRefused:
+    return DecisionRefused(ErrorCode.INVALID_REQUEST, message)

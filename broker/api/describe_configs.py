@@ -23,7 +23,7 @@ from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.configs import resources
 from purgatorio.broker.metadata.acls import AclOperation
-from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.controller import DecisionRefused
 from purgatorio.broker.metadata.image import ALL_BROKERS
 from purgatorio.broker.metadata.topic_name import topic_name_problem
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -77,7 +77,7 @@ class _Listed:
             return result
         try:
             entries = _entries(self._admin, resource)
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             result.error_code = refusal.error
             result.error_message = refusal.message
             return result
@@ -128,7 +128,7 @@ def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[Con
     """Return the configs of a resource.
 
     Raises:
-        Refused: the resource does not exist, or belongs to another broker.
+        DecisionRefused: the resource does not exist, or belongs to another broker.
     """
     name = resource.resource_name
     if resource.resource_type == ConfigResourceType.TOPIC:
@@ -136,19 +136,23 @@ def _entries(admin: AdminContext, resource: DescribeConfigsResource) -> list[Con
         if topic is not None:
             return topic_entries(admin, topic.configs)
         if problem := topic_name_problem(name):
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+            raise DecisionRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        raise DecisionRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
     if resource.resource_type == ConfigResourceType.BROKER:
         if name == ALL_BROKERS:
             return cluster_entries(admin)
         if name == str(admin.broker_id):
             return broker_entries(admin)
-        raise Refused(ErrorCode.INVALID_REQUEST, f"This is broker {admin.broker_id}; it cannot describe '{name}'.")
+        raise DecisionRefused(
+            ErrorCode.INVALID_REQUEST, f"This is broker {admin.broker_id}; it cannot describe '{name}'."
+        )
     if resource.resource_type == ConfigResourceType.GROUP:
         if not name:
-            raise Refused(ErrorCode.INVALID_REQUEST, "A group's name must not be empty.")
+            raise DecisionRefused(ErrorCode.INVALID_REQUEST, "A group's name must not be empty.")
         return group_entries(admin, name)
-    raise Refused(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs here.")
+    raise DecisionRefused(
+        ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs here."
+    )
 
 
 def _is_wanted(resource: DescribeConfigsResource, entry: ConfigEntry) -> bool:

@@ -1,9 +1,9 @@
 """The metadata store of a cluster in one process.
 
 `EmbeddedStore` holds the committed image; each broker opens a view of it. Brokers share only immutable images. View and
-store exchange messages over a `Link`: they arrive later and in order, or not at all while the link is cut. So code that
-is written for this store works with a remote one. A decision and its commit are separate messages, so conflicts occur
-as they do with a remote store.
+store exchange messages over a `StoreChannel`: they arrive later and in order, or not at all while the link is cut. So
+code that is written for this store works with a remote one. A decision and its commit are separate messages, so
+conflicts occur as they do with a remote store.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from purgatorio.purgatory.clock import Clock
 LEASE_CHECK_INTERVAL_MS: Final = 50
 
 
-class Link(Protocol):
+class StoreChannel(Protocol):
     """Carries messages between a broker and the store: in order, and after the call has returned."""
 
     def to_store(self, deliver: Callback) -> None:
@@ -109,7 +109,7 @@ class EmbeddedStore:
         """The committed image."""
         return self._image
 
-    def open(self, link: Link | None = None) -> EmbeddedView:
+    def open(self, link: StoreChannel | None = None) -> EmbeddedView:
         """Open a view for one broker, which shows the committed image; by default over a `DirectLink`."""
         view = EmbeddedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)
@@ -228,7 +228,7 @@ class EmbeddedStore:
 class EmbeddedView(StoreView):
     """One broker's `MetadataStore` over the `EmbeddedStore` of its process."""
 
-    def __init__(self, store: EmbeddedStore, link: Link, call_soon: CallSoon) -> None:
+    def __init__(self, store: EmbeddedStore, link: StoreChannel, call_soon: CallSoon) -> None:
         super().__init__(store.image, call_soon)
         self._store = store
         self._link = link

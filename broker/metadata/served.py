@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore, Link
+from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore, StoreChannel
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, image_of
 from purgatorio.broker.metadata.store import LeaseLost, StoreError
@@ -167,7 +167,7 @@ class StoreConnection:
 class ServedView(StoreView):
     """A broker's `MetadataStore` over a `ServedStore`."""
 
-    def __init__(self, store: ServedStore, link: Link, call_soon: CallSoon) -> None:
+    def __init__(self, store: ServedStore, link: StoreChannel, call_soon: CallSoon) -> None:
         super().__init__(store.image, call_soon)
         self._store = store
         self._link = link
@@ -243,7 +243,7 @@ class ServedStore:
         assert self._image is not None, "the store has sent no image yet"
         return self._image
 
-    def open(self, link: Link | None = None) -> ServedView:
+    def open(self, link: StoreChannel | None = None) -> ServedView:
         """Open a view for one broker, once the first image has come; by default over a `DirectLink`."""
         view = ServedView(self, link or DirectLink(self._call_soon), self._call_soon)
         self._views.append(view)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView, Link
+from purgatorio.broker.metadata.embedded import EmbeddedStore, EmbeddedView, StoreChannel
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.keys import KeyChanges, all_keys, applied, changes, committed, image_of, last_values
 from purgatorio.purgatory.clock import Clock
@@ -145,7 +145,7 @@ class WatchedStore(EmbeddedStore):
         """Return the answer that the broker gets instead of that to a committed change: a failure."""
         return False
 
-    def open(self, link: Link | None = None) -> EmbeddedView:
+    def open(self, link: StoreChannel | None = None) -> EmbeddedView:
         """Open a view; with keys it has an image of its own."""
         view = super().open(link)
         if self._keyed:

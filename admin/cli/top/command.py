@@ -61,7 +61,7 @@ def _attached(pid: int) -> str:
     """Return the admin URL of a running test's cluster.
 
     Raises:
-        Refused: there is none, or there are several.
+        CommandRefused: there is none, or there are several.
     """
     from purgatorio.admin.web.attach import running_tests
 

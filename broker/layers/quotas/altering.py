@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.layers.quotas.naming import BadEntity, EntityPart, entity_of, value_problem
 from purgatorio.broker.metadata.clients import QuotaEntity
-from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.controller import DecisionRefused
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
@@ -51,9 +51,9 @@ def alter_client_quotas(
     for edit in edits:
         try:
             if times[frozenset(edit.parts)] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this entity more than once.")
+                raise DecisionRefused(ErrorCode.INVALID_REQUEST, "The request names this entity more than once.")
             _edit(quotas, edit)
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             results.append(EntityResult(edit.parts, refusal.error, refusal.message))
         else:
             results.append(EntityResult(edit.parts))
@@ -66,16 +66,16 @@ def _edit(quotas: dict[QuotaEntity, Mapping[str, float]], edit: EntityEdit) -> N
     try:
         entity = entity_of(edit.parts)
     except BadEntity as error:
-        raise Refused(ErrorCode.INVALID_REQUEST, str(error)) from None
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, str(error)) from None
     values = dict(quotas.get(entity, {}))
     edited = set()
     for key, value in edit.edits:
         if key in edited:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"The request names {key} of this entity more than once.")
+            raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"The request names {key} of this entity more than once.")
         edited.add(key)
         problem = value_problem(key, 1.0 if value is None else value, of_ip=entity.ip is not None)
         if problem:
-            raise Refused(ErrorCode.INVALID_REQUEST, problem)
+            raise DecisionRefused(ErrorCode.INVALID_REQUEST, problem)
         if value is None:
             values.pop(key, None)  # removing what is not there is no error
         else:
@@ -83,6 +83,8 @@ def _edit(quotas: dict[QuotaEntity, Mapping[str, float]], edit: EntityEdit) -> N
     if not values:
         quotas.pop(entity, None)
     elif entity not in quotas and len(quotas) >= MAX_ENTITIES:
-        raise Refused(ErrorCode.POLICY_VIOLATION, f"The cluster has quotas of {MAX_ENTITIES} entities, its limit.")
+        raise DecisionRefused(
+            ErrorCode.POLICY_VIOLATION, f"The cluster has quotas of {MAX_ENTITIES} entities, its limit."
+        )
     else:
         quotas[entity] = values

@@ -34,7 +34,7 @@ from purgatorio.broker.metadata.controller.elections import (
 from purgatorio.broker.metadata.controller.in_sync import InSyncProposal, change_in_sync_sets
 from purgatorio.broker.metadata.controller.partitions import MorePartitions, create_partitions
 from purgatorio.broker.metadata.controller.reassignments import Reassignment, ReassignmentResult, reassign_partitions
-from purgatorio.broker.metadata.controller.result import Refused, TopicResult
+from purgatorio.broker.metadata.controller.result import DecisionRefused, TopicResult
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.controller.topics import NewTopic, TopicReference, create_topics, delete_topics
 
@@ -43,6 +43,7 @@ __all__ = [
     "ConfigChange",
     "ConfigEdit",
     "ConfigOperation",
+    "DecisionRefused",
     "DuplicateBrokerId",
     "ElectionResult",
     "ElectionType",
@@ -53,7 +54,6 @@ __all__ = [
     "PreferredElections",
     "Reassignment",
     "ReassignmentResult",
-    "Refused",
     "TopicReference",
     "TopicResult",
     "TopicSettings",

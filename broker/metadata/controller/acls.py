@@ -14,7 +14,7 @@ from purgatorio.broker.metadata.acls import (
     PermissionType,
     ResourceType,
 )
-from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
 
@@ -52,9 +52,9 @@ def create_acls(image: ClusterImage, acls: Sequence[AclBinding]) -> tuple[Cluste
             _check(acl)
             if acl not in image.acls and acl not in added:
                 if len(image.acls) + len(added) >= MAX_ACLS:
-                    raise Refused(ErrorCode.INVALID_REQUEST, f"A cluster has at most {MAX_ACLS} ACLs.")
+                    raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"A cluster has at most {MAX_ACLS} ACLs.")
                 added[acl] = None
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             results.append(AclResult(refusal.error, refusal.message))
         else:
             results.append(AclResult())
@@ -62,10 +62,10 @@ def create_acls(image: ClusterImage, acls: Sequence[AclBinding]) -> tuple[Cluste
 
 
 def _check(acl: AclBinding) -> None:
-    """Raise Refused with INVALID_REQUEST if there cannot be such an ACL."""
+    """Raise DecisionRefused with INVALID_REQUEST if there cannot be such an ACL."""
     problem = _problem(acl)
     if problem:
-        raise Refused(ErrorCode.INVALID_REQUEST, problem)
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _problem(acl: AclBinding) -> str:

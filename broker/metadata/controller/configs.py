@@ -11,7 +11,7 @@ from typing import Final
 from purgatorio.broker.log.config import TOPIC_CONFIGS, InvalidConfig, LogConfig
 from purgatorio.broker.log.setting import ConfigType, Setting, config_text
 from purgatorio.broker.metadata.controller.elections import MIN_IN_SYNC_REPLICAS, min_in_sync_replicas, settler
-from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import ALL_BROKERS, ClusterImage, Topic
 from purgatorio.late import dataclass
@@ -64,7 +64,7 @@ class ResourceConfigs:
 
 
 ConfigEdit = Callable[[ResourceConfigs], Mapping[str, str | None]]
-"""Returns the configs that are set after the edit; their names and values are yet to be checked. Raises Refused."""
+"""Returns the configs to set, whose names and values are yet to be checked. Raises DecisionRefused."""
 
 
 def replacing(configs: Mapping[str, str | None], named: Iterable[str] = ()) -> ConfigEdit:
@@ -80,7 +80,7 @@ def replacing(configs: Mapping[str, str | None], named: Iterable[str] = ()) -> C
         _check_once(named)
         for name, value in configs.items():
             if value is None:
-                raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
+                raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
         return configs
 
     return edit
@@ -89,7 +89,7 @@ def replacing(configs: Mapping[str, str | None], named: Iterable[str] = ()) -> C
 def _check_once(names: Iterable[str]) -> None:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{twice[0]}' is changed more than once.")
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"Config '{twice[0]}' is changed more than once.")
 
 
 def changing(changes: Sequence[ConfigChange]) -> ConfigEdit:
@@ -110,20 +110,20 @@ def _apply(configs: dict[str, str], change: ConfigChange, before: ResourceConfig
         configs.pop(change.name, None)
         return
     if change.value is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{change.name}' has no value.")
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"Config '{change.name}' has no value.")
     if change.operation == ConfigOperation.SET:
         configs[change.name] = change.value
     elif change.operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         configs[change.name] = _changed_list(before, change.name, change.value, change.operation)
     else:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"There is no config operation {change.operation}.")
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"There is no config operation {change.operation}.")
 
 
 def _changed_list(before: ResourceConfigs, name: str, value: str, operation: int) -> str:
     """Return a list config with items added or removed; the default's items if the resource does not set it."""
     key = before.keys.get(name)
     if name not in before.defaults if key is None else key.type is not ConfigType.LIST:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' is not a list.")
+        raise DecisionRefused(ErrorCode.INVALID_CONFIG, f"Config '{name}' is not a list.")
     items = _items(before.configs[name] if name in before.configs else before.defaults.get(name, ""))
     given = _items(value)
     if operation == ConfigOperation.APPEND:
@@ -143,7 +143,7 @@ def check_configs(configs: Mapping[str, str | None], settings: TopicSettings) ->
     A min.insync.replicas above the number of replicas is accepted, as in Kafka: all replicas are needed then.
 
     Raises:
-        Refused: with INVALID_CONFIG.
+        DecisionRefused: with INVALID_CONFIG.
     """
     checked = _with_values(configs)
     try:
@@ -155,7 +155,7 @@ def check_configs(configs: Mapping[str, str | None], settings: TopicSettings) ->
             if name in checked and getattr(config, TOPIC_CONFIGS[name].name) < lowest:
                 raise InvalidConfig(name, f"{checked[name]} is not at least {lowest}")
     except InvalidConfig as error:
-        raise Refused(ErrorCode.INVALID_CONFIG, str(error)) from error
+        raise DecisionRefused(ErrorCode.INVALID_CONFIG, str(error)) from error
     return checked
 
 
@@ -163,7 +163,7 @@ def _with_values(configs: Mapping[str, str | None]) -> dict[str, str]:
     given = {name: value for name, value in configs.items() if value is not None}
     for name in configs:
         if name not in given:
-            raise Refused(ErrorCode.INVALID_CONFIG, f"Config '{name}' has no value.")
+            raise DecisionRefused(ErrorCode.INVALID_CONFIG, f"Config '{name}' has no value.")
     return given
 
 
@@ -184,11 +184,11 @@ def alter_topic_configs(
     try:
         topic = image.topics.get(name)
         if topic is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
+            raise DecisionRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{name}'.")
         defaults = settings.log.with_broker_configs(image.broker_configs.get(ALL_BROKERS, {}))
         before = ResourceConfigs(topic.configs, TOPIC_CONFIGS, defaults.to_strings())
         checked = check_configs(edit(before), settings)
-    except Refused as refusal:
+    except DecisionRefused as refusal:
         return image, refused(name, refusal)
     changed = replace(topic, configs=checked)
     if checked != topic.configs:
@@ -224,8 +224,8 @@ def alter_broker_configs(
         is_fixed: returns whether no client may change what has a name that is not among these.
 
     Raises:
-        Refused: with INVALID_REQUEST, for a config that cannot be changed, and, as in Kafka (KAFKA-13609), for a value
-            that is not valid; with INVALID_CONFIG for min.insync.replicas of one broker.
+        DecisionRefused: with INVALID_REQUEST, for a config that cannot be changed, and, as in Kafka (KAFKA-13609), for
+            a value that is not valid; with INVALID_CONFIG for min.insync.replicas of one broker.
     """
     before = image.broker_configs.get(name, {})
     beneath = {**static, **image.broker_configs.get(ALL_BROKERS, {})} if name != ALL_BROKERS else static
@@ -236,18 +236,20 @@ def alter_broker_configs(
             custom_chars += len(key) + len(value)
             if key in static or is_fixed(key):
                 why = f"{key} is read when a broker starts, and cannot be changed later."
-                raise Refused(ErrorCode.INVALID_REQUEST, why)
+                raise DecisionRefused(ErrorCode.INVALID_REQUEST, why)
             continue
         _check_broker_config(keys[key], value)
         if name == ALL_BROKERS and keys[key].of_one_broker:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker, not for all brokers.")
+            raise DecisionRefused(
+                ErrorCode.INVALID_REQUEST, f"{key} can be changed for one broker, not for all brokers."
+            )
     if custom_chars > MAX_CUSTOM_CHARS:
         why = f"Configs that are not Kafka's may have at most {MAX_CUSTOM_CHARS} characters."
-        raise Refused(ErrorCode.INVALID_REQUEST, why)
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, why)
     if name != ALL_BROKERS and MIN_IN_SYNC_REPLICAS in configs:
         # Any broker may elect leaders, and which replicas are eligible depends on it; as in Kafka with ELR (KIP-966).
         why = f"{MIN_IN_SYNC_REPLICAS} can be changed for all brokers or for a topic, not for one broker."
-        raise Refused(ErrorCode.INVALID_CONFIG, why)
+        raise DecisionRefused(ErrorCode.INVALID_CONFIG, why)
     if validate_only or configs == before:
         return image
     after = image.with_broker_configs(name, configs)
@@ -260,7 +262,7 @@ def _check_broker_config(key: Setting, value: str) -> None:
     try:
         key.parse(value.strip())
     except ValueError as error:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"{key.dotted}: {error}") from error
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"{key.dotted}: {error}") from error
 
 
 def _settle_eligible(image: ClusterImage, settings: TopicSettings) -> ClusterImage:
@@ -291,11 +293,11 @@ def alter_group_configs(
         keys: the configs that a group may have, by name, with their defaults.
 
     Raises:
-        Refused: with Kafka's codes: INVALID_REQUEST for an empty id or a config without a value, INVALID_CONFIG for
-            an unknown config or a value that is not valid; with POLICY_VIOLATION beyond a limit of this module.
+        DecisionRefused: with Kafka's codes: INVALID_REQUEST for an empty id or a config without a value, INVALID_CONFIG
+            for an unknown config or a value that is not valid; with POLICY_VIOLATION beyond a limit of this module.
     """
     if not group_id:
-        raise Refused(ErrorCode.INVALID_REQUEST, "A group's name must not be empty.")
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, "A group's name must not be empty.")
     before = image.group_configs.get(group_id, {})
     defaults = {name: config_text(key.default) for name, key in keys.items()}
     configs = {
@@ -309,13 +311,13 @@ def alter_group_configs(
 
 def _checked(name: str, value: str | None, keys: Mapping[str, Setting]) -> str:
     if value is None:
-        raise Refused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"Config '{name}' has no value.")
     if name not in keys:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"{name}: there is no such group config.")
+        raise DecisionRefused(ErrorCode.INVALID_CONFIG, f"{name}: there is no such group config.")
     try:
         keys[name].parse(value.strip())
     except ValueError as error:
-        raise Refused(ErrorCode.INVALID_CONFIG, f"{name}: {error}") from error
+        raise DecisionRefused(ErrorCode.INVALID_CONFIG, f"{name}: {error}") from error
     return value.strip()
 
 
@@ -327,13 +329,15 @@ def _check_sessions(configs: Mapping[str, str], defaults: Mapping[str, str]) -> 
             values = {**defaults, **configs}
             if int(values[session]) <= int(values[heartbeat]):
                 why = f"{session}: {values[session]} is not more than {heartbeat}, {values[heartbeat]}"
-                raise Refused(ErrorCode.INVALID_CONFIG, why)
+                raise DecisionRefused(ErrorCode.INVALID_CONFIG, why)
 
 
 def _check_limits(image: ClusterImage, group_id: str) -> None:
     if len(group_id) > MAX_GROUP_ID:
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.POLICY_VIOLATION, f"A group with configs has an id of {MAX_GROUP_ID} characters at most."
         )
     if len(image.group_configs) >= MAX_CONFIGURED_GROUPS:
-        raise Refused(ErrorCode.POLICY_VIOLATION, f"{MAX_CONFIGURED_GROUPS} groups have configs of their own already.")
+        raise DecisionRefused(
+            ErrorCode.POLICY_VIOLATION, f"{MAX_CONFIGURED_GROUPS} groups have configs of their own already."
+        )

@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.controller.placement import (
     place_replicas,
     ring_place,
 )
-from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal
@@ -60,9 +60,9 @@ def create_partitions(
             continue
         try:
             if names[request.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
+                raise DecisionRefused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
             topic = _extend(image, request, budget, new)
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             results[request.name] = refused(request.name, refusal)
         else:
             changed.append(topic)
@@ -73,16 +73,16 @@ def create_partitions(
 
 
 def _extend(image: ClusterImage, request: MorePartitions, budget: PartitionBudget, new: NewPartitions) -> Topic:
-    """Return the topic with more partitions, or raise Refused."""
+    """Return the topic with more partitions, or raise DecisionRefused."""
     topic = image.topics.get(request.name)
     if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{request.name}'.")
+        raise DecisionRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{request.name}'.")
     if is_internal(topic.name):
         message = f"Topic '{topic.name}' keeps its number of partitions: it tells which of them a group belongs to."
-        raise Refused(ErrorCode.INVALID_PARTITIONS, message)
+        raise DecisionRefused(ErrorCode.INVALID_PARTITIONS, message)
     present = len(topic.partitions)
     if request.count <= present:
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_PARTITIONS,
             f"Topic '{topic.name}' has {present} partitions and cannot be given {request.count}: it can only grow.",
         )
@@ -110,13 +110,13 @@ def _given(
 ) -> list[Replicas]:
     """Check the replicas that the request assigns."""
     if len(assignments) != added:
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{added} partitions are to be added, but {len(assignments)} are assigned.",
         )
     replicas = [check_assignment(image.brokers, present + nth, brokers) for nth, brokers in enumerate(assignments)]
     if any(len(brokers) != factor for brokers in replicas):
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"The topic's partitions have {factor} replicas each; the assigned ones must have as many.",
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState
 from purgatorio.protocol.errors import ErrorCode
 
@@ -34,10 +34,10 @@ def place_replicas(
         existing: the replicas of the topic's existing partitions.
 
     Raises:
-        Refused: with INVALID_REPLICATION_FACTOR if there are fewer brokers than replicas.
+        DecisionRefused: with INVALID_REPLICATION_FACTOR if there are fewer brokers than replicas.
     """
     if replication_factor > len(brokers):
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Replication factor {replication_factor} is larger than the number of live brokers, {len(brokers)}.",
         )
@@ -104,7 +104,7 @@ def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, repl
     """Check the replicas that a client assigns to partition `index`.
 
     Raises:
-        Refused: with INVALID_REPLICA_ASSIGNMENT.
+        DecisionRefused: with INVALID_REPLICA_ASSIGNMENT.
     """
     problem = None
     if not replicas:
@@ -114,7 +114,7 @@ def check_assignment(brokers: Mapping[int, BrokerRegistration], index: int, repl
     elif unknown := [broker for broker in replicas if broker not in brokers]:
         problem = f"names broker {unknown[0]}, which is not registered"
     if problem is not None:
-        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {index} {problem}.")
+        raise DecisionRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The assignment of partition {index} {problem}.")
     return tuple(replicas)
 
 
@@ -129,7 +129,7 @@ class NewPartitions:
         """Return the state of each partition.
 
         Raises:
-            Refused: as `new_partition`.
+            DecisionRefused: as `new_partition`.
         """
         states = []
         for replicas in placed:
@@ -144,9 +144,9 @@ def new_partition(image: ClusterImage, replicas: Replicas) -> PartitionState:
     """Return the state of a new partition: all live replicas are in sync, and the first of them leads.
 
     Raises:
-        Refused: with INVALID_REPLICA_ASSIGNMENT, if no replica is live.
+        DecisionRefused: with INVALID_REPLICA_ASSIGNMENT, if no replica is live.
     """
     isr = tuple(live.incarnation for broker_id in replicas if (live := image.live_broker(broker_id)) is not None)
     if not isr:
-        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of the assigned brokers is available.")
+        raise DecisionRefused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of the assigned brokers is available.")
     return PartitionState(leader=isr[0].broker_id, leader_epoch=0, replicas=replicas, isr=isr, partition_epoch=0)

@@ -17,7 +17,7 @@ from purgatorio.broker.metadata.controller.elections import (
     with_epochs,
 )
 from purgatorio.broker.metadata.controller.placement import check_assignment
-from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused
 from purgatorio.broker.metadata.controller.settings import TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.late import dataclass
@@ -65,13 +65,13 @@ def reassign_partitions(
     for wanted in reassignments:
         try:
             if (wanted.topic, wanted.partition) in seen:
-                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this partition more than once.")
+                raise DecisionRefused(ErrorCode.INVALID_REQUEST, "The request names this partition more than once.")
             topic, state = _find(image, wanted)
             if wanted.replicas is None:
                 moving = _cancelled(state)
             else:
                 moving = _started(image, topic, state, wanted, settings, allow_replication_factor_change)
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             results.append(ReassignmentResult(wanted.topic, wanted.partition, refusal.error, refusal.message))
         else:
             seen.add((wanted.topic, wanted.partition))
@@ -85,7 +85,9 @@ def reassign_partitions(
 def _find(image: ClusterImage, wanted: Reassignment) -> tuple[Topic, PartitionState]:
     state = image.partition(wanted.topic, wanted.partition)
     if state is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {wanted.topic}-{wanted.partition}.")
+        raise DecisionRefused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {wanted.topic}-{wanted.partition}."
+        )
     return image.topics[wanted.topic], state
 
 
@@ -101,13 +103,13 @@ def _started(
     target = check_assignment(image.brokers, wanted.partition, wanted.replicas)
     before = _without_adding(state)
     if len(target) != len(before) and not allow_replication_factor_change:
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_REPLICATION_FACTOR, f"The partition has {len(before)} replicas, not {len(target)}."
         )
     needed = topic.configs.get("min.insync.replicas")
     # A topic may ask for more in-sync replicas than it has; then all are needed, and a move keeps their number.
     if needed is not None and len(target) < min(int(needed), len(before)):
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"{len(target)} replicas are fewer than the topic's min.insync.replicas, {needed}.",
         )
@@ -119,7 +121,7 @@ def _started(
 
 def _cancelled(state: PartitionState) -> PartitionState:
     if not state.adding and not state.removing:
-        raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is going on.")
+        raise DecisionRefused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No reassignment of this partition is going on.")
     return _only_replicas(state, replace(state, replicas=_without_adding(state), adding=(), removing=()))
 
 
@@ -132,11 +134,11 @@ def _only_replicas(before: PartitionState, state: PartitionState) -> PartitionSt
     """Remove former replicas from ISR and ELR, and order both as the replicas.
 
     Raises:
-        Refused: this would remove the last replica that has all acknowledged records.
+        DecisionRefused: this would remove the last replica that has all acknowledged records.
     """
     left = replace(state, isr=in_replica_order(state, state.isr), elr=in_replica_order(state, state.elr))
     if (before.isr or before.elr) and not (left.isr or left.elr):
-        raise Refused(
+        raise DecisionRefused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT, "None of these replicas is in sync, and those that are would go."
         )
     return left

@@ -7,7 +7,7 @@ from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
 
-class Refused(Exception):
+class DecisionRefused(Exception):
     """Raised inside a decision to refuse one part of it, with an error code and a message for the client."""
 
     def __init__(self, error: ErrorCode, message: str) -> None:
@@ -37,6 +37,6 @@ def done(topic: Topic) -> TopicResult:
     return TopicResult(topic.name, topic, topic_id=topic.topic_id)
 
 
-def refused(name: str | None, refusal: Refused, topic_id: bytes = bytes(16)) -> TopicResult:
+def refused(name: str | None, refusal: DecisionRefused, topic_id: bytes = bytes(16)) -> TopicResult:
     """Return the result for a topic whose change is refused."""
     return TopicResult(name, error=refusal.error, message=refusal.message, topic_id=topic_id)

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from purgatorio.broker.log.config import GONE_CONFIGS, LogConfig
-from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
@@ -55,13 +55,15 @@ class PartitionBudget:
         """Check that `count` more partitions stay within the limits; call it before creating them.
 
         Raises:
-            Refused: with POLICY_VIOLATION.
+            DecisionRefused: with POLICY_VIOLATION.
         """
         per_request, total = self._settings.max_partitions_per_request, self._settings.max_partitions
         if self._created + count > per_request:
-            raise Refused(ErrorCode.POLICY_VIOLATION, f"One request can create at most {per_request} partitions.")
+            raise DecisionRefused(
+                ErrorCode.POLICY_VIOLATION, f"One request can create at most {per_request} partitions."
+            )
         if self._existing + self._created + count > total:
-            raise Refused(
+            raise DecisionRefused(
                 ErrorCode.POLICY_VIOLATION,
                 f"The cluster can hold at most {total} partitions; it has {self._existing + self._created}.",
             )

@@ -9,7 +9,7 @@ from dataclasses import field
 
 from purgatorio.broker.metadata.controller.configs import check_configs
 from purgatorio.broker.metadata.controller.placement import NewPartitions, Replicas, check_assignment, place_replicas
-from purgatorio.broker.metadata.controller.result import Refused, TopicResult, done, refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused, TopicResult, done, refused
 from purgatorio.broker.metadata.controller.settings import PartitionBudget, TopicSettings
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import METADATA_TOPIC, collision_key, topic_name_problem
@@ -75,9 +75,9 @@ def create_topics(
             continue
         try:
             if names[topic.name] > 1:
-                raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
+                raise DecisionRefused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
             made = builder.build(topic)
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             results[topic.name] = refused(topic.name, refusal)
         else:
             created.append(made)
@@ -101,7 +101,7 @@ class _TopicBuilder:
         self._placements: dict[tuple[int, int, int], list[Replicas]] = {}
 
     def build(self, new: NewTopic) -> Topic:
-        """Build the topic, or raise Refused."""
+        """Build the topic, or raise DecisionRefused."""
         self._check_name(new.name)
         replicas = self._given(new) if new.assignments else self._placed(new)
         configs = check_configs(new.configs, self._settings)
@@ -113,14 +113,14 @@ class _TopicBuilder:
 
     def _check_name(self, name: str) -> None:
         if problem := topic_name_problem(name):
-            raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+            raise DecisionRefused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
         if name == METADATA_TOPIC:
-            raise Refused(ErrorCode.INVALID_REQUEST, f"The name {name} is that of the controllers' log.")
+            raise DecisionRefused(ErrorCode.INVALID_REQUEST, f"The name {name} is that of the controllers' log.")
         taken = self._taken_by(name)
         if taken == name:
-            raise Refused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' exists already.")
+            raise DecisionRefused(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' exists already.")
         if taken is not None:
-            raise Refused(
+            raise DecisionRefused(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' differs from topic '{taken}' only in '.' and '_', which metrics cannot tell apart.",
             )
@@ -139,9 +139,9 @@ class _TopicBuilder:
         count = self._settings.num_partitions if count == _USE_DEFAULT else count
         factor = self._settings.replication_factor if factor == _USE_DEFAULT else factor
         if count <= 0:
-            raise Refused(ErrorCode.INVALID_PARTITIONS, f"A topic cannot have {count} partitions.")
+            raise DecisionRefused(ErrorCode.INVALID_PARTITIONS, f"A topic cannot have {count} partitions.")
         if factor <= 0:
-            raise Refused(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {factor} replicas.")
+            raise DecisionRefused(ErrorCode.INVALID_REPLICATION_FACTOR, f"A partition cannot have {factor} replicas.")
         self._budget.check(count)
         # Kafka starts at a random broker; starting where the last topic ended also spreads many small topics evenly.
         start = self._budget.total % max(1, len(self._brokers))
@@ -153,19 +153,19 @@ class _TopicBuilder:
     def _given(self, new: NewTopic) -> list[Replicas]:
         """Check the replicas that the request assigns."""
         if (new.num_partitions, new.replication_factor) != (_USE_DEFAULT, _USE_DEFAULT):
-            raise Refused(
+            raise DecisionRefused(
                 ErrorCode.INVALID_REQUEST,
                 "With an assignment of replicas, the partition count and the replication factor must both be -1.",
             )
         self._budget.check(len(new.assignments))
         replicas = {index: check_assignment(self._image.brokers, index, brokers) for index, brokers in new.assignments}
         if sorted(replicas) != list(range(len(new.assignments))):
-            raise Refused(
+            raise DecisionRefused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "The assigned partitions are not numbered from 0 without gaps and repetitions.",
             )
         if len({len(brokers) for brokers in replicas.values()}) > 1:
-            raise Refused(
+            raise DecisionRefused(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "Not all partitions are assigned equally many replicas."
             )
         return [replicas[index] for index in range(len(replicas))]
@@ -191,7 +191,7 @@ def delete_topics(
             continue
         try:
             found = _check_deletion(reference, topic, times)
-        except Refused as refusal:
+        except DecisionRefused as refusal:
             results[reference] = refused(reference.name, refusal, reference.topic_id)
         else:
             deleted.append(found.name)
@@ -208,13 +208,15 @@ def _resolve(image: ClusterImage, topics: Sequence[TopicReference]) -> Iterator[
 
 
 def _check_deletion(reference: TopicReference, topic: Topic | None, times: Counter[str]) -> Topic:
-    """Return the topic to delete, or raise Refused."""
+    """Return the topic to delete, or raise DecisionRefused."""
     if (reference.name is None) == (reference.topic_id == _NO_ID):
-        raise Refused(ErrorCode.INVALID_REQUEST, "A topic is deleted by its name or by its id: give one of them.")
+        raise DecisionRefused(
+            ErrorCode.INVALID_REQUEST, "A topic is deleted by its name or by its id: give one of them."
+        )
     if topic is None:
         if reference.name is None:
-            raise Refused(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{reference.name}'.")
+            raise DecisionRefused(ErrorCode.UNKNOWN_TOPIC_ID, "There is no topic with this id.")
+        raise DecisionRefused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic '{reference.name}'.")
     if times[topic.name] > 1:
-        raise Refused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
+        raise DecisionRefused(ErrorCode.INVALID_REQUEST, "The request names this topic more than once.")
     return topic

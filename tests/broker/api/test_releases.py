@@ -18,7 +18,7 @@ from purgatorio.broker.config.by_room import share_version, topic_settings, tran
 from purgatorio.broker.config.descriptions import BrokerDescription
 from purgatorio.broker.config.dynamic import dynamic_keys_of
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.metadata.controller import Refused
+from purgatorio.broker.metadata.controller import DecisionRefused
 from purgatorio.broker.metadata.controller.configs import check_configs
 from purgatorio.broker.metadata.releases import LATEST, NEEDS, Levels, Release, release, releases
 from purgatorio.broker.routing.request import Versions, api_versions_response
@@ -154,7 +154,7 @@ def test_topic_configs_that_the_release_has_not_got_are_neither_told_nor_accepte
     assert shown in told
     assert hidden not in told
     assert check_configs({shown: settings.log.to_strings()[shown]}, settings)
-    with pytest.raises(Refused, match="has no such topic config") as caught:
+    with pytest.raises(DecisionRefused, match="has no such topic config") as caught:
         check_configs({hidden: settings.log.to_strings()[hidden]}, settings)
     assert caught.value.error == ErrorCode.INVALID_CONFIG
 
@@ -164,7 +164,7 @@ def test_segments_have_the_least_size_of_the_release(name: Any, lowest: int) -> 
     """KIP-1030; without a release they may be as small as ever, since they are in memory."""
     settings = topic_settings(BrokerConfig(as_version=name))
     assert check_configs({"segment.bytes": str(lowest)}, settings)
-    with pytest.raises(Refused):
+    with pytest.raises(DecisionRefused):
         check_configs({"segment.bytes": str(lowest - 1)}, settings)
 
 

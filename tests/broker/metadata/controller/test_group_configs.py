@@ -6,7 +6,7 @@ import pytest
 
 from purgatorio.broker.config.broker_settings import BrokerConfig
 from purgatorio.broker.config.group_configs import group_keys
-from purgatorio.broker.metadata.controller import Refused, alter_group_configs, replacing
+from purgatorio.broker.metadata.controller import DecisionRefused, alter_group_configs, replacing
 from purgatorio.broker.metadata.controller import configs as decisions
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.errors import ErrorCode
@@ -33,7 +33,7 @@ def test_a_groups_configs_replace_its_others_and_end_when_all_are_reset() -> Non
 
 @pytest.mark.parametrize("configs", [{SESSION: "5000"}, {SESSION: "9000", HEARTBEAT: "9000"}])
 def test_a_session_is_longer_than_the_time_between_heartbeats(configs: dict[str, str]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DecisionRefused) as refused:
         alter_group_configs(EMPTY, "g", replacing(configs), keys=KEYS)
     assert refused.value.error == ErrorCode.INVALID_CONFIG
     shorter = {**configs, HEARTBEAT: "100"}
@@ -43,7 +43,7 @@ def test_a_session_is_longer_than_the_time_between_heartbeats(configs: dict[str,
 def test_the_groups_with_configs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decisions, "MAX_CONFIGURED_GROUPS", 1)
     image = altered(EMPTY, "g", consumer_session_timeout_ms="50000")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(DecisionRefused) as refused:
         altered(image, "h", consumer_session_timeout_ms="50000")
     assert refused.value.error == ErrorCode.POLICY_VIOLATION
     assert altered(image, "h") is image

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatorio.broker.metadata.controller.placement import check_assignment, new_partition, place_replicas
-from purgatorio.broker.metadata.controller.result import Refused
+from purgatorio.broker.metadata.controller.result import DecisionRefused
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage
 from purgatorio.protocol.errors import ErrorCode
 from tests.endpoints import plaintext
@@ -89,7 +89,7 @@ def test_partitions_added_after_the_cluster_grew_go_to_the_new_broker() -> None:
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DecisionRefused) as caught:
         place_replicas(brokers([1, 2]), 1, 3, start=0)
     assert caught.value.error == ErrorCode.INVALID_REPLICATION_FACTOR
     assert "3" in caught.value.message
@@ -97,13 +97,13 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 
 
 def test_without_brokers_no_replica_can_be_placed() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(DecisionRefused):
         place_replicas({}, 1, 1, start=0)
 
 
 @pytest.mark.parametrize("replicas", [[], [1, 1], [1, 9]], ids=["none", "twice", "unknown"])
 def test_an_invalid_assignment_is_refused(replicas: list[int]) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(DecisionRefused) as caught:
         check_assignment(brokers([1, 2]), 4, replicas)
     assert caught.value.error == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert "partition 4" in caught.value.message
@@ -114,5 +114,5 @@ def test_a_new_partition_is_led_by_its_first_live_replica_and_all_live_ones_are_
     image = ClusterImage(0, "c", brokers=registrations)
     state = new_partition(image, (1, 2, 3))
     assert (state.leader, state.leader_epoch, state.replicas, state.isr_ids) == (2, 0, (1, 2, 3), (2, 3))
-    with pytest.raises(Refused, match="available"):
+    with pytest.raises(DecisionRefused, match="available"):
         new_partition(image, (1,))
