@@ -337,8 +337,8 @@ def encode_response(
 
 def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, response: Message | EncodedResponse
-) -> Generator[None, None, list[Buffer]]:
-    """Encode as `encode_response` does, a long response in steps, between which other work can be done."""
+) -> Generator[int, None, list[Buffer]]:
+    """Encode as `encode_response` does, in steps between which other work can be done; yields the µs of each."""
     if not isinstance(response, EncodedResponse):
         parts = yield from _stepped_response_encoders[api_key, version](response)
         response = EncodedResponse(*parts)

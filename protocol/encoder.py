@@ -28,7 +28,7 @@ from purgatorio.protocol.primitives import MAX_STRING_BYTES, ONE_BYTE_UVARINTS, 
 Encoder = Callable[[Any], list[Buffer]]
 """An encoder takes a message and returns its parts, of which the first is always `bytes`; it raises EncodeError."""
 
-SteppedEncoder = Callable[[Any], Generator[None, None, list[Buffer]]]
+SteppedEncoder = Callable[[Any], Generator[int, None, list[Buffer]]]
 """An encoder that returns the parts of a long message after some steps, between which other work can be done."""
 
 STEP_CHUNKS: Final = 16_000
@@ -103,7 +103,7 @@ class _EncoderWriter(SourceWriter):
             if stepped:
                 self.line("integers = 0")
                 with self.block("if False"):
-                    self.line("yield")
+                    self.line("yield 2_000")
             with self.block("try"):
                 self._struct(cls, "m")
                 self._end_run()
@@ -281,7 +281,7 @@ class _EncoderWriter(SourceWriter):
             self.line("parts.append(join(out))")
             self.line("out.clear()")
             self.line("integers = 0")
-            self.line("yield")
+            self.line("yield 2_000")
 
     def _tagged_fields(self, cls: type, local: str) -> None:
         """Write the section of tagged fields: those that differ from their default, in the order of their tags."""

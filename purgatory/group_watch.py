@@ -11,7 +11,7 @@ an event costs no more than the groups that wait for it now, even if clients hav
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
 from purgatorio.purgatory.delayed_operation import DelayedOperation
@@ -71,7 +71,11 @@ class WatchedKey(Generic[G]):
     context: G
 
 
-CallLater = Callable[[int, Callable[[], None]], Any]
+KEY_COST: Final = 5
+"""What the check of an operation costs for each key that it weighs, in microseconds of CPU."""
+TakeLater = Callable[[Iterator[int]], object]
+"""Takes steps from the next turn of the event loop on, in each turn as many as there is time for; each yields what it
+has cost, in microseconds of CPU. A caller without a better one makes one of its loop's `call_soon`."""
 
 
 class LaterChecks:
@@ -79,34 +83,34 @@ class LaterChecks:
 
     Args:
         purgatory: where they are parked.
-        call_later: the clock's; with 0, a later turn of the event loop.
+        take_later: takes the steps of the checks.
     """
 
-    __slots__ = ("_call_later", "_deferred", "_purgatory")
+    __slots__ = ("_deferred", "_is_under_way", "_purgatory", "_take_later")
 
-    def __init__(self, purgatory: Purgatory[Any], call_later: CallLater) -> None:
+    def __init__(self, purgatory: Purgatory[Any], take_later: TakeLater) -> None:
         self._purgatory = purgatory
-        self._call_later = call_later
+        self._take_later = take_later
+        self._is_under_way = False
         self._deferred: dict[GroupOperation, tuple[str, Hashable]] = {}
 
     def add(self, operation: GroupOperation, cause: str, key: Hashable) -> None:
         """Check an operation in a later turn, in the order of the first event of each."""
-        if not self._deferred:
-            self._call_later(0, self._check)
+        if not self._is_under_way:
+            self._is_under_way = True
+            self._take_later(self._steps())
         operation.is_deferred = True
         self._deferred.setdefault(operation, (cause, key))
 
-    def _check(self) -> None:
-        checked = 0
+    def _steps(self) -> Iterator[int]:
         while self._deferred:
-            if checked >= CHECKED_PER_TURN:
-                self._call_later(0, self._check)
-                return
             operation = next(iter(self._deferred))
             cause, key = self._deferred.pop(operation)
             operation.is_deferred = False
-            checked += operation.weight
+            weight = operation.weight
             self._purgatory.check(operation, cause, key)
+            yield KEY_COST * weight
+        self._is_under_way = False
 
 
 class GroupWatch(Generic[K, W]):

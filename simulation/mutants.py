@@ -44,6 +44,7 @@ from purgatorio.broker.replica.following.refused_batches import RefusedBatches
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing import transaction_guard
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn import partitions, producers
 from purgatorio.broker.txn.completion import Completion
@@ -300,7 +301,7 @@ def _whole_loads() -> Patches:
 
     load_steps = shards.load_steps
 
-    def load_less(tp: TopicPartition, log: Log, shard: Shard) -> Iterator[None]:
+    def load_less(tp: TopicPartition, log: Log, shard: Shard) -> Steps:
         return load_steps(tp, cast("Log", _WithoutLastBatch(log)), shard)
 
     yield replaced(shards, "load_steps", load_less)

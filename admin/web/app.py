@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from math import inf
 from typing import Final
 
 from starlette.applications import Starlette
@@ -33,10 +32,10 @@ from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of
 from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import OperationRefused
-from purgatorio.purgatory.clock import thread_cpu_seconds
+from purgatorio.broker.time.long_work import Steps
 
-SLICE_SECONDS: Final = 0.0005
-"""CPU time after which a scrape that reads the brokers lets the event loop do other work."""
+COST_OF_SAMPLE: Final = 3
+"""What a scrape costs for each sample (see `LongWork`)."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -122,13 +121,14 @@ class _Health:
 
     async def _text(self, wanted: Format) -> bytes:
         metrics = list(self._process.collect())
-        begun_seconds = -inf  # the above has taken its time
-        for metric in self._brokers.steps():
-            if metric is not None:
-                metrics.append(metric)
-            if metric is None or thread_cpu_seconds() - begun_seconds > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                begun_seconds = thread_cpu_seconds()
+
+        def steps() -> Steps:
+            for metric in self._brokers.steps():
+                if metric is not None:
+                    metrics.append(metric)
+                yield 0 if metric is None else COST_OF_SAMPLE * (10 + len(metric.samples))
+
+        await self._cluster.work.take(steps())
         return await asyncio.to_thread(wanted.encode, ScrapedMetrics(metrics))
 
     async def ready(self, request: Request) -> Response:

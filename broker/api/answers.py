@@ -8,20 +8,21 @@ which clients ask for them again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
 MAX_ANSWER_BYTES: Final = 24 * 1024 * 1024
 """The memory for the entries of one answer: the one that passes this bound is complete, those behind it are refused."""
-STEP_BYTES: Final = 128 * 1024
-"""The bytes that one step adds to an answer: some milliseconds."""
 PIECE_BYTES: Final = 400
 """About the memory of one message inside an answer, without its texts."""
+BYTES_PER_COST: Final = 50
+"""How many bytes of an answer are made in a microsecond (see `LongWork`)."""
 NUMBER_BYTES: Final = 40
 """The memory of an integer in an array."""
 NO_ROOM: Final = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -60,26 +61,20 @@ def _steps(
     tell: Callable[[A], Telling[E]],
     refuse: Callable[[A, ErrorCode], E],
     reply: Callable[[list[E]], None],
-) -> Iterator[None]:
+) -> Steps:
     entries: list[E] = []
-    total_bytes = step_bytes = 0
+    total_bytes = 0
     try:
         for each in asked:
             total_bytes += PIECE_BYTES
-            step_bytes += PIECE_BYTES
             if total_bytes > MAX_ANSWER_BYTES:
                 entries.append(refuse(each, NO_ROOM))
                 continue
             telling = tell(each)
             while (told := _next(telling, entries)) is not None:
                 total_bytes += told
-                step_bytes += told
-                if step_bytes >= STEP_BYTES:
-                    step_bytes = 0
-                    yield
-            if step_bytes >= STEP_BYTES:
-                step_bytes = 0
-                yield
+                yield 1 + told // BYTES_PER_COST
+            yield PIECE_BYTES // BYTES_PER_COST
     except Exception:  # a bug costs the request that met it, and no other
         _log.exception("an answer in steps failed")
         entries = [refuse(each, ErrorCode.UNKNOWN_SERVER_ERROR) for each in asked]

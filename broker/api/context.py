@@ -15,6 +15,8 @@ from purgatorio.broker.metadata.delayed_decision import DelayedDecision, Metadat
 from purgatorio.broker.metadata.store import MetadataStore, StoreClosed, StoreError
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.event_loop import call_soon
+from purgatorio.broker.time.long_work import LongWork
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 
@@ -86,7 +88,7 @@ class AdminContext:
     topic_synonyms: Mapping[str, str] = field(default_factory=dict)
     group_keys: Mapping[str, Setting] = field(default_factory=dict)
     has_authorizer: bool = False
-    listings: Listings = field(default_factory=lambda: Listings(lambda: None))
+    listings: Listings = field(default_factory=lambda: Listings(LongWork(call_soon).of_owner()))
 
 
 def submit(admin: AdminContext, ctx: RequestContext, change: ClusterChange[R], reply: Reply) -> None:

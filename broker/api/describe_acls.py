@@ -6,7 +6,7 @@ same holds for CreateAcls and DeleteAcls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from purgatorio.broker.metadata.acls import (
     ResourceType,
 )
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_acls import (
@@ -32,8 +33,6 @@ from purgatorio.protocol.messages.describe_acls import (
 )
 
 NO_AUTHORIZER: Final = "No authorizer is configured (authorizer.class.name), so that there are no ACLs."
-ACLS_PER_STEP: Final = 1_000
-"""ACLs that one step looks at: two milliseconds."""
 UNKNOWN_CODE: Final = "The filter has an unknown code."
 
 
@@ -48,10 +47,10 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeAclsReques
         admin.listings.begin(_list(admin.store.image.acls, wanted, reply), ctx.session)
 
 
-def _list(acls: Mapping[AclBinding, None], wanted: AclFilter, reply: Reply) -> Iterator[None]:
-    """Look at all ACLs of one image, `ACLS_PER_STEP` in each step, and reply with the last one."""
+def _list(acls: Mapping[AclBinding, None], wanted: AclFilter, reply: Reply) -> Steps:
+    """Look at all ACLs of one image, and reply after the last one."""
     resources: dict[tuple[ResourceType, str, PatternType], DescribeAclsResource] = {}
-    for number, acl in enumerate((wanted.only,) if wanted.only is not None else acls, 1):
+    for acl in (wanted.only,) if wanted.only is not None else acls:
         if wanted.matches(acl) and acl in acls:
             resource = resources.get(acl[:3])
             if resource is None:
@@ -63,8 +62,7 @@ def _list(acls: Mapping[AclBinding, None], wanted: AclFilter, reply: Reply) -> I
                     principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission
                 )
             )
-        if number % ACLS_PER_STEP == 0:
-            yield
+        yield 2
     reply(DescribeAclsResponse(resources=list(resources.values())))
 
 

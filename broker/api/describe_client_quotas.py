@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -15,6 +15,7 @@ from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.metadata.clients import ClientQuotas, QuotaEntity
 from purgatorio.broker.metadata.controller import DecisionRefused
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_client_quotas import (
@@ -24,9 +25,6 @@ from purgatorio.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-
-ENTITIES_PER_STEP: Final = 500
-"""Entities that one step looks at: some milliseconds."""
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClientQuotasRequest, reply: Reply) -> None:
@@ -42,10 +40,10 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeClientQuot
     admin.listings.begin(_list(admin.store.image.client_quotas, matches, reply), ctx.session)
 
 
-def _list(quotas: ClientQuotas, matches: Callable[[QuotaEntity], bool], reply: Reply) -> Iterator[None]:
-    """Look at all quotas of one image, `ENTITIES_PER_STEP` in each step, and reply with the last one."""
+def _list(quotas: ClientQuotas, matches: Callable[[QuotaEntity], bool], reply: Reply) -> Steps:
+    """Look at all quotas of one image, and reply after the last one."""
     entries = []
-    for number, (entity, values) in enumerate(quotas.items(), 1):
+    for entity, values in quotas.items():
         if matches(entity):
             entries.append(
                 ClientQuotasEntry(
@@ -55,8 +53,7 @@ def _list(quotas: ClientQuotas, matches: Callable[[QuotaEntity], bool], reply: R
                     values=[ClientQuotasValue(key=key, value=value) for key, value in values.items()],
                 )
             )
-        if number % ENTITIES_PER_STEP == 0:
-            yield
+        yield 4
     reply(DescribeClientQuotasResponse(error_message=None, entries=entries))
 
 

@@ -18,6 +18,7 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.share.offsets import StartOffset, TopicStarts
 from purgatorio.broker.layers.access.guards.share_groups import describe_share_group_offsets as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -79,8 +80,8 @@ class _Description:
             answer.topics[-1].partitions += map(_partition, starts.partitions)
         self._groups.listings.begin(self._turn())
 
-    def _turn(self) -> Iterator[None]:
-        yield
+    def _turn(self) -> Steps:
+        yield 0
         self.go_on()
 
     def _chunks_of(self, asked: Sequence[AskedGroup]) -> Iterator[tuple[AnsweredGroup, list[tuple[str, list[int]]]]]:

@@ -7,7 +7,6 @@ allowed by the schema, but Java's AdminClient.describeTopics fails on it (kafka-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -18,6 +17,7 @@ from purgatorio.broker.layers.access.guards.topics import describe_topic_partiti
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal, topic_name_problem
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_topic_partitions import (
@@ -30,9 +30,7 @@ from purgatorio.protocol.messages.describe_topic_partitions import (
 from purgatorio.protocol.parts import failed
 
 MAX_PARTITIONS_PER_PAGE: Final = 2_000
-"""As many as one step describes; `max.request.partition.size.limit` may be smaller."""
-TOPICS_PER_STEP: Final = 500
-"""Topics that one step describes: some milliseconds; so does one of 2,000 partitions."""
+"""As many as are described at once, if one topic has them; `max.request.partition.size.limit` may be smaller."""
 
 
 def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicPartitionsRequest, reply: Reply) -> None:
@@ -52,7 +50,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeTopicParti
     admin.listings.begin(_page(image, names, first, limit, reply), ctx.session)
 
 
-def _page(image: ClusterImage, names: list[str], first: int, limit: int, reply: Reply) -> Iterator[None]:
+def _page(image: ClusterImage, names: list[str], first: int, limit: int, reply: Reply) -> Steps:
     """Answer a page of the topics in `names`, in steps; the first topic starts at its partition `first`."""
     response = DescribeTopicPartitionsResponse()
     left = max(1, min(limit, MAX_PARTITIONS_PER_PAGE))
@@ -72,8 +70,7 @@ def _page(image: ClusterImage, names: list[str], first: int, limit: int, reply: 
             break
         left -= max(0, end - first)
         first = 0
-        if len(response.topics) % TOPICS_PER_STEP == 0:
-            yield
+        yield 5 + 3 * len(response.topics[-1].partitions)
     reply(response)
 
 

@@ -7,7 +7,6 @@ groups may change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
@@ -17,12 +16,10 @@ from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.layers.access.guards.groups import list_groups as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-
-GROUPS_PER_STEP: Final = 2_000
-"""Groups that one step looks at: two milliseconds."""
 
 
 def handle(groups: Groups, ctx: RequestContext, request: ListGroupsRequest, reply: Reply) -> None:
@@ -30,20 +27,16 @@ def handle(groups: Groups, ctx: RequestContext, request: ListGroupsRequest, repl
     groups.listings.begin(_list(groups, request, reply), ctx.session)
 
 
-def _list(groups: Groups, request: ListGroupsRequest, reply: Reply) -> Iterator[None]:
-    """Look at all groups, `GROUPS_PER_STEP` in each step, and reply with the last one."""
+def _list(groups: Groups, request: ListGroupsRequest, reply: Reply) -> Steps:
+    """Look at all groups, and reply after the last one."""
     shards = list(groups.coordinator.shards)
     is_loading = any(shard.state is ShardState.LOADING for shard in shards)
     response = ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NONE)
     states = {state.lower() for state in request.states_filter}
     types = {group_type.lower() for group_type in request.types_filter}
-    looked_at = 0
     for shard in shards:
         for group_id in shard.group_ids() if shard.is_active else ():
-            if looked_at == GROUPS_PER_STEP:
-                looked_at = 0
-                yield
-            looked_at += 1
+            yield 1
             listed = _listed(shard, group_id)
             if (
                 listed is not None

@@ -19,6 +19,7 @@ from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expression_parser import ExpressionError
 from purgatorio.broker.layers.access.guards.transactions import list_transactions as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.broker.txn.values import NO_TIME
@@ -31,10 +32,6 @@ from purgatorio.protocol.messages.list_transactions import (
 )
 from purgatorio.protocol.transaction_state import TransactionState
 
-WORK_PER_STEP: Final = 5_000
-"""Characters that one step matches with a regular expression: some milliseconds."""
-WORK_PER_ID: Final = 5
-"""A look at a transactional id takes as long as so many characters."""
 _BY_NAME: Final = {state.state_name: state for state in TransactionState}
 
 
@@ -43,8 +40,8 @@ def handle(transactions: Transactions, ctx: RequestContext, request: ListTransac
     transactions.listings.begin(_list(transactions, request, reply), ctx.session)
 
 
-def _list(transactions: Transactions, request: ListTransactionsRequest, reply: Reply) -> Iterator[None]:
-    """Look at all transactional ids, in steps of `WORK_PER_STEP`, and reply with the last one."""
+def _list(transactions: Transactions, request: ListTransactionsRequest, reply: Reply) -> Steps:
+    """Look at all transactional ids, and reply after the last one."""
     shards = list(transactions.coordinator.shards)
     response = ListTransactionsResponse(
         unknown_state_filters=list(dict.fromkeys(name for name in request.state_filters if name not in _BY_NAME))
@@ -55,12 +52,8 @@ def _list(transactions: Transactions, request: ListTransactionsRequest, reply: R
         return
     try:
         passes = _Filter(request, transactions.clock.wall_ms())
-        work = 0
         for each in _known(shards):
-            if work >= WORK_PER_STEP:
-                work = 0
-                yield
-            work += passes.work(each)
+            yield passes.cost(each)
             if not each.value.is_new and passes(each):
                 response.transaction_states.append(
                     ListedTransaction(
@@ -97,9 +90,9 @@ class _Filter:
         pattern = request.transactional_id_pattern
         self._expression = Expression(pattern) if pattern else None
 
-    def work(self, transaction: Transaction) -> int:
-        """Return what a look at a transaction counts for."""
-        return WORK_PER_ID + (0 if self._expression is None else len(transaction.transactional_id))
+    def cost(self, transaction: Transaction) -> int:
+        """Return what a look at a transaction costs (see `LongWork`): some 0.5 µs for a character that is matched."""
+        return 2 + (0 if self._expression is None else len(transaction.transactional_id) // 2)
 
     def __call__(self, transaction: Transaction) -> bool:
         """Return whether a transaction passes."""

@@ -17,6 +17,7 @@ from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.replies import message_of
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext, Route
 from purgatorio.broker.routing.route_layers import Wrap
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -122,12 +123,12 @@ class _InParts:
         else:
             self._listings.begin(self._steps(ctx, request, reply), ctx.session)
 
-    def _steps(self, ctx: RequestContext, request: Any, reply: Reply) -> Iterator[None]:
-        yield  # this turn has decoded the request
+    def _steps(self, ctx: RequestContext, request: Any, reply: Reply) -> Steps:
+        yield 0  # this turn has decoded the request
         parts = parts_in(self._cut, request)
         answers = _Answers(self._cut, ctx, len(parts), reply)
         for nth, part in enumerate(parts):
-            yield
+            yield 0
             answer = _PartReply(answers, nth)
             try:
                 self._route.handler(ctx, part, answer)

@@ -14,7 +14,7 @@ partition; from version 12 on, the request itself adds it (KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
+from purgatorio.broker.time.long_work import SLICE, Steps
 from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
@@ -55,10 +56,10 @@ ACKS = (-1, 0, 1)
 NODE_ENDPOINTS_VERSION = 10
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110)."""
-STEP_BATCHES = 500
-"""The most batches that are appended at once; more are appended in steps, between which the broker does other work."""
-STEP_BYTES = 4 * 1024 * 1024
-"""The most bytes of a request whose batches are appended at once; a single larger batch is, too: some milliseconds."""
+COST_OF_BATCH = 8
+"""What the append of a batch costs (see `LongWork`), besides a microsecond for each KiB."""
+MAX_COST = 2 * SLICE
+"""What the batches of a request cost that are appended at once, if they are several; more are appended in steps."""
 SLOW_MS = 1_000
 """The longest that a client waits between two requests because its uncommitted records fill the memory."""
 ADMIN_CLIENT_ID = "__admin_client"
@@ -98,7 +99,7 @@ def handle(
             answer.done([known] * len(batches))
             return
         transaction = known
-    if len(batches) > STEP_BATCHES or ctx.request_bytes > STEP_BYTES:
+    if COST_OF_BATCH * len(batches) + (ctx.request_bytes >> 10) > MAX_COST:
         steps = _in_steps(replicas, topic_ids, ctx, request, batches, transaction, answer)
         listings.begin(steps, ctx.session, finishes=request.acks == 0)
     elif transaction is None:
@@ -200,7 +201,7 @@ def _in_steps(
     batches: Sequence[tuple[TopicPartition, Buffer | None]],
     transaction: ProducerTransaction | None,
     answer: _Answer,
-) -> Iterator[None]:
+) -> Steps:
     """Append very many or very large batches in steps, and answer when the last of them is appended or replicated."""
     cuts = _cuts(batches)
     results: list[Sequence[AppendResult]] = [()] * len(cuts)
@@ -214,7 +215,7 @@ def _in_steps(
             answer.done([result for each in results for result in each])
 
     for nth, cut in enumerate(cuts):
-        yield
+        yield 0
         # a topic may be deleted, and created again, between steps
         refused = {} if topic_ids is None else of_gone_topics(replicas.lookup, topic_ids, cut)
         kept = [batch for position, batch in enumerate(cut) if position not in refused] if refused else cut
@@ -237,14 +238,14 @@ def _cuts(
 ) -> list[list[tuple[TopicPartition, Buffer | None]]]:
     """Cut the batches of a request into those of each step."""
     cuts: list[list[tuple[TopicPartition, Buffer | None]]] = []
-    cut_bytes = 0
+    cut_cost = 0
     for tp, records in batches:
-        size_bytes = 0 if records is None else len(records)
-        if not cuts or cut_bytes + size_bytes > STEP_BYTES or len(cuts[-1]) >= STEP_BATCHES:
+        cost = COST_OF_BATCH + (0 if records is None else len(records) >> 10)
+        if not cuts or cut_cost + cost > MAX_COST:
             cuts.append([])
-            cut_bytes = 0
+            cut_cost = 0
         cuts[-1].append((tp, records))
-        cut_bytes += size_bytes
+        cut_cost += cost
     return cuts
 
 

@@ -83,6 +83,7 @@ class BrokerCluster:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
         lease_clock, session_clock, member_clock: see `BrokerMaker`.
+        work: takes the steps of what takes long, for the cluster and its operators.
         faults: the fault rules; a broker that is started again is under them too.
         network: lets brokers stand still, and cuts them off from each other.
         leadership: moves leaders and coordinators.
@@ -110,6 +111,7 @@ class BrokerCluster:
         self.cluster_id = self._maker.cluster_id
         self.lease_clock, self.session_clock = self._maker.lease_clock, self._maker.session_clock
         self.member_clock = self._maker.member_clock
+        self.work = self._maker.long_work.of_owner()
         self.loop_lag = LoopLag(SystemClock())
         self.store: AnyStore = member.store if member else self._maker.store()
         own_configs = [member.config(config)] if member else config.broker_configs()
@@ -179,7 +181,7 @@ class BrokerCluster:
         try:
             if self.beginning.snapshot is not None:
                 assert isinstance(self.store, EmbeddedStore), "brokers of several processes begin with nothing"
-                await snapshots.fill(self.brokers, self.beginning.snapshot)
+                await snapshots.fill(self.brokers, self.beginning.snapshot, self.work)
                 self.store.begin_with(snapshots.first_image(self.store.image, self.beginning.snapshot))
             await self._start_all(self.beginning, self._held)
             self._changing = dict.fromkeys(self._configs, _FILLED)
@@ -222,7 +224,7 @@ class BrokerCluster:
             made = [self._maker.broker(self._configs[each], store) for each in self._first_ids]
             try:
                 if contents.snapshot is not None:
-                    await snapshots.fill([broker for broker, _ in made], contents.snapshot)
+                    await snapshots.fill([broker for broker, _ in made], contents.snapshot, self.work)
             except BaseException:
                 for broker, _ in made:
                     broker.store.close()

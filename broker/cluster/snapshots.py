@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
@@ -25,15 +24,15 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionS
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.late import dataclass
 
 MAX_SNAPSHOTS: Final = 10
 MAX_NAME_CHARS: Final = 100
 CLUSTER_METADATA: Final = ("client_quotas", "acls", "scram_credentials", "group_configs")
 """The metadata that is no topic's and no broker's, as `ClusterImage` names it."""
-BYTES_PER_TURN: Final = 4 * 1024 * 1024
-BATCHES_PER_TURN: Final = 500
-"""Bytes and batches that are appended to logs before the event loop makes a turn: some milliseconds."""
+COST_OF_BATCH: Final = 10
+"""What it costs to append a batch (see `LongWork`), besides a microsecond for each KiB."""
 LEAD_TIME_LIMIT_MS: Final = 60_000
 """Time that brokers have to take their roles, and coordinators to read what they keep; of a busy machine seconds."""
 
@@ -199,7 +198,7 @@ def _check(snapshot: Snapshot, log_memory_bytes: Mapping[int, int]) -> None:
             )
 
 
-async def fill(brokers: Sequence[Broker], snapshot: Snapshot) -> None:
+async def fill(brokers: Sequence[Broker], snapshot: Snapshot, work: OwnWork) -> None:
     """Append what was saved to the logs with which brokers that do not run yet will begin.
 
     So that nothing can act on a partition of which a part is there, however long this takes: the brokers have no
@@ -211,11 +210,10 @@ async def fill(brokers: Sequence[Broker], snapshot: Snapshot) -> None:
     """
     _check(snapshot, {each.broker_id: each.log_memory.limit_bytes for each in brokers})
     for broker in brokers:
-        await _fill(broker, snapshot)
+        await work.take(_fill(broker, snapshot))
 
 
-async def _fill(broker: Broker, snapshot: Snapshot) -> None:
-    size_bytes = count = 0
+def _fill(broker: Broker, snapshot: Snapshot) -> Steps:
     for tp, saved in snapshot.logs.items():
         topic = snapshot.topics[tp.topic]
         if broker.broker_id not in topic.partitions[tp.partition].replicas:
@@ -223,15 +221,12 @@ async def _fill(broker: Broker, snapshot: Snapshot) -> None:
         log = broker.replicas.begin_with(tp, topic)
         log.truncate_fully_and_start_at(saved.start_offset)
         for batch in saved.batches:
-            if size_bytes >= BYTES_PER_TURN or count >= BATCHES_PER_TURN:
-                size_bytes = count = 0
-                await asyncio.sleep(0)
             try:
                 log.append_as_follower(batch, committed_offset=saved.end_offset)
             except LogError as error:
                 raise ClusterUnavailable(f"{tp} cannot be filled on broker {broker.broker_id}: {error}") from error
             log.commit_to(log.log_end_offset)
-            size_bytes, count = size_bytes + len(batch), count + 1
+            yield COST_OF_BATCH + (len(batch) >> 10)
         if log.log_end_offset != saved.end_offset:
             raise ClusterUnavailable(f"{tp} ends at {log.log_end_offset}, and should end at {saved.end_offset}")
 

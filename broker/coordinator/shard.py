@@ -39,7 +39,7 @@ class Shard:
         self.is_awaited = False
 
     def replay(self, batch: BatchHeader, key: bytes | None, value: bytes | None) -> int:
-        """Apply a record of this batch, in the log's order; returns its work, in the unit of `WORK_PER_STEP`.
+        """Apply a record of this batch, in the log's order; returns as how many records it counts.
 
         Raises:
             DecodeError: the record is malformed; it is logged and skipped.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, Generic, TypeVar
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
@@ -18,6 +18,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.end_marker import read_end_marker
@@ -32,11 +33,8 @@ S = TypeVar("S", bound=Shard)
 READ_BYTES: Final = 256 * 1024
 """The most bytes that are read at once, unless one batch is larger."""
 
-WORK_PER_STEP: Final = 500
-"""The most work of one step: 3 ms. A committed offset is 1."""
-
-BATCH_WORK: Final = 1
-"""The work of a batch beside its records."""
+RECORD_COST: Final = 6
+"""What the replay of a batch costs besides its records, and of a record such as a committed offset (see `LongWork`)."""
 
 
 class Shards(ABC, Generic[S]):
@@ -44,7 +42,7 @@ class Shards(ABC, Generic[S]):
 
     Args:
         log: waits until what was loaded is committed.
-        wake: called when there is something to do; then `steps` is to be run.
+        work: where it loads and unloads.
     """
 
     def __init__(
@@ -54,15 +52,15 @@ class Shards(ABC, Generic[S]):
         log: CoordinatorLog,
         replicas: ReplicaManager,
         image: Callable[[], ClusterImage],
-        wake: Callable[[], None],
+        work: OwnWork,
     ) -> None:
         self._topic = topic
         self._log = log
         self._replicas = replicas
         self._image = image
-        self._wake = wake
+        self._wake = work.whenever_woken(self.steps)
         self._shards: dict[TopicPartition, S] = {}
-        self._work: deque[Iterator[None]] = deque()
+        self._work: deque[Steps] = deque()
         replicas.add_leadership_listener(self)
 
     def shard_of(self, name: str) -> S:
@@ -106,11 +104,11 @@ class Shards(ABC, Generic[S]):
         """Return an empty shard."""
 
     @abstractmethod
-    def start_steps(self, shard: S) -> Iterator[None]:
+    def start_steps(self, shard: S) -> Steps:
         """Start the timers of a loaded shard, in steps; after the last one it answers requests."""
 
     @abstractmethod
-    def unload_steps(self, shard: S) -> Iterator[None]:
+    def unload_steps(self, shard: S) -> Steps:
         """Refuse the shard's parked requests with NOT_COORDINATOR, and stop its timers, in steps."""
 
     # --- leadership (see `LeadershipListener`) ---
@@ -136,24 +134,24 @@ class Shards(ABC, Generic[S]):
 
     # --- loading and unloading ---
 
-    def steps(self) -> Iterator[None]:
+    def steps(self) -> Steps:
         """Load and unload what waits for it, in steps between which the loop does its other work."""
         while self._work:
             yield from self._work.popleft()
-            yield
+            yield 0
 
-    def _later(self, steps: Iterable[None]) -> None:
-        self._work.append(iter(steps))
+    def _later(self, steps: Steps) -> None:
+        self._work.append(steps)
         self._wake()
 
-    def _load(self, shard: S) -> Iterator[None]:
+    def _load(self, shard: S) -> Steps:
         partition = self._replicas.lookup.known(shard.tp)
         if partition is None:
             return
-        for _ in load_steps(shard.tp, partition.log, shard):
+        for cost in load_steps(shard.tp, partition.log, shard):
             if shard.state is ShardState.UNLOADED:
                 return
-            yield
+            yield cost
         self._start_when_committed(shard)
 
     def _start_when_committed(self, shard: S) -> None:
@@ -165,39 +163,34 @@ class Shards(ABC, Generic[S]):
 
         self._log.until_committed(shard, lambda: self._later(self._start(shard)), failed=failed)
 
-    def _start(self, shard: S) -> Iterator[None]:
+    def _start(self, shard: S) -> Steps:
         """Start the timers, then answer requests."""
-        for _ in self.start_steps(shard):
+        for cost in self.start_steps(shard):
             if shard.state is not ShardState.LOADING:
                 return
-            yield
+            yield cost
         if shard.state is ShardState.LOADING:
             shard.state = ShardState.ACTIVE
             logger.info("coordinator loaded", partition=str(shard.tp))
 
 
-def load_steps(tp: TopicPartition, log: Log, shard: Shard) -> Iterator[None]:
+def load_steps(tp: TopicPartition, log: Log, shard: Shard) -> Steps:
     """Replay the log of a partition, in steps. Unreadable records are skipped and logged."""
     offset = log.log_start_offset
-    work = 0
     while offset < log.log_end_offset:
         read = log.read(offset, max_bytes=READ_BYTES, end_offset=log.log_end_offset)
         if not read.parts:
             break
         for header, batch in iter_batches(b"".join(read.parts)):
-            work += BATCH_WORK
             offset = header.last_offset + 1
-            for cost in _replay_batch(tp, header, batch, shard):
-                work += cost
-                if work >= WORK_PER_STEP:
-                    work = 0
-                    yield
+            yield RECORD_COST
+            yield from _replay_batch(tp, header, batch, shard)
         # The log may have been compacted meanwhile, which leaves a gap; or deleted up to a new start.
         offset = max(offset, log.log_start_offset)
 
 
-def _replay_batch(tp: TopicPartition, header: BatchHeader, batch: memoryview, shard: Shard) -> Iterator[int]:
-    """Replay the records of one batch; yields the work of each."""
+def _replay_batch(tp: TopicPartition, header: BatchHeader, batch: memoryview, shard: Shard) -> Steps:
+    """Replay the records of one batch."""
     try:
         if header.is_control:
             marker = read_end_marker(batch)
@@ -213,6 +206,6 @@ def _replay_batch(tp: TopicPartition, header: BatchHeader, batch: memoryview, sh
             except DecodeError as error:
                 logger.warning("a coordinator's record was skipped", partition=str(tp), why=str(error))
                 cost = 1
-            yield cost
+            yield cost * RECORD_COST
     except (CorruptRecordError, IndexError) as error:
         logger.error("a coordinator's batch was skipped", partition=str(tp), why=str(error))

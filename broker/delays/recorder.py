@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import random
 from collections import deque
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.results import AppendResult
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.errors import ErrorCode
@@ -104,7 +104,7 @@ class DelayRecorder:
         self._waiting.append(Record(0, operation.done_ms + to_wall_ms, None, value))
         self._waiting_bytes += len(value)
 
-    def steps(self) -> Iterator[None]:
+    def steps(self) -> Steps:
         """Append the events that wait, one batch per step. Those that cannot be appended now wait for the next call."""
         left = len(self._waiting)
         while left > 0:
@@ -112,7 +112,7 @@ class DelayRecorder:
             if not self._append(events):
                 return
             left -= len(events)
-            yield
+            yield 0
 
     def _oldest(self) -> list[Record]:
         """Return the events of the next batch: at least one, if any wait."""

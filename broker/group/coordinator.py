@@ -5,8 +5,8 @@ A group's coordinator is the leader of the partition of ``__consumer_offsets`` t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord, ignore
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -18,11 +18,9 @@ from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.consumer_offsets import encode_key
 from purgatorio.protocol.errors import ErrorCode
-
-TIMERS_PER_STEP: Final = 500
-"""The groups and members whose timers one step starts or stops, but for the last group: some milliseconds."""
 
 
 class GroupLifecycle(Protocol):
@@ -42,7 +40,6 @@ class GroupCoordinator(Shards[GroupShard]):
 
     Args:
         replays: by type of key, what applies a record to a shard.
-        wake: called when there is something to do; then `steps` is to be run.
 
     Attributes:
         lifecycles: by group type, the one that starts and stops a group's timers; set before groups are loaded.
@@ -54,9 +51,8 @@ class GroupCoordinator(Shards[GroupShard]):
         replicas: ReplicaManager,
         *,
         replays: Mapping[type, ReplayRecord],
-        wake: Callable[[], None],
     ) -> None:
-        super().__init__(OFFSETS_TOPIC, log=services.log, replicas=replicas, image=services.image, wake=wake)
+        super().__init__(OFFSETS_TOPIC, log=services.log, replicas=replicas, image=services.image, work=services.work)
         self.services = services
         self.lifecycles: Mapping[str, GroupLifecycle] = {}
         self._replays = replays
@@ -91,27 +87,20 @@ class GroupCoordinator(Shards[GroupShard]):
         shard.memory.enter(self.services.memory)
         return shard
 
-    def start_steps(self, shard: GroupShard) -> Iterator[None]:
-        for group, is_end_of_step in _in_steps(shard.groups.values()):
+    def start_steps(self, shard: GroupShard) -> Steps:
+        for group in list(shard.groups.values()):
             if shard.state is not ShardState.LOADING:
                 return
             self.lifecycles[group.type].loaded(shard, group)
-            if is_end_of_step:
-                yield
+            yield _timers_cost(group)
 
-    def unload_steps(self, shard: GroupShard) -> Iterator[None]:
-        for group, is_end_of_step in _in_steps(shard.groups.values()):
+    def unload_steps(self, shard: GroupShard) -> Steps:
+        for group in list(shard.groups.values()):
             self.lifecycles[group.type].unloaded(shard, group)
-            if is_end_of_step:
-                yield
+            yield _timers_cost(group)
         shard.memory.leave()
 
 
-def _in_steps(groups: Iterable[Group]) -> Iterator[tuple[Group, bool]]:
-    """Yield each group, and whether a step ends with it: by the number of groups and members."""
-    count = 0
-    for group in list(groups):
-        count += 1 + group.member_count
-        yield group, count >= TIMERS_PER_STEP
-        if count >= TIMERS_PER_STEP:
-            count = 0
+def _timers_cost(group: Group) -> int:
+    """Return what it costs to start or stop the timers of a group and its members (see `LongWork`)."""
+    return 8 * (1 + group.member_count)

@@ -1,6 +1,6 @@
 """Deletes groups and their offsets: on request, when their time is over, and when their topic was deleted.
 
-It writes tombstones, in steps of at most `CHANGES_PER_STEP`, each one batch.
+It writes tombstones in steps, of which each writes one batch of at most `MAX_CHANGES`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.consumer_offsets import (
     NO_EXPIRY,
@@ -28,10 +29,11 @@ from purgatorio.protocol.errors import ErrorCode
 
 logger = get_logger(__name__)
 
-CHANGES_PER_STEP: Final = 200
-"""The most tombstones that one step writes: some milliseconds, and far less than a batch may have."""
-CHECKS_PER_STEP: Final = 1_000
-"""The most offsets, or groups without offsets, that a step of the expiry looks at."""
+MAX_CHANGES: Final = 200
+"""The most tombstones of one batch: far less than it may have."""
+CHECK_COST: Final = 4
+CHANGE_COST: Final = 20
+"""What it costs to look at an offset, or at a group without offsets, and to write a tombstone (see `LongWork`)."""
 
 T = TypeVar("T")
 
@@ -40,7 +42,6 @@ class GroupCleaner:
     """Deletes groups and offsets of one broker's shards.
 
     Args:
-        wake: called when there is something to do; then `steps` is to be run.
 
     Attributes:
         delete_states: deletes what a group has in the share coordinators, then calls its last argument with NONE, or
@@ -52,26 +53,24 @@ class GroupCleaner:
         services: GroupServices,
         coordinator: GroupCoordinator,
         offsets: OffsetManager,
-        *,
-        wake: Callable[[], None],
     ) -> None:
         self._services = services
         self._coordinator = coordinator
         self._offsets = offsets
-        self._wake = wake
+        self._wake = services.work.whenever_woken(self.steps)
         self.expiration_count = 0
         self.delete_states: Callable[[GroupShard, Group, Committed], None] = _without_states
         self._deleted_groups = 0  # by the expiry that is running
-        self._work: deque[Iterator[None]] = deque()
+        self._work: deque[Steps] = deque()
         self._seen: ClusterImage | None = None
 
-    def steps(self) -> Iterator[None]:
+    def steps(self) -> Steps:
         """Do what waits to be done, in steps between which the loop does its other work."""
         while self._work:
             yield from self._work.popleft()
-            yield
+            yield 0
 
-    def _add(self, steps: Iterator[None]) -> None:
+    def _add(self, steps: Steps) -> None:
         self._work.append(steps)
         self._wake()
 
@@ -116,14 +115,14 @@ class GroupCleaner:
             shard.deleting[group.group_id] = None
             self._add(self._delete_offsets_of(shard, group.group_id, done))
 
-    def _delete_offsets_of(self, shard: GroupShard, group_id: str, done: Committed) -> Iterator[None]:
+    def _delete_offsets_of(self, shard: GroupShard, group_id: str, done: Committed) -> Steps:
         """Delete the offsets of a group that is gone; it cannot commit meanwhile."""
         is_deleted = True
-        for chunk in _chunks(shard.offsets.partitions(group_id), CHANGES_PER_STEP):
+        for chunk in _chunks(shard.offsets.partitions(group_id), MAX_CHANGES):
             is_deleted = self._delete(shard, [OffsetChange(group_id, *each, None) for each in chunk])
             if not is_deleted:
                 break
-            yield
+            yield CHANGE_COST * len(chunk)
         shard.deleting.pop(group_id, None)
         if is_deleted:
             self._services.log.when_committed(shard.tp, done)
@@ -186,27 +185,23 @@ class GroupCleaner:
         if gone:
             self._add(self._delete_offsets_of_topics(gone))
 
-    def _delete_offsets_of_topics(self, topics: Sequence[str]) -> Iterator[None]:
+    def _delete_offsets_of_topics(self, topics: Sequence[str]) -> Steps:
         """Delete the offsets of topics that do not exist any more."""
-        checked = 0
         for shard in list(self._coordinator.shards):
             for topic in topics:
-                checked += 1
                 if shard.offsets.has_topic(topic):
                     yield from self._delete_offsets_for(shard, topic)
-                if checked >= CHECKS_PER_STEP:
-                    checked = 0
-                    yield
+                yield 1
 
-    def _delete_offsets_for(self, shard: GroupShard, topic: str) -> Iterator[None]:
+    def _delete_offsets_for(self, shard: GroupShard, topic: str) -> Steps:
         """Delete the offsets of a topic that does not exist any more; not those of a new one of the same name."""
         is_over = partial(self._is_of_deleted_topic, topic)
         for group_id in shard.offsets.groups_with(topic):
-            for chunk in _chunks(shard.offsets.partitions_of(group_id, topic), CHANGES_PER_STEP):
+            for chunk in _chunks(shard.offsets.partitions_of(group_id, topic), MAX_CHANGES):
                 gone = _deletions(shard, group_id, topic, chunk, is_over)
                 if gone:
                     self._delete(shard, gone)
-                yield
+                yield CHECK_COST * len(chunk) + CHANGE_COST * len(gone)
 
     def _is_of_deleted_topic(self, topic: str, committed: CommittedOffset) -> bool:
         current = self._services.image().topics.get(topic)
@@ -214,40 +209,35 @@ class GroupCleaner:
 
     # --- expiry ---
 
-    def expiry_steps(self) -> Iterator[None]:
+    def expiry_steps(self) -> Steps:
         """Delete expired offsets, those of topics that are gone, and empty groups without offsets (KIP-211)."""
         before, self._deleted_groups = self.expiration_count, 0
         for shard in list(self._coordinator.shards):
             without_offsets = [group_id for group_id in shard.groups if group_id not in shard.offsets.groups]
-            checked = 0
             for group_id in [*shard.offsets.groups, *without_offsets]:
-                for count in self._expire(shard, group_id):
-                    checked += count
-                    if checked >= CHECKS_PER_STEP:
-                        checked = 0
-                        yield
-            yield
+                yield from self._expire(shard, group_id)
+            yield 0
         expired = self.expiration_count - before
         if expired or self._deleted_groups:
             logger.info("committed offsets expired", offsets=expired, empty_groups=self._deleted_groups)
 
-    def _expire(self, shard: GroupShard, group_id: str) -> Iterator[int]:
-        """Delete the expired offsets of a group, and the group if it is empty; yields how much it has looked at.
+    def _expire(self, shard: GroupShard, group_id: str) -> Steps:
+        """Delete the expired offsets of a group, and the group if it is empty.
 
         An open transaction keeps the offsets that it may change, and its group.
         """
         for topic, kept in list(shard.offsets.groups.get(group_id, {}).items()):
-            for chunk in _chunks(list(kept), CHANGES_PER_STEP):
+            for chunk in _chunks(list(kept), MAX_CHANGES):
                 is_expired = partial(self._is_expired, shard.groups.get(group_id), topic)
                 stable = [each for each in chunk if not shard.offsets.is_unstable(group_id, topic, each)]
                 expired = _deletions(shard, group_id, topic, stable, is_expired)
                 if expired and self._delete(shard, expired):
                     self.expiration_count += len(expired)
-                yield len(chunk)
+                yield CHECK_COST * len(chunk) + CHANGE_COST * len(expired)
         group = shard.groups.get(group_id)
         if shard.is_active and group is not None and group.gives_way and not shard.offsets.knows(group_id):
             self._deleted_groups += self._coordinator.discard(shard, group)
-        yield 1
+        yield CHECK_COST
 
     def _is_expired(self, group: Group | None, topic: str, committed: CommittedOffset) -> bool:
         if self._is_of_deleted_topic(topic, committed):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeGuard, TypeVar
@@ -27,7 +26,7 @@ from purgatorio.broker.group.txn_offset_manager import TxnOffsetManager
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.listings import Listings, in_turns
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey
 from purgatorio.protocol.errors import ErrorCode
@@ -114,24 +113,20 @@ class Groups:
         self.memory = services.memory
         self.rebalance_purgatory = services.rebalance_purgatory
         self._image = services.image
-        self._has_work = asyncio.Event()
-        self._has_cleaning = asyncio.Event()
-        self._has_listing = asyncio.Event()
-        self._has_matching = asyncio.Event()
-        self._has_forgetting = asyncio.Event()
-        self.listings = Listings(self._has_listing.set)
+        self._work = services.work
+        self.listings = Listings(services.work)
         replays: dict[type, ReplayRecord] = {GroupMetadataKey: replay_group, **CONSUMER_REPLAYS, **SHARE_REPLAYS}
-        self.coordinator = GroupCoordinator(services, replicas, replays=replays, wake=self._has_work.set)
-        self.consumer = ConsumerGroups(services, self.coordinator, self._has_matching.set)
+        self.coordinator = GroupCoordinator(services, replicas, replays=replays)
+        self.consumer = ConsumerGroups(services, self.coordinator)
         classic_groups = ClassicGroups(services, self.coordinator)
         classic_members = ClassicMembers(services, classic_groups, self.consumer.heartbeats)
         self.classic = ClassicRequests(self.coordinator, classic_groups, classic_members)
-        self.share = ShareGroups(services, self.coordinator, self._has_forgetting.set, self.listings.begin)
+        self.share = ShareGroups(services, self.coordinator, self.listings.begin)
         self.coordinator.lifecycles = {"classic": classic_groups, "consumer": self.consumer, "share": self.share}
         writer = OffsetWriter(services.log)
         self.offsets = OffsetManager(services, self.coordinator, writer)
         self.txn_offsets = TxnOffsetManager(services, self.coordinator, self.offsets, writer, replicas.guard)
-        self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=self._has_cleaning.set)
+        self.cleaner = GroupCleaner(services, self.coordinator, self.offsets)
         self.cleaner.delete_states = self.share.deletion.delete_all
 
     @property
@@ -202,17 +197,6 @@ class Groups:
     # --- work ---
 
     async def run(self) -> None:
-        """Load, unload, clean and list groups, match their expressions, and forget states, in turns of the loop."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
-            tasks.create_task(in_turns(self._has_cleaning, self.cleaner.steps))
-            tasks.create_task(in_turns(self._has_listing, self.listings.steps))
-            tasks.create_task(in_turns(self._has_matching, self.consumer.expressions.steps))
-            tasks.create_task(in_turns(self._has_forgetting, self.share.steps))
-            tasks.create_task(self._expire())
-
-    async def _expire(self) -> None:
-        while True:
-            await self.clock.sleep(self.config.offsets_retention_check_interval_ms)
-            for _ in self.cleaner.expiry_steps():
-                await asyncio.sleep(0)
+        """Expire offsets from time to time."""
+        interval_ms = self.config.offsets_retention_check_interval_ms
+        await self._work.repeat(self.clock, interval_ms, self.cleaner.expiry_steps)

@@ -13,6 +13,7 @@ from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.time.long_work import OwnWork
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -66,6 +67,7 @@ class GroupServices:
         share_settings: the settings of share groups.
         persister: reaches the states of share partitions.
         end_offsets: asks the leaders of partitions for the ends of their logs.
+        work: takes the steps of what takes long.
         memory: what the groups of this broker keep.
         beating: counts the members whose heartbeats this broker paces.
     """
@@ -83,6 +85,7 @@ class GroupServices:
     share_settings: ShareGroupSettings
     persister: StatePersister
     end_offsets: FindEndOffsets
+    work: OwnWork
     memory: GroupMemory = field(default_factory=GroupMemory)
     beating: Beating = field(default_factory=Beating)
 

@@ -29,6 +29,7 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.producer_state import ProducerStates, end_marker_in
 from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.log.transactions import CompactedTransactions
+from purgatorio.broker.time.long_work import SLICE, Steps
 from purgatorio.protocol.compression import compress_steps
 from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.record import Record, RecordsEncoder
@@ -52,8 +53,12 @@ MAX_UNPACKED_BYTES: Final = 8 * 1024 * 1024
 """Records of one batch, which a pass unpacks at once: 10 ms for zstd, 25 ms for gzip. Packed, a batch has at most
 max.message.bytes, 1 MB by default."""
 
-STEP_RECORDS: Final = 2_000
-"""Records that one step reads or writes, of 2 to 3 µs each."""
+UNPACKED_PER_COST: Final = 300
+"""The bytes that gzip unpacks in a microsecond."""
+
+RECORD_COST: Final = 3
+BATCH_COST: Final = 20
+"""What it costs to read or write a record, and what a batch costs besides (see `LongWork`)."""
 
 
 class Compaction:
@@ -163,8 +168,8 @@ class CompactionJob:
         """The offset after the last record of the pass."""
         return self._segments[-1].next_offset
 
-    def build(self, segment_bytes: int) -> Iterator[None]:
-        """Run the pass, in steps of one batch or of `STEP_RECORDS` records.
+    def build(self, segment_bytes: int) -> Steps:
+        """Run the pass, in steps.
 
         Args:
             segment_bytes: the size of the segments of the result.
@@ -186,7 +191,7 @@ class CompactionJob:
                         self._transactions.data_stays(header)
                 if cleaned is not None:
                     self._keep(segment, header if cleaned is batch else read_header(cleaned), cleaned, segment_bytes)
-                yield
+                yield BATCH_COST
 
     def _keep(self, source: Segment, header: BatchHeader, batch: bytes, segment_bytes: int) -> None:
         """Append a batch to the result."""
@@ -196,7 +201,7 @@ class CompactionJob:
             result.append(Segment(base_offset, 0, created_ms=source.created_ms, sequence=source.sequence))
         result[-1].append(batch, header.last_offset, header.max_timestamp, source.appended_ms)
 
-    def _map_keys(self) -> Iterator[None]:
+    def _map_keys(self) -> Steps:
         newest = self._newest
         for number in range(self._first_dirty, len(self._segments)):
             for batch in self._segments[number].batches:
@@ -205,21 +210,20 @@ class CompactionJob:
                 del self._segments[number + 1 :]
                 return
 
-    def _map_batch(self, batch: bytes) -> Iterator[None]:
+    def _map_batch(self, batch: bytes) -> Steps:
         header = read_header(batch)
         records = None
         if not header.is_control and not self._transactions.is_aborted(header):
             records = yield from _readable(header, batch)
         if records is not None:
             newest = self._newest
-            for number, record in enumerate(records, 1):
+            for record in records:
                 if record.key is not None:
                     newest[record.key] = record.offset
-                if not number % STEP_RECORDS:
-                    yield
-        yield
+                yield RECORD_COST
+        yield BATCH_COST
 
-    def _clean(self, header: BatchHeader, batch: bytes, must_stay: bool) -> Generator[None, None, bytes | None]:
+    def _clean(self, header: BatchHeader, batch: bytes, must_stay: bool) -> Generator[int, None, bytes | None]:
         """Return the batch without superseded and aborted records; None if it is dropped."""
         records: Iterable[Record] | None = ()
         if not self._transactions.is_aborted(header):
@@ -237,11 +241,10 @@ class CompactionJob:
             return None
         horizon_ms = horizon_ms if kept.count else None
         encoder = RecordsEncoder(header.base_offset, kept.first_ms if horizon_ms is None else horizon_ms)
-        for number, record in enumerate(records, 1):
+        for record in records:
             if self._stays(record, expired):
                 encoder.add(record)
-            if not number % STEP_RECORDS:
-                yield
+            yield RECORD_COST
         return (yield from _rebuilt(header, encoder, horizon_ms))
 
     def _horizon(self, header: BatchHeader) -> int:
@@ -269,17 +272,16 @@ class CompactionJob:
         horizon_ms = self._horizon(header)
         return batch if header.delete_horizon_ms is not None else _with_horizon(header, batch, horizon_ms)
 
-    def _survey(self, records: Iterable[Record], tombstones_expired: bool) -> Generator[None, None, _Kept]:
-        """Count the records that stay in a batch, in steps of `STEP_RECORDS` records."""
+    def _survey(self, records: Iterable[Record], tombstones_expired: bool) -> Generator[int, None, _Kept]:
+        """Count the records that stay in a batch."""
         kept = _Kept()
-        for number, record in enumerate(records, 1):
+        for record in records:
             if self._stays(record, tombstones_expired):
                 if not kept.count:
                     kept.first_ms = record.timestamp_ms
                 kept.count += 1
                 kept.has_tombstone = kept.has_tombstone or record.value is None
-            if not number % STEP_RECORDS:
-                yield
+            yield RECORD_COST
         return kept
 
     def _stays(self, record: Record, tombstones_expired: bool) -> bool:
@@ -308,18 +310,18 @@ class _Records:
         return iter_unpacked(self._header, self._data)
 
 
-def _readable(header: BatchHeader, batch: bytes) -> Generator[None, None, Iterable[Record] | None]:
+def _readable(header: BatchHeader, batch: bytes) -> Generator[int, None, Iterable[Record] | None]:
     """Return the records of a batch, or None if compaction must keep the batch as it is.
 
     All of them are read once before: no key of a damaged batch may supersede a record.
     """
     try:
         data = unpack_records(header, batch, MAX_UNPACKED_BYTES)
-        if header.record_count <= STEP_RECORDS:
+        yield len(data) // UNPACKED_PER_COST
+        if RECORD_COST * header.record_count <= SLICE:
             return list(iter_unpacked(header, data))
-        for number, _ in enumerate(iter_unpacked(header, data), 1):
-            if not number % STEP_RECORDS:
-                yield
+        for _ in iter_unpacked(header, data):
+            yield RECORD_COST
     except CorruptRecordError:
         return None
     return _Records(header, data)
@@ -337,7 +339,7 @@ def _is_in_duplicate_window(header: BatchHeader, producers: ProducerStates) -> b
 
 def _rebuilt(
     header: BatchHeader, encoder: RecordsEncoder, delete_horizon_ms: int | None
-) -> Generator[None, None, bytes]:
+) -> Generator[int, None, bytes]:
     """The same batch with other records."""
     append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     payload = b""

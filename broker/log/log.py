@@ -10,7 +10,7 @@ below it are committed. Age, size and the memory cap delete committed records on
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from purgatorio.broker.log.compaction import Compaction
@@ -23,6 +23,7 @@ from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
 from purgatorio.broker.log.validator import Admission, RecordValidation, check_fetched
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.records import BatchHeader, TimestampType, place_batch, read_header
 
@@ -464,7 +465,7 @@ class Log:
         self._delete_oldest(1)
         return True
 
-    def compaction_steps(self, high_watermark: int, wall_ms: int, *, forced: bool = False) -> Iterator[None]:
+    def compaction_steps(self, high_watermark: int, wall_ms: int, *, forced: bool = False) -> Steps:
         """Keep only the newest record of each key, in steps of bounded work, between which the log may be used.
 
         Does nothing if the cleanup policy is not compact. Compaction does not touch the active segment or records at or
@@ -477,7 +478,7 @@ class Log:
                 end of a pass that is under way. Otherwise such a pass is the only one.
         """
         while self._compacting and forced:
-            yield
+            yield 0
         self.commit_to(min(high_watermark, self.log_end_offset))
         if self._compacting or not self._config.compact:
             return
@@ -490,7 +491,7 @@ class Log:
         finally:
             self._compacting = False
 
-    def _compaction_pass(self, wall_ms: int, forced: bool) -> Iterator[None]:
+    def _compaction_pass(self, wall_ms: int, forced: bool) -> Steps:
         limit_offset = self.last_stable_offset(self.high_watermark)
         segments = self._segments.inactive
         job = self._compaction.plan(segments, self._config, self.producers, limit_offset, wall_ms, forced=forced)

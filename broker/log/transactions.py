@@ -13,8 +13,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.records import BatchHeader
 
 
@@ -179,10 +180,6 @@ class UnstableTransactions:
         self._ended.clear()
 
 
-STEP_TRANSACTIONS: Final = 2_000
-"""Aborted transactions that one step reads, of 1 µs each."""
-
-
 class CompactedTransactions:
     """The transactions of the segments of one pass, whose batches it is asked about in the order of their offsets.
 
@@ -195,14 +192,13 @@ class CompactedTransactions:
         self._spans: dict[int, tuple[list[int], list[int]]] = {}  # by producer: first offsets, marker offsets
         self._with_data: dict[int, None] = {}  # producers of which a batch stays since their last marker
 
-    def load(self) -> Iterator[None]:
+    def load(self) -> Steps:
         """Read the aborted transactions, in steps; before all else."""
-        for number, transaction in enumerate(self._aborted, 1):
+        for transaction in self._aborted:
             first_offsets, marker_offsets = self._spans.setdefault(transaction.producer_id, ([], []))
             first_offsets.append(transaction.first_offset)  # ascends: one producer's transactions do not overlap
             marker_offsets.append(transaction.marker_offset)
-            if not number % STEP_TRANSACTIONS:
-                yield
+            yield 1
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Return whether a batch of records is of an aborted transaction."""

@@ -61,7 +61,7 @@ from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherMa
 from purgatorio.broker.replica.following.follower import FollowerGate, FollowerServices
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.listings import Listings, in_turns
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server.peers import PeerNetwork, Peers
@@ -69,6 +69,8 @@ from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clocks import Clocks
+from purgatorio.broker.time.event_loop import call_soon
+from purgatorio.broker.time.long_work import LongWork
 from purgatorio.logger import get_logger
 from purgatorio.purgatory import FinishedOperation
 
@@ -85,6 +87,7 @@ class Broker:
         credentials: those of the cluster's brokers; by default this broker is the only one.
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
         turns: of the event loop, shared with the other brokers of the process; by default the broker shares none.
+        long_work: what takes long in these turns, likewise.
 
     Attributes:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
@@ -106,8 +109,11 @@ class Broker:
         credentials: BrokerCredentials | None = None,
         connections_cap: int | None = None,
         turns: Turns | None = None,
+        long_work: LongWork | None = None,
     ) -> None:
         self.config = config
+        long_work = long_work or LongWork(call_soon)
+        self._work = long_work.of_owner()
         self._credentials = credentials or BrokerCredentials(secrets.token_bytes())
         self.dynamic = DynamicBrokerConfig(config)
         self.broker_id = config.broker_id
@@ -143,10 +149,9 @@ class Broker:
         self.coordinators = self._build_coordinators()
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
         self.led_shares = self.coordinators.led_shares
-        self._has_listing = asyncio.Event()
-        self._listings = Listings(self._has_listing.set)
+        self._listings = Listings(self._work)
         self.request_memory = RequestMemory(config.queued_max_request_bytes)
-        self._listeners = self._build_listeners(turns)
+        self._listeners = self._build_listeners(turns, long_work)
         self.listeners = self._listeners.by_name
         self.fetchers = self._build_fetchers()
         self._publisher = self._build_publisher()
@@ -171,6 +176,7 @@ class Broker:
             lease=self.lifecycle,
             in_sync_changes=AlterPartitionManager(self.store, settings=self._topics, observer=self.metrics),
             observer=self.metrics,
+            work=self._work,
         )
         replicas.writes.watch_acks = self._spans.watch_acks
         return replicas
@@ -200,6 +206,7 @@ class Broker:
             rng=self._rng,
             ask=self.peers.send,
             observer=self.metrics,
+            work=self._work,
         )
 
     def _build_fetchers(self) -> ReplicaFetcherManager:
@@ -221,6 +228,7 @@ class Broker:
             fetchers=self.fetchers,
             others=(self._metadata_purgatories, self.recorder, self.coordinators, self.quotas),
             reconfigured=self._reconfigure,
+            work=self._work,
         )
 
     def _build_upkeep(self) -> Upkeep:
@@ -232,9 +240,10 @@ class Broker:
             store=self.store,
             lifecycle=self.lifecycle,
             topics=self._topics,
+            work=self._work,
         )
 
-    def _build_listeners(self, turns: Turns | None) -> BrokerListeners:
+    def _build_listeners(self, turns: Turns | None, long_work: LongWork) -> BrokerListeners:
         config = self.config
         admin = AdminContext(
             broker_id=config.broker_id,
@@ -284,7 +293,7 @@ class Broker:
         return BrokerListeners(
             config,
             self.layers.routes,
-            self._listener_parts(turns),
+            self._listener_parts(turns, long_work),
             credentials=self._credentials,
             clients=AuthenticationServices(
                 credentials=lambda: self.image.scram_credentials,
@@ -295,12 +304,13 @@ class Broker:
             rates=self.quotas.connections,
         )
 
-    def _listener_parts(self, turns: Turns | None) -> ListenerParts:
+    def _listener_parts(self, turns: Turns | None, long_work: LongWork) -> ListenerParts:
         return ListenerParts(
             limits=connection_limits(self.config),
             clock=self.clock,
             session_clock=self.clocks.transactions,
             turns=turns or Turns(call_soon, self.clock.now_seconds),
+            answers=Listings(long_work.of_owner()),
             memory=self.request_memory,
             observer=self.metrics,
         )
@@ -396,6 +406,7 @@ class Broker:
         """
         self.store.close()
         self._listeners.abort()
+        self._work.end()
         if self._main is None:
             return
         for child in self._children:
@@ -424,10 +435,9 @@ class Broker:
                 self._spawn(self._parked.reaper.run(), "reaper")
                 self.replicas.incarnation = await self.lifecycle.register(endpoints)
                 self._publisher.publish(self.store.image)
-                self._spawn(self._publisher.run(), "roles")
                 self._spawn(self.coordinators.run(), "coordinators")
                 self._spawn(self.peers.run(), "peers")
-                self._spawn(in_turns(self._has_listing, self._listings.steps), "long answers")
+                self._spawn(self._work.run(), "long work")
                 for keys in self._listeners.token_keys:
                     self._spawn(keep_fresh(keys, self.clock), f"keys of {keys.url}")
                 self._spawn(self.lifecycle.run(), "lifecycle")
@@ -454,8 +464,7 @@ class Broker:
     async def _drain(self) -> None:
         """Accept no more connections, unregister, answer parked requests, and wait until the responses are sent."""
         self._listeners.stop_accepting()
-        for _ in self.recorder.steps():  # while this broker leads a partition of the topic, and followers fetch it
-            await asyncio.sleep(0)
+        await self._work.take(self.recorder.steps())  # while this broker leads one of the topic, and followers fetch it
         await self.lifecycle.unregister(timeout_ms=self.config.shutdown_grace_ms)
         self.coordinators.stop()
         for purgatory in self.purgatories:
@@ -485,11 +494,6 @@ class Broker:
     def create_delays_topic(self, partitions: int) -> None:
         """Create the topic for delayed operations if it does not exist. Brokers record to it as soon as it exists."""
         create_delays_topic(self.store, partitions, settings=self._topics, rng=self._rng)
-
-
-def call_soon(callback: Callable[[], None]) -> None:
-    """Call back in the next turn of the running event loop."""
-    asyncio.get_running_loop().call_soon(callback)
 
 
 def purge_intervals(config: BrokerConfig) -> dict[str, int]:

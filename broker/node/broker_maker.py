@@ -11,12 +11,14 @@ from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.served import AnyStore
-from purgatorio.broker.node.broker import Broker, call_soon
+from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.member import Member
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clocks import Clocks
+from purgatorio.broker.time.event_loop import call_soon
+from purgatorio.broker.time.long_work import LongWork
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.time.system_clock import SystemClock
@@ -31,6 +33,7 @@ class BrokerMaker:
         member: makes the broker part of a cluster of several processes; None: all brokers are in this one.
 
     Attributes:
+        long_work: what takes long, of all brokers and of the cluster.
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
         session_clock: `clock` without standstills; it times open transactions.
         member_clock: `session_clock` without the times that a test skipped; it times sessions of groups' members.
@@ -51,6 +54,7 @@ class BrokerMaker:
         self.member_clock = MemberClock(self.session_clock)
         self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
         self._turns = Turns(call_soon, clock.now_seconds)
+        self.long_work = LongWork(call_soon)
 
     def store(self) -> EmbeddedStore:
         """Make a metadata store, which has nothing but the cluster's first users."""
@@ -75,6 +79,7 @@ class BrokerMaker:
             credentials=self.credentials,
             connections_cap=open_files.connections_per_broker(self._config.brokers),
             turns=self._turns,
+            long_work=self.long_work,
         )
         return broker, link
 

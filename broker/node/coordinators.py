@@ -47,6 +47,7 @@ from purgatorio.broker.share.share_metrics import ShareObserver
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.share.state_client import StateClient
+from purgatorio.broker.time.long_work import OwnWork
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
@@ -66,6 +67,7 @@ class Coordinators:
         topics: the defaults of topics.
         parked: the purgatories.
         observer: counts the requests of share groups.
+        work: takes the steps of what takes long.
 
     Attributes:
         share_settings: the settings of share groups, for their coordinator and for leaders.
@@ -88,11 +90,20 @@ class Coordinators:
         rng: random.Random,
         ask: AskBroker,
         observer: ShareObserver,
+        work: OwnWork,
     ) -> None:
         self.share_settings = ShareGroupSettings(store, share_settings(config))
         self._calls = BrokerCalls(replicas.broker_id, store=store, ask=ask, purgatories=parked)
         self.shares, self.persister = _shares(
-            config, replicas, clock=clock, store=store, topics=topics, parked=parked, rng=rng, calls=self._calls
+            config,
+            replicas,
+            clock=clock,
+            store=store,
+            topics=topics,
+            parked=parked,
+            rng=rng,
+            calls=self._calls,
+            work=work,
         )
         group_services = _group_services(
             config,
@@ -104,6 +115,7 @@ class Coordinators:
             calls=self._calls,
             share_settings=self.share_settings,
             persister=self.persister,
+            work=work,
         )
         self.groups = Groups(group_services, replicas)
         settings = transaction_config(config)
@@ -112,7 +124,7 @@ class Coordinators:
         )
         self._marker_sender = MarkerSender(self._calls, self.marker_writer.write)
         transaction_services = _transaction_services(
-            settings, replicas, clock=clock, store=store, parked=parked, ends=self._marker_sender
+            settings, replicas, clock=clock, store=store, parked=parked, ends=self._marker_sender, work=work
         )
         self.transactions = Transactions(transaction_services, replicas)
         self._verifier = replicas.guard.verify = PartitionVerifier(self._calls, self.transactions.partitions)
@@ -126,7 +138,7 @@ class Coordinators:
             calls=self._calls,
             settings=self.share_settings,
         )
-        self.led_shares = self._build_led_shares(config, replicas, clock, store, parked, observer)
+        self.led_shares = self._build_led_shares(config, replicas, clock, store, parked, observer, work)
 
     def _build_led_shares(
         self,
@@ -136,6 +148,7 @@ class Coordinators:
         store: MetadataStore,
         parked: Purgatories,
         observer: ShareObserver,
+        work: OwnWork,
     ) -> LedShares:
         return LedShares(
             replicas,
@@ -148,6 +161,7 @@ class Coordinators:
             dead_letters=self.dead_letters,
             max_sessions=config.group_share_max_share_sessions,
             observer=observer,
+            work=work,
         )
 
     @property
@@ -190,6 +204,7 @@ def _group_services(
     calls: BrokerCalls,
     share_settings: ShareGroupSettings,
     persister: StatePersister,
+    work: OwnWork,
 ) -> GroupServices:
     """Return what the group coordinator needs of the broker."""
     return GroupServices(
@@ -206,6 +221,7 @@ def _group_services(
         share_settings=share_settings,
         persister=persister,
         end_offsets=EndOffsets(calls, replicas).find,
+        work=work,
     )
 
 
@@ -217,6 +233,7 @@ def _transaction_services(
     store: MetadataStore,
     parked: Purgatories,
     ends: MarkerSender,
+    work: OwnWork,
 ) -> TransactionServices:
     """Return what the transaction coordinator needs of the broker."""
     return TransactionServices(
@@ -229,6 +246,7 @@ def _transaction_services(
         ends=ends,
         purgatory=parked.of(TRANSACTION),
         timeout_purgatory=parked.of(TRANSACTION_TIMEOUT),
+        work=work,
     )
 
 
@@ -242,11 +260,12 @@ def _shares(
     parked: Purgatories,
     rng: random.Random,
     calls: BrokerCalls,
+    work: OwnWork,
 ) -> tuple[ShareStates, StateClient]:
     """Return the share coordinator, and the client that calls it or those of other brokers."""
     settings = share_state_config(config)
     log = CoordinatorLog(replicas, clock, parked.timer, settings.write_timeout_ms)
-    services = ShareStateServices(config=settings, log=log, clock=clock, image=lambda: store.image)
+    services = ShareStateServices(config=settings, log=log, clock=clock, image=lambda: store.image, work=work)
     shares = ShareStates(services, replicas)
     topic = share_state_topic(settings)
 

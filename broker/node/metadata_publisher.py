@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -11,10 +10,13 @@ from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherManager
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.long_work import OwnWork, Steps
 
+COST_OF_ROLES: Final = 1_000
+"""What `ReplicaManager.apply_more` costs (see `LongWork`)."""
 TURNS_BETWEEN_ROLES: Final = 4
-"""Turns of the event loop from one step of `ReplicaManager.apply_more` to the next. Brokers that share a loop apply an
-image at the same time; a produce request with acks=all needs about five turns, and should not meet a step in each."""
+"""Turns of the event loop from one call of it to the next. Brokers that share a loop apply an image at the same time; a
+produce request with acks=all needs about five turns, and should not meet a step in each."""
 
 
 class ImageListener(Protocol):
@@ -32,6 +34,7 @@ class BrokerMetadataPublisher:
         fetchers: follow leaders.
         others: hear of the image when replicas have theirs, in this order.
         reconfigured: makes configs that changed take effect.
+        work: gives replicas their roles, when an image has changed many partitions.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class BrokerMetadataPublisher:
         fetchers: ReplicaFetcherManager,
         others: Sequence[ImageListener],
         reconfigured: Callable[[Mapping[str, Any]], None],
+        work: OwnWork,
     ) -> None:
         self._dynamic = dynamic
         self._replicas = replicas
@@ -50,7 +54,7 @@ class BrokerMetadataPublisher:
         self._fetchers = fetchers
         self._others = others
         self._reconfigured = reconfigured
-        self._has_queued_roles = asyncio.Event()
+        self._go_on = work.whenever_woken(self._give_roles)
         self._follows_leaders = True
 
     def publish(self, image: ClusterImage) -> None:
@@ -73,21 +77,18 @@ class BrokerMetadataPublisher:
         """Follow no further leaders: the broker stops."""
         self._follows_leaders = False
 
-    async def run(self) -> None:
-        """Give replicas their roles in turns of the loop when an image has changed many partitions."""
-        while True:
-            await self._has_queued_roles.wait()
-            for _ in range(TURNS_BETWEEN_ROLES):
-                await asyncio.sleep(0)
-            self._replicas.apply_more()
-            self._roles_changed()
+    def _give_roles(self) -> Steps:
+        for _ in range(TURNS_BETWEEN_ROLES):
+            yield 0
+        self._replicas.apply_more()
+        self._roles_changed()
+        yield COST_OF_ROLES
 
     def _roles_changed(self) -> None:
         """Follow the leaders of the partitions that got a role; end a pause of leading when all have theirs."""
         if self._replicas.is_current:
-            self._has_queued_roles.clear()
             self._lifecycle.caught_up()
         else:
-            self._has_queued_roles.set()
+            self._go_on()
         if self._follows_leaders:
             self._fetchers.follow_leaders()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from purgatorio.broker.config.dynamic import DynamicBrokerConfig
@@ -12,6 +11,7 @@ from purgatorio.broker.metadata.broker_lifecycle import BrokerLifecycleManager
 from purgatorio.broker.metadata.controller import ElectionType, PreferredElections, TopicSettings, elect_leaders
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.purgatory.clock import Clock
 
 
@@ -32,6 +32,7 @@ class Upkeep:
         store: MetadataStore,
         lifecycle: BrokerLifecycleManager,
         topics: TopicSettings,
+        work: OwnWork,
     ) -> None:
         self._dynamic = dynamic
         self._clock = clock
@@ -40,14 +41,15 @@ class Upkeep:
         self._store = store
         self._lifecycle = lifecycle
         self._topics = topics
+        self._work = work
         self._preferred_elections = PreferredElections(replicas.broker_id)
 
     def start(self, spawn: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
         """Start the periodic tasks."""
         config, replicas = self._dynamic.static, self._replicas
 
-        def every(interval_ms: int | Callable[[], int], steps: Callable[[], Iterator[None]], name: str) -> None:
-            spawn(self._repeat(interval_ms, steps), name)
+        def every(interval_ms: int | Callable[[], int], steps: Callable[[], Steps], name: str) -> None:
+            spawn(self._work.repeat(self._clock, interval_ms, steps), name)
 
         every(config.log_retention_check_interval_ms, replicas.retention_steps, "retention")
         if config.log_cleaner_enable:
@@ -58,14 +60,7 @@ class Upkeep:
         if config.auto_leader_rebalance_enable:
             every(config.leader_imbalance_check_interval_ms, self._elect_preferred_leaders, "preferred leader")
 
-    async def _repeat(self, interval_ms: int | Callable[[], int], steps: Callable[[], Iterator[None]]) -> None:
-        """Wait `interval_ms`, take these steps, and repeat."""
-        while True:
-            await self._clock.sleep(interval_ms if isinstance(interval_ms, int) else interval_ms())
-            for _ in steps():
-                await asyncio.sleep(0)  # let other tasks run
-
-    def _elect_preferred_leaders(self) -> Iterator[None]:
+    def _elect_preferred_leaders(self) -> Steps:
         """Submit elections of the partitions whose preferred leader is this broker and that another one leads."""
         wanted = self._preferred_elections.wanted(self._store.image)
         if wanted and self._lifecycle.has_lease():
@@ -73,4 +68,4 @@ class Upkeep:
                 lambda image: elect_leaders(image, wanted, ElectionType.PREFERRED, settings=self._topics),
                 lambda _: None,
             )
-        yield
+        yield 0

@@ -34,8 +34,7 @@ from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
-from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
-from purgatorio.purgatory.clock import Clock
+from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory, TakeLater
 
 
 class ReplicaEvents:
@@ -44,22 +43,20 @@ class ReplicaEvents:
     Args:
         lookup: finds this broker's replicas.
         purgatories: those of the broker.
-        clock: has fetches checked in a later turn of the event loop.
+        later: takes the steps of checks in later turns of the event loop (see `LaterChecks`).
 
     Attributes:
         watch: the fetches that wait to hear of partitions.
         share_watch: the share fetches that do.
     """
 
-    def __init__(self, lookup: ReplicaLookup, purgatories: Purgatories, clock: Clock) -> None:
+    def __init__(self, lookup: ReplicaLookup, purgatories: Purgatories, later: TakeLater) -> None:
         self._lookup = lookup
         self._actions = purgatories.actions
         self._produce_purgatory: Purgatory[ProduceOperation] = purgatories.of(PRODUCE)
-        self.watch = FetchWatch.over(purgatories.of(FETCH), clock, self._note_level)
+        self.watch = FetchWatch.over(purgatories.of(FETCH), later, self._note_level)
         share_fetches: Purgatory[Any] = purgatories.of(SHARE_FETCH)
-        self.share_watch: GroupWatch[TopicPartition, Any] = GroupWatch(
-            share_fetches, LaterChecks(share_fetches, clock.call_later)
-        )
+        self.share_watch: GroupWatch[TopicPartition, Any] = GroupWatch(share_fetches, LaterChecks(share_fetches, later))
 
     def appended(self, partition: Partition, first_offset: int, *, high_watermark_moved: bool) -> None:
         """Handle an append by this broker as the leader."""

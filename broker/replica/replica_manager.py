@@ -41,6 +41,7 @@ from purgatorio.broker.replica.producing.writes import LeaderWrites
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
 from purgatorio.broker.replica.roles import Refollowed, ReplicaRoles
+from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.purgatory import Purgatory
@@ -48,8 +49,8 @@ from purgatorio.purgatory.clock import Clock
 
 logger = get_logger(__name__)
 
-REPLICAS_PER_STEP: Final = 250
-"""The replicas that a step of the periodic work looks at if there is nothing to do: less than a millisecond."""
+LOOK_COST: Final = 4
+"""What it costs the periodic work to look at a replica for which there is nothing to do (see `LongWork`)."""
 
 
 class ReplicaManager:
@@ -63,6 +64,7 @@ class ReplicaManager:
         lease: while this broker certainly holds it, it may act as a leader.
         in_sync_changes: takes the partitions' proposals for their ISRs.
         observer: counts events for metrics.
+        work: takes the steps of what takes long.
 
     Attributes:
         actions: the queue of events that are handled when the outermost call returns; see `CoordinatorLog` for a use.
@@ -90,6 +92,7 @@ class ReplicaManager:
         lease: Lease,
         in_sync_changes: AlterPartitionManager,
         observer: ReplicaObserver,
+        work: OwnWork,
     ) -> None:
         self.broker_id = broker_id
         self.incarnation: BrokerIncarnation | None = None
@@ -111,7 +114,7 @@ class ReplicaManager:
         self.leader_throttle = ReplicationThrottle(broker_id, clock)
         self.follower_throttle = ReplicationThrottle(broker_id, clock)
         self.reader = ReplicaReader(lookup, self.roles.assignments, clock, self.leader_throttle)
-        self._events = events = ReplicaEvents(lookup, purgatories, clock)
+        self._events = events = ReplicaEvents(lookup, purgatories, work.later)
         self.share_watch = events.share_watch
         self.writes = LeaderWrites(lookup, clock, events, purgatories, observer)
         self.guard = TransactionGuard(lookup, self.actions, logs.validation)
@@ -294,10 +297,10 @@ class ReplicaManager:
 
     def _fetch_steps(
         self, context: FetchContext, answer: Callable[[list[FetchEntry] | None], None], take_steps: TakeSteps
-    ) -> Iterator[None]:
+    ) -> Steps:
         is_over = True
         try:
-            yield
+            yield 0
             entries, is_due = yield from self._context_reader.read_in_steps(context)
             is_over = is_due or context.params.max_wait_ms <= 0
         except Exception:
@@ -444,14 +447,13 @@ class ReplicaManager:
 
     # --- maintenance ---
 
-    def laggard_steps(self, max_lag_ms: int) -> Iterator[None]:
+    def laggard_steps(self, max_lag_ms: int) -> Steps:
         """Propose to remove the followers from ISRs that have not been caught up for longer than `max_lag_ms`."""
-        for nth, partition in self._numbered():
+        for partition in self._kept():
             proposal = partition.propose_to_drop_laggards(self._clock.now_ms(), max_lag_ms)
             if proposal is not None:
                 self._in_sync_changes.propose(partition, proposal)
-            if nth % REPLICAS_PER_STEP == 0:
-                yield
+            yield LOOK_COST
 
     def advance_high_watermarks(self, cause: str = "lease held again") -> None:
         """Advance the high watermarks that were held by an uncertain lease, or by a larger min.insync.replicas."""
@@ -478,11 +480,10 @@ class ReplicaManager:
                 self._events.high_watermark_moved(partition.tp)
             self._delete_records_purgatory.check_and_complete(partition.tp, "ISR")
 
-    def retention_steps(self) -> Iterator[None]:
-        """Apply retention; a step ends with a log that lost records, or after `REPLICAS_PER_STEP` that did not."""
-        for nth, partition in self._numbered():
-            if self._apply_retention(partition) or nth % REPLICAS_PER_STEP == 0:
-                yield
+    def retention_steps(self) -> Steps:
+        """Apply retention; a log that loses records has a turn of its own."""
+        for partition in self._kept():
+            yield 0 if self._apply_retention(partition) else LOOK_COST
 
     def _apply_retention(self, partition: Partition) -> bool:
         """Delete a log's outdated records; returns whether its start moved."""
@@ -497,26 +498,24 @@ class ReplicaManager:
             logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
         return moved
 
-    def compaction_steps(self, *, forced_for: Callable[[TopicPartition], bool] | None = None) -> Iterator[None]:
+    def compaction_steps(self, *, forced_for: Callable[[TopicPartition], bool] | None = None) -> Steps:
         """Compact the logs that need it, a part of a log in each step.
 
         Args:
             forced_for: instead, compact these at once, with their active segments (see `Log.compaction_steps`).
         """
         forced = forced_for is not None
-        for nth, partition in self._numbered():
+        for partition in self._kept():
             if partition.log.config.compact and (forced_for is None or forced_for(partition.tp)):
                 wall_ms = self._clock.wall_ms()
                 yield from partition.log.compaction_steps(partition.high_watermark, wall_ms, forced=forced)
-                yield
-            elif nth % REPLICAS_PER_STEP == 0:
-                yield
+            yield LOOK_COST
 
-    def _numbered(self) -> Iterator[tuple[int, Partition]]:
-        """Yield the replicas that are there now, and still are when their turn comes, with numbers from 1."""
-        for nth, partition in enumerate(list(self.partitions.values()), 1):
+    def _kept(self) -> Iterator[Partition]:
+        """Yield the replicas that are there now, and still are when their turn comes."""
+        for partition in list(self.partitions.values()):
             if self.partitions.get(partition.tp) is partition:
-                yield nth, partition
+                yield partition
 
 
 def _racks_of(image: ClusterImage) -> dict[int, str]:

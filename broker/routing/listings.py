@@ -1,18 +1,16 @@
-"""Work that takes long, in steps between which the event loop does its other work."""
+"""Long answers: made in steps, while the connection of their request starts no other."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any
 
-from purgatorio.broker.routing.request import NO_CHANNEL, Session
+from purgatorio.broker.routing.request import Session
+from purgatorio.broker.time.long_work import OwnWork, Steps, Work, take_slice
 
-_DONE: Final = object()
 
-
-async def in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[None]]) -> None:
+async def in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[Any]]) -> None:
     """Take the steps whenever there is work, and let other tasks run after each."""
     while True:
         await has_work.wait()
@@ -28,92 +26,59 @@ class Listings:
     connection asked for is dropped. So the number of connections bounds the memory of answers.
 
     Args:
-        wake: called when there is something to do; then `steps` is to be run.
+        work: takes the steps.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        self._under_way: deque[_Listing] = deque()
+    def __init__(self, work: OwnWork) -> None:
+        self._work = work
 
-    def begin(self, listing: Iterator[None], session: Session | None = None, *, finishes: bool = False) -> None:
-        """Take the first step of a listing now, which is all of a short one, and leave the others to `steps`.
+    def begin(self, listing: Steps, session: Session | None = None, *, finishes: bool = False) -> None:
+        """Take the first steps of a listing now, which are all of a short one, and the others in the next turns.
 
         Args:
             session: the connection of the request; None if the request is the broker's own.
             finishes: when the connection is lost, take the other steps at once in place of none: the client waits for
                 no answer, and counts on what it sent.
         """
-        if next(listing, _DONE) is not _DONE:
-            self._under_way.append(_Listing(listing, session, finishes))
-            self._wake()
-
-    def step(self) -> bool:
-        """Take a step of one listing; return whether any is left."""
-        if self._under_way:
-            listing = self._under_way.popleft()
-            if listing.goes_on():
-                self._under_way.append(listing)
-        return bool(self._under_way)
-
-    def steps(self) -> Iterator[None]:
-        """Take the listings' other steps, of each one in turn, so that none waits for the end of a longer one."""
-        while self._under_way:
-            self.step()
-            yield
+        if session is None:
+            self._work.begin(listing)
+        elif take_slice(listing)[1]:
+            self._work.add(_Listing(listing, session, finishes))
 
 
-class _Listing:
-    """A listing that took its first step, and the connection that is muted for it."""
+class _Listing(Work):
+    """A listing whose first steps were taken, and the connection that is muted for it."""
 
-    __slots__ = ("_channel", "_finishes", "_session", "_steps", "_timer")
+    __slots__ = ("_channel", "_finishes", "_session", "_timer")
 
-    def __init__(self, steps: Iterator[None], session: Session | None, finishes: bool) -> None:
-        self._steps = steps
+    def __init__(self, steps: Steps, session: Session, finishes: bool) -> None:
+        super().__init__(steps)
         self._finishes = finishes
         self._session = session
-        self._timer = None if session is None else session.timed_by
-        self._channel = NO_CHANNEL if session is None else session.channel
+        self._timer = session.timed_by
+        self._channel = session.channel
         self._channel.mute()
 
-    def goes_on(self) -> bool:
-        """Take a step, which a quota may time; return whether there are others."""
+    def go_on(self) -> tuple[int, bool]:
+        """Take a slice, which a quota may time."""
         session, timer = self._session, self._timer
-        if session is None or timer is None:
-            return self._step()
+        if timer is None:
+            return self._go_on()
         session.timed_by = timer  # also of what the step begins
         timer.resumed()
         try:
-            return self._step()
+            return self._go_on()
         finally:
             timer.paused()
             session.timed_by = None
 
-    def _step(self) -> bool:
-        """Take a step; return whether there are others. A connection that is gone needs none."""
-        is_lost = self._session is not None and self._session.channel is not self._channel
-        if not is_lost and next(self._steps, _DONE) is not _DONE:
-            return True
-        if is_lost and self._finishes:
-            deque(self._steps, maxlen=0)
-        self._channel.unmute()
-        return False
-
-
-def listings_soon(call_soon: Callable[[Callable[[], None]], object]) -> Listings:
-    """Return listings that take one step in each turn of the event loop."""
-    is_called = False
-
-    def turn() -> None:
-        nonlocal is_called
-        is_called = False
-        if listings.step():
-            wake()
-
-    def wake() -> None:
-        nonlocal is_called
-        if not is_called:
-            is_called = True
-            call_soon(turn)
-
-    listings = Listings(wake)
-    return listings
+    def _go_on(self) -> tuple[int, bool]:
+        """Take a slice; a connection that is gone needs none."""
+        cost, goes_on = 0, False
+        if self._session.channel is self._channel:
+            cost, goes_on = take_slice(self.steps)
+        elif self._finishes:
+            cost = sum(self.steps)
+        if not goes_on:
+            self._channel.unmute()
+        return cost, goes_on

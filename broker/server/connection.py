@@ -309,7 +309,7 @@ class Connection(asyncio.Protocol):
         self.accept_no_more()
         self.answered(exchange)
 
-    def take_steps(self, steps: Iterator[None]) -> None:
+    def take_steps(self, steps: Iterator[int]) -> None:
         """Make a long answer in steps; see `Listings`."""
         self._services.answers.begin(steps, self.session)
 

@@ -33,7 +33,7 @@ class AnsweringConnection(Protocol):
         """Close in place of an answer, after the answers of all earlier requests."""
         ...
 
-    def take_steps(self, steps: Iterator[None]) -> None:
+    def take_steps(self, steps: Iterator[int]) -> None:
         """Take the first of these steps now and the others in later turns, and start no request until all are taken."""
         ...
 
@@ -93,7 +93,7 @@ class Exchange:
         self.parts = parts
         self._connection.answered(self)
 
-    def _encode(self, response: Any) -> Iterator[None]:
+    def _encode(self, response: Any) -> Iterator[int]:
         try:
             parts = yield from encode_response_in_steps(self.api_key, self.api_version, self.correlation_id, response)
         except Exception as error:  # as above

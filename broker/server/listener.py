@@ -12,7 +12,6 @@ from typing import Any
 
 from purgatorio.broker.layers.faults.toxic_rule import Toxics
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
-from purgatorio.broker.routing.listings import listings_soon
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.security.brokers_tls import REMEDY
 from purgatorio.broker.server import open_files
@@ -123,7 +122,7 @@ class Listener:
             turns=self._parts.turns,
             goes_first=self._goes_first,
             dispatcher=Dispatcher(self._routes),
-            answers=listings_soon(loop.call_soon),
+            answers=self._parts.answers,
             memory=self._parts.memory,
             observer=self._observer,
             sasl=self._login.sasl,

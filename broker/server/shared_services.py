@@ -37,6 +37,7 @@ class ListenerParts:
         session_clock: the time of connections' deadlines: `clock` without the time in which this process stood still
             and read nothing (`RunningClock`).
         turns: when connections work.
+        answers: encodes long answers in steps.
         memory: bounds the bytes of requests.
         observer: counts connections, requests and bytes.
     """
@@ -45,6 +46,7 @@ class ListenerParts:
     clock: Clock
     session_clock: Clock
     turns: Turns
+    answers: Listings
     memory: RequestMemory
     observer: ServerObserver
 

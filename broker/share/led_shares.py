@@ -9,7 +9,7 @@ from purgatorio.broker.coordinator.share_settings import ResetTo, ShareGroupSett
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.listings import listings_soon
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.share.giving_up import DeadLetters
 from purgatorio.broker.share.persister import Persister
 from purgatorio.broker.share.session_endings import SessionEndings
@@ -19,6 +19,7 @@ from purgatorio.broker.share.share_partition import SharePartition, ShareService
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
 from purgatorio.broker.share.share_session import SessionPartition, ShareSessionCache
+from purgatorio.broker.time.long_work import OwnWork
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
@@ -33,6 +34,7 @@ class LedShares:
         lock_purgatory: returns "AcquisitionLock"; it is made when the first record is acquired.
         max_sessions: the most share sessions (group.share.max.share.sessions).
         observer: counts requests by topic.
+        work: takes the steps of what takes long.
 
     Attributes:
         settings: those of each share group.
@@ -57,12 +59,13 @@ class LedShares:
         dead_letters: DeadLetters,
         max_sessions: int,
         observer: ShareObserver,
+        work: OwnWork,
     ) -> None:
         self.settings = settings
         self.dead_letters = dead_letters
         self._clock = clock
         self._lock_purgatory = lock_purgatory
-        later = LaterChecks(purgatory, clock.call_later)
+        later = LaterChecks(purgatory, work.later)
         self._watch: GroupWatch[SharePartitionKey, SessionPartition] = GroupWatch(purgatory, later)
         self._services = ShareServices(
             persister=persister,
@@ -82,9 +85,7 @@ class LedShares:
         reader = ShareSessionReader(
             replicas, self.partitions, self._watch, lambda group_id: settings.of(group_id).reads_committed
         )
-        self.endings = SessionEndings(
-            self.partitions, reader, self.sessions.has_group, replicas.actions, clock.call_later
-        )
+        self.endings = SessionEndings(self.partitions, reader, self.sessions.has_group, replicas.actions, work)
         self.fetches = ShareFetches(
             image=image,
             shares=self.partitions,
@@ -94,7 +95,7 @@ class LedShares:
             purgatory=purgatory,
             metrics=self.metrics,
             call_later=clock.call_later,
-            listings=listings_soon(lambda turn: clock.call_later(0, turn)),
+            listings=Listings(work),
             look_later=lambda fetch: later.add(fetch, "share fetch", fetch.watch_keys()[0]),
         )
 

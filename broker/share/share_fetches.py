@@ -22,6 +22,7 @@ from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import Acquired, AcquireLimits, ShareSessionReader
 from purgatorio.broker.share.share_session import ShareSession, ShareSessionCache
+from purgatorio.broker.time.long_work import SLICE, Steps
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -36,9 +37,8 @@ MAX_PARTITIONS: Final = 2_000
 MAX_REFUSED_LATER: Final = 1_000
 """The most requests whose refusal for too many sessions is delayed; further ones are refused at once."""
 
-ACKNOWLEDGED_PER_STEP: Final = 1_000
-"""The runs of records after which acknowledgements of further partitions wait for another turn of the event loop: some
-10 µs each."""
+RUN_COST: Final = 10
+"""What it costs to acknowledge a run of records, or to look for a partition (see `LongWork`)."""
 
 Acknowledgements = Mapping[SharePartitionKey, Sequence[Acknowledgement]]
 
@@ -324,9 +324,9 @@ class ShareFetches:
         under_way = _Acknowledging(session, iter(acknowledgements.items()), renews, results, then)
         self._listings.begin(self._acknowledging(under_way), connection)
 
-    def _acknowledging(self, under_way: _Acknowledging) -> Iterator[None]:
+    def _acknowledging(self, under_way: _Acknowledging) -> Steps:
         while self._acknowledge_some(under_way):
-            yield
+            yield SLICE
         under_way.end_one()
 
     def _acknowledge_some(self, under_way: _Acknowledging) -> bool:
@@ -349,7 +349,7 @@ class ShareFetches:
                     work += share.work_of(batches)
                     settled = partial(self._settled, under_way, result, batches)
                     share.acknowledge(session.member_id, batches, renews=under_way.renews, done=settled)
-                if work >= ACKNOWLEDGED_PER_STEP:
+                if RUN_COST * work >= SLICE:
                     return True
         return False
 

@@ -24,6 +24,11 @@ def own_loop() -> asyncio.AbstractEventLoop:
     return _Loop() if made is None else made()
 
 
+def call_soon(callback: Callable[[], object]) -> None:
+    """Call `callback` in the next turn of the event loop that runs now."""
+    asyncio.get_running_loop().call_soon(callback)
+
+
 class _Loop(getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop)):  # type: ignore[misc]
     """asyncio's own event loop, by the machine's time; uvloop's needs no help."""
 

@@ -6,7 +6,6 @@ deletes by tombstones the ids that were not used for long (transactional.id.expi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Final
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
@@ -14,6 +13,7 @@ from purgatorio.broker.coordinator.shards import Shards
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
@@ -23,14 +23,14 @@ from purgatorio.protocol.transaction_state import encode_key
 
 logger = get_logger(__name__)
 
-IDS_PER_STEP: Final = 50
-"""The transactional ids whose timers or markers one step starts or stops: some milliseconds."""
+MAX_TOMBSTONES: Final = 200
+"""The most tombstones of one batch."""
 
-TOMBSTONES_PER_STEP: Final = 200
-"""The most tombstones of one batch, which a step writes: some milliseconds."""
+TOMBSTONE_COST: Final = 15
+"""What it costs to write one (see `LongWork`)."""
 
-CHECKS_PER_STEP: Final = 2_000
-"""The most transactional ids that a step looks at."""
+TIMERS_COST: Final = 80
+"""What it costs to start or stop the timers or markers of a transactional id."""
 
 TOMBSTONE_BYTES: Final = 40
 """The most bytes of a tombstone in a batch, beside its key."""
@@ -51,10 +51,10 @@ class TransactionCoordinator(Shards[TransactionShard]):
         services: TransactionServices,
         replicas: ReplicaManager,
         completion: Completion,
-        *,
-        wake: Callable[[], None],
     ) -> None:
-        super().__init__(TRANSACTION_STATE_TOPIC, log=services.log, replicas=replicas, image=services.image, wake=wake)
+        super().__init__(
+            TRANSACTION_STATE_TOPIC, log=services.log, replicas=replicas, image=services.image, work=services.work
+        )
         self._services = services
         self._completion = completion
         self.expiration_count = 0
@@ -62,45 +62,42 @@ class TransactionCoordinator(Shards[TransactionShard]):
     def new_shard(self, tp: TopicPartition, leader_epoch: int) -> TransactionShard:
         return TransactionShard(tp, leader_epoch)
 
-    def start_steps(self, shard: TransactionShard) -> Iterator[None]:
-        for nth, transaction in enumerate(list(shard.transactions.values()), 1):
+    def start_steps(self, shard: TransactionShard) -> Steps:
+        for transaction in list(shard.transactions.values()):
             if not shard.is_kept:
                 return
             self._completion.follow(shard, transaction)
-            if nth % IDS_PER_STEP == 0:
-                yield
+            yield TIMERS_COST
 
-    def unload_steps(self, shard: TransactionShard) -> Iterator[None]:
-        for nth, transaction in enumerate(list(shard.transactions.values()), 1):
+    def unload_steps(self, shard: TransactionShard) -> Steps:
+        for transaction in list(shard.transactions.values()):
             self._completion.unload(shard, transaction)
-            if nth % IDS_PER_STEP == 0:
-                yield
+            yield TIMERS_COST
 
     # --- expiry ---
 
-    def expiry_steps(self) -> Iterator[None]:
+    def expiry_steps(self) -> Steps:
         """Delete the transactional ids without a transaction that were not used for long, in steps."""
         for shard in list(self.shards):
             yield from self._expire(shard)
-            yield
+            yield 0
 
-    def _expire(self, shard: TransactionShard) -> Iterator[None]:
+    def _expire(self, shard: TransactionShard) -> Steps:
         expired_ms = self._services.clock.wall_ms() - self._services.config.expiration_ms
         max_bytes = self._services.log.max_batch_bytes(shard.tp)  # KAFKA-13099
         batch: dict[str, NewRecord] = {}
         size_bytes = BATCH_BYTES
-        for nth, transaction in enumerate(list(shard.transactions.values()), 1):
+        for transaction in list(shard.transactions.values()):
             if _may_expire(transaction, expired_ms):
                 record = NewRecord(encode_key(transaction.transactional_id), None)
                 record_bytes = len(record.key) + TOMBSTONE_BYTES
-                if batch and (len(batch) >= TOMBSTONES_PER_STEP or size_bytes + record_bytes > max_bytes):
+                if batch and (len(batch) >= MAX_TOMBSTONES or size_bytes + record_bytes > max_bytes):
                     self._delete(shard, batch, expired_ms)
+                    yield TOMBSTONE_COST * len(batch)
                     batch, size_bytes = {}, BATCH_BYTES
-                    yield
                 batch[transaction.transactional_id] = record
                 size_bytes += record_bytes
-            if nth % CHECKS_PER_STEP == 0:
-                yield
+            yield 1
         if batch:
             self._delete(shard, batch, expired_ms)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.time.long_work import OwnWork
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.producer_ids import ProducerIds
@@ -23,6 +24,7 @@ class TransactionServices:
         clock: wall time of transactions, which outlives a coordinator.
         purgatory: "Transaction": requests that wait for the end of a transition.
         timeout_purgatory: "TransactionTimeout": the open transactions, until their deadline.
+        work: takes the steps of what takes long.
     """
 
     config: TransactionConfig
@@ -34,3 +36,4 @@ class TransactionServices:
     ends: MarkerSender
     purgatory: Purgatory[Any]
     timeout_purgatory: Purgatory[Any]
+    work: OwnWork

@@ -17,7 +17,7 @@ from purgatorio.protocol.transaction_state import TransactionState, decode_key, 
 from purgatorio.purgatory import DelayedOperation, TimerEntry
 
 RECORD_WORK: Final = 5
-"""The work of a record, in the unit of `WORK_PER_STEP`, beside its partitions."""
+"""As how many records a record counts when it is replayed, beside its partitions."""
 PARTITIONS_PER_WORK: Final = 5
 """The partitions of a record that count as 1."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.listings import Listings, in_turns
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.txn.completion import Completion
 from purgatorio.broker.txn.coordinator import TransactionCoordinator
 from purgatorio.broker.txn.partitions import TransactionPartitions
@@ -34,11 +32,10 @@ class Transactions:
         self.purgatory = services.purgatory
         self.timeout_purgatory = services.timeout_purgatory
         self._image = services.image
-        self._has_work = asyncio.Event()
-        self._has_listing = asyncio.Event()
-        self.listings = Listings(self._has_listing.set)
+        self._work = services.work
+        self.listings = Listings(services.work)
         self.completion = Completion(services)
-        self.coordinator = TransactionCoordinator(services, replicas, self.completion, wake=self._has_work.set)
+        self.coordinator = TransactionCoordinator(services, replicas, self.completion)
         requests = TransactionRequests(services, self.completion, self.coordinator.shard_of)
         self.producers = Producers(services, self.completion, requests)
         self.partitions = TransactionPartitions(services, self.completion, requests)
@@ -61,14 +58,6 @@ class Transactions:
         return self.timeout_purgatory.num_delayed
 
     async def run(self) -> None:
-        """Load, unload, expire and list transactional ids in turns of the loop."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
-            tasks.create_task(in_turns(self._has_listing, self.listings.steps))
-            tasks.create_task(self._expire())
-
-    async def _expire(self) -> None:
-        while True:
-            await self.clock.sleep(self.config.expiration_check_interval_ms)
-            for _ in self.coordinator.expiry_steps():
-                await asyncio.sleep(0)
+        """Expire transactional ids from time to time."""
+        interval_ms = self.config.expiration_check_interval_ms
+        await self._work.repeat(self.clock, interval_ms, self.coordinator.expiry_steps)

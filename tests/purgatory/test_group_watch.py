@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from purgatorio.purgatory import GroupOperation, GroupWatch, KeyGroup, LaterChecks, Purgatory, WatchedKey
-from purgatorio.purgatory.group_watch import CHECKED_PER_TURN
+from purgatorio.purgatory.group_watch import CHECKED_PER_TURN, KEY_COST
 
 
 class Key(WatchedKey["Basket"]):
@@ -127,14 +127,15 @@ def test_who_wants_to_know_hears_of_an_event_before_the_check(purgatory: Purgato
 
 
 def test_operations_that_are_too_many_for_one_turn_are_checked_in_later_turns(purgatory: Purgatory[Any]) -> None:
-    turns: list[Callable[[], None]] = []
-    later = LaterChecks(purgatory, lambda delay_ms, turn: turns.append(turn))
+    works: list[Iterator[int]] = []
+    later = LaterChecks(purgatory, works.append)
     watch: Watch = GroupWatch(purgatory, later)
     fillings = [park(purgatory, watch, Basket("a", weight=CHECKED_PER_TURN)) for _ in range(3)]
     watch.check_and_complete("a", "append")
     for answered in (1, 2, 3):
         assert [len(each.answers) for each in fillings] == [1] * answered + [0] * (3 - answered)
         assert [each.is_deferred for each in fillings] == [False] * answered + [True] * (3 - answered)
-        if turns:
-            turns.pop()()
-    assert not turns
+        if answered < 3:
+            assert next(works[0]) == KEY_COST * CHECKED_PER_TURN
+    assert list(works.pop()) == []
+    assert not works, "one work takes them all"

@@ -6,7 +6,6 @@ The last stable offset stands still where one hangs. They come from records that
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -22,6 +21,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.broker.txn.marker_writer import Marker
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.protocol.end_marker import EndMarker
@@ -29,8 +29,6 @@ from purgatorio.protocol.errors import ErrorCode
 
 MAX_SUSPECTS: Final = 100_000
 """The most open transactions of logs of which is asked whether they hang."""
-LOOKS_PER_STEP: Final = 2_000
-"""Transactional ids, or partitions, that are looked at between two turns of the loop: a millisecond."""
 
 
 class Hanging(NamedTuple):
@@ -64,14 +62,18 @@ class HangingTransactions:
         Raises:
             ClusterUnavailable: a coordinator does not run here, or loads its ids.
         """
-        suspects = await self._open_in_logs()
+        suspects: list[Hanging] = []
+        hanging: list[Hanging] = []
+        await self._cluster.work.take(self._find_open(suspects))
         known = await self._open_at_coordinators({each.producer_id for each in suspects})
-        hanging = []
-        for nth, suspect in enumerate(suspects, 1):
-            if not _includes(known.get(suspect.producer_id), suspect.tp) and self._is_open(suspect):
-                hanging.append(suspect)
-            if nth % LOOKS_PER_STEP == 0:
-                await asyncio.sleep(0)
+
+        def steps() -> Steps:
+            for suspect in suspects:
+                if not _includes(known.get(suspect.producer_id), suspect.tp) and self._is_open(suspect):
+                    hanging.append(suspect)
+                yield 1
+
+        await self._cluster.work.take(steps())
         return hanging
 
     async def abort(self, tp: TopicPartition, producer_id: int) -> Hanging:
@@ -135,19 +137,16 @@ class HangingTransactions:
         except OperationRefused:
             return False
 
-    async def _open_in_logs(self) -> list[Hanging]:
-        """Return the transactions that are open in the logs of leaders, up to `MAX_SUSPECTS`."""
-        found: list[Hanging] = []
+    def _find_open(self, found: list[Hanging]) -> Steps:
+        """Add the transactions that are open in the logs of leaders, up to `MAX_SUSPECTS`."""
         partitions = [each for broker in self._cluster.brokers for each in broker.replicas.partitions.values()]
-        for nth, partition in enumerate(partitions, 1):
+        for partition in partitions:
             if partition.is_leader and partition.log.producers.open_count:
                 for producer_id, state in partition.log.producers:
                     if state.transaction_start < 0 or len(found) == MAX_SUSPECTS:
                         break
                     found.append(_transaction(partition.tp, producer_id, state))
-            if nth % LOOKS_PER_STEP == 0:
-                await asyncio.sleep(0)
-        return found
+            yield 1
 
     async def _open_at_coordinators(self, producer_ids: set[int]) -> dict[int, Transaction]:
         """Return the transactional ids of producers.
@@ -165,16 +164,17 @@ class HangingTransactions:
             return found
         shards = list(self._control.shards())
         _check_all_active(shards, len(topic.partitions))
-        nth = 0
-        for _, shard in shards:
-            for transaction in list(shard.transactions.values()):
-                value = transaction.value
-                for producer_id in (value.producer_id, value.previous_id):
-                    if producer_id in producer_ids:
-                        found[producer_id] = transaction
-                nth += 1
-                if nth % LOOKS_PER_STEP == 0:
-                    await asyncio.sleep(0)
+
+        def steps() -> Steps:
+            for _, shard in shards:
+                for transaction in list(shard.transactions.values()):
+                    value = transaction.value
+                    for producer_id in (value.producer_id, value.previous_id):
+                        if producer_id in producer_ids:
+                            found[producer_id] = transaction
+                    yield 1
+
+        await self._cluster.work.take(steps())
         _check_all_active(shards, len(topic.partitions))
         return found
 

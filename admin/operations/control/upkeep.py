@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 
 from purgatorio.admin.operations.control.topic_control import until_replicated
@@ -30,15 +29,13 @@ async def compact(cluster: BrokerCluster, topic: str | None) -> None:
         _check(cluster, topic)
     await until_replicated(lambda: _led(cluster, topic))
     for broker in cluster.brokers:
-        for _ in broker.replicas.compaction_steps(forced_for=lambda tp: topic in (None, tp.topic)):
-            await asyncio.sleep(0)
+        await cluster.work.take(broker.replicas.compaction_steps(forced_for=lambda tp: topic in (None, tp.topic)))
 
 
 async def apply_retention(cluster: BrokerCluster) -> None:
     """Have all brokers delete now what is older than retention.ms or beyond retention.bytes."""
     for broker in cluster.brokers:
-        for _ in broker.replicas.retention_steps():
-            await asyncio.sleep(0)
+        await cluster.work.take(broker.replicas.retention_steps())
 
 
 def _check(cluster: BrokerCluster, topic: str) -> None:

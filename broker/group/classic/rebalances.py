@@ -23,6 +23,7 @@ from purgatorio.broker.group.classic.member import ClassicMember, GroupState
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupResponse
@@ -30,8 +31,8 @@ from purgatorio.protocol.messages.sync_group import SyncGroupResponse
 
 logger = get_logger(__name__)
 
-ANSWERS_PER_TURN: Final = 500
-"""The most members that are answered in one turn of the event loop: about 10 ms."""
+COST_OF_ANSWER: Final = 20
+"""What it costs to answer a member (see `LongWork`)."""
 MAX_REASON: Final = 255
 """The most characters of a client's reason that are logged (KIP-800)."""
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60_000
@@ -162,10 +163,13 @@ class Rebalances:
 
     def _send(self, answers: Sequence[tuple[Callable[[Any], None], Any]]) -> None:
         """Send the answers of parked requests; of very many, the later ones in later turns of the event loop."""
-        for reply, response in answers[:ANSWERS_PER_TURN]:
-            reply(response)
-        if len(answers) > ANSWERS_PER_TURN:
-            self._services.clock.call_later(0, self._send, answers[ANSWERS_PER_TURN:])
+
+        def steps() -> Steps:
+            for reply, response in answers:
+                reply(response)
+                yield COST_OF_ANSWER
+
+        self._services.work.begin(steps())
 
     @staticmethod
     def generation_of(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:

@@ -16,7 +16,6 @@ from purgatorio.broker.group.modern.partitions import (
     Assignment,
     Partition,
     TopicId,
-    Work,
     collect,
     each,
 )
@@ -44,22 +43,20 @@ def assign_uniform(members: Sequence[AssignedMember], partition_counts: Mapping[
         owned = yield from _assign_equal(members, partition_counts)
     else:
         owned = yield from _assign_unequal(members, partition_counts)
-    yield
+    yield 0
     return {member_id: collect(partitions) for member_id, partitions in owned.items()}
 
 
 def _assign_equal(
     members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]
-) -> Generator[None, None, dict[str, list[Partition]]]:
+) -> Generator[int, None, dict[str, list[Partition]]]:
     topics = members[0].topics
     total = sum(partition_counts[topic] for topic in topics)
     quota, larger = divmod(total, len(members))
     free = {(topic, number) for topic in topics for number in range(partition_counts[topic])}
     owned: dict[str, list[Partition]] = {}
-    work = Work()
     for member in members:
-        if work.is_enough(quota):
-            yield
+        yield 1 + quota
         kept = [partition for partition in each(member.target) if partition in free]
         may_have_one_more = larger > 0 and len(kept) > quota
         larger -= may_have_one_more
@@ -78,13 +75,11 @@ def _assign_equal(
 
 def _assign_unequal(
     members: Sequence[AssignedMember], partition_counts: Mapping[TopicId, int]
-) -> Generator[None, None, dict[str, list[Partition]]]:
-    work = Work()
+) -> Generator[int, None, dict[str, list[Partition]]]:
     subscribers: dict[TopicId, list[str]] = {}
     owner: dict[Partition, str] = {}
     for member in members:
-        if work.is_enough(2 * len(member.topics)):
-            yield
+        yield 1 + 2 * len(member.topics)
         for topic in member.topics:
             subscribers.setdefault(topic, []).append(member.member_id)
         _keep(member, partition_counts, owner)
@@ -92,15 +87,13 @@ def _assign_unequal(
     # Topics with few subscribers first: those have the least choice.
     topics = sorted(subscribers, key=lambda topic: (len(subscribers[topic]), topic))
     for topic in topics:
-        if work.is_enough(len(subscribers[topic]) + partition_counts[topic]):
-            yield
+        yield 1 + len(subscribers[topic]) + partition_counts[topic]
         _fill(topic, partition_counts[topic], subscribers[topic], owner, load)
     moved = True
     while moved:  # each move lowers the sum of the squared loads, so this ends
         moved = False
         for topic in topics:
-            if work.is_enough(len(subscribers[topic]) + partition_counts[topic]):
-                yield
+            yield 1 + len(subscribers[topic]) + partition_counts[topic]
             moved = _balance(topic, partition_counts[topic], subscribers[topic], owner, load) or moved
     owned: dict[str, list[Partition]] = {member.member_id: [] for member in members}
     for partition, member_id in owner.items():
@@ -161,16 +154,13 @@ def assign_ranges(members: Sequence[AssignedMember], partition_counts: Mapping[T
         The new assignment of each member, by member id.
     """
     by_topic: dict[TopicId, list[str]] = {}
-    work = Work()
     for member in sorted(members, key=_range_order):
-        if work.is_enough(len(member.topics)):
-            yield
+        yield 1 + len(member.topics)
         for topic in member.topics:
             by_topic.setdefault(topic, []).append(member.member_id)
     assigned: dict[str, dict[TopicId, frozenset[int]]] = {member.member_id: {} for member in members}
     for topic, subscribers in by_topic.items():
-        if work.is_enough(len(subscribers)):
-            yield
+        yield 1 + len(subscribers)
         quota, larger = divmod(partition_counts[topic], len(subscribers))
         start = 0
         for nth, member_id in enumerate(subscribers):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.expressions import ExpressionIndex, Expressions
 from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
@@ -17,15 +15,12 @@ from purgatorio.broker.metadata.image import ClusterImage
 class ConsumerGroups:
     """Starts and stops the groups of the consumer protocol, and handles their members' requests.
 
-    Args:
-        wake: called when there is something to do; then the steps of `expressions` are to be run.
-
     Attributes:
         expressions: the regular expressions that these groups subscribe by.
     """
 
-    def __init__(self, services: GroupServices, coordinator: GroupCoordinator, wake: Callable[[], None]) -> None:
-        self.expressions = Expressions(services, wake)
+    def __init__(self, services: GroupServices, coordinator: GroupCoordinator) -> None:
+        self.expressions = Expressions(services)
         self._index = ExpressionIndex(self.expressions)
         self.heartbeats = ConsumerHeartbeats(services, coordinator, self._index, self.expressions)
 

@@ -8,7 +8,7 @@ next heartbeats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -18,6 +18,7 @@ from purgatorio.broker.group.consumer.expression_parser import ExpressionError
 from purgatorio.broker.group.memory import ENTRY_BYTES, GroupMemory, text_bytes
 from purgatorio.broker.group.modern.modern_group import SubscriptionIndex
 from purgatorio.broker.group.services import GroupServices
+from purgatorio.broker.time.long_work import Steps, take_slice
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
@@ -26,18 +27,9 @@ logger = get_logger(__name__)
 MAX_UNUSED: Final = 10
 """The most expressions of one broker that are kept without a group: of members whose heartbeats were refused."""
 
-COST_PER_STEP: Final = 20_000
-"""The most characters that one step matches, or what takes as long: a millisecond or two; an expression that is hard to
-match takes up to 15 more, once."""
-
-COST_OF_NAME: Final = 20
-"""The cost of a name besides its characters; of an expression, too."""
-
-GROUPS_PER_STEP: Final = 1_000
-"""The most groups that one step marks."""
-
-COST_OF_PARSING: Final = 20
-"""The cost of a character of an expression that is parsed."""
+NAME_COST: Final = 2
+"""What it costs to match a name (see `LongWork`), besides a microsecond for ten characters. A character of an
+expression takes as long to be parsed; one that is hard to match takes up to 15 ms more, once."""
 
 
 class MatchedExpression:
@@ -100,21 +92,17 @@ class MatchedExpression:
 
 
 class Expressions:
-    """The regular expressions of one broker's groups.
+    """The regular expressions of one broker's groups."""
 
-    Args:
-        wake: called when there is something to do; then `steps` is to be run.
-    """
-
-    def __init__(self, services: GroupServices, wake: Callable[[], None]) -> None:
+    def __init__(self, services: GroupServices) -> None:
         self._services = services
-        self._wake = wake
+        self._wake = services.work.whenever_woken(self.steps)
         self._known: dict[str, MatchedExpression] = {}
         self._unused: dict[str, None] = {}
         self._texts_of: dict[ConsumerGroup, dict[str, None]] = {}
         self._changed: dict[str, None] = {}  # the topics that came or went since `_follow` began
         self._is_following = False
-        self._work: dict[Iterator[None], None] = {}
+        self._work: dict[Steps, None] = {}
         self.memory = GroupMemory()
         self.memory.enter(services.memory)
 
@@ -207,75 +195,67 @@ class Expressions:
 
     # --- in steps ---
 
-    def steps(self) -> Iterator[None]:
+    def steps(self) -> Steps:
         """Match what waits, in steps between which the loop does its other work."""
         while self._work:
             steps = next(iter(self._work))
-            for _ in steps:
-                yield
+            yield from steps
             del self._work[steps]
-            yield
+            yield 0
 
-    def _begin(self, steps: Iterator[None]) -> None:
-        """Take the first step now, which is all of few topics, and leave the others to `steps`."""
-        if next(steps, self) is not self:
+    def _begin(self, steps: Steps) -> None:
+        """Take the first steps now, which are all of few topics, and leave the others to `steps`."""
+        _, goes_on = take_slice(steps)
+        if goes_on:
             self._work[steps] = None
             self._wake()
 
-    def _match_all(self, known: MatchedExpression) -> Iterator[None]:
+    def _match_all(self, known: MatchedExpression) -> Steps:
         """Match an expression with all topics for the first time."""
-        cost = COST_OF_PARSING * len(known.text)
+        yield NAME_COST * (1 + len(known.text))
         for name in self._services.image().topics:
-            cost += COST_OF_NAME + len(name)
+            if self._known.get(known.text) is not known:
+                return
             if known.matches(name):
                 known.found[name] = None
-            if cost >= COST_PER_STEP:
-                cost = 0
                 known.recount()
-                yield
-                if self._known.get(known.text) is not known:
-                    return
+            yield NAME_COST + len(name) // 10
         existing = self._services.image().topics
         topics = frozenset(name for name in known.found if name in existing)
         known.found.clear()
         yield from self._tell(known, topics)
 
-    def _follow(self) -> Iterator[None]:
+    def _follow(self) -> Steps:
         """Match all expressions with the topics that came or went."""
-        cost = 0
         while self._changed:
             names, self._changed = self._changed, {}
             for known in list(self._known.values()):
-                cost += COST_OF_NAME
+                yield NAME_COST
                 if not known.is_begun:
                     continue
                 came: dict[str, None] = {}
                 for name in names:
-                    cost += COST_OF_NAME + len(name)
                     if name in self._services.image().topics and known.matches(name):
                         came[name] = None
-                    if cost >= COST_PER_STEP:
-                        cost = 0
-                        yield
+                    yield NAME_COST + len(name) // 10
                 if known.topics is None:
                     known.found.update(came)
                     continue
                 topics = frozenset() if known.gave_up else known.topics.difference(names).union(came)
-                cost += COST_OF_NAME + len(topics)
+                yield NAME_COST + len(topics) // 10
                 if topics != known.topics:
                     yield from self._tell(known, topics)
         self._is_following = False
 
     @staticmethod
-    def _tell(known: MatchedExpression, topics: frozenset[str]) -> Iterator[None]:
+    def _tell(known: MatchedExpression, topics: frozenset[str]) -> Steps:
         """Have the groups look at what an expression matches now."""
         known.topics = topics
         known.recount()
-        for nth, group in enumerate(list(known.users), 1):
+        for group in list(known.users):
             group.stale_expressions[known.text] = None
             group.is_metadata_stale = True
-            if nth % GROUPS_PER_STEP == 0:
-                yield
+            yield 1
 
 
 class ExpressionIndex(SubscriptionIndex[ConsumerGroup]):

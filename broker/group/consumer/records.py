@@ -112,7 +112,7 @@ class ConsumerUpdate(ModernUpdate[ConsumerGroup, ConsumerGroupMemberMetadataValu
 
     # --- the target assignment ---
 
-    def _assignment(self) -> Generator[None, None, dict[str, Partitions]]:
+    def _assignment(self) -> Generator[int, None, dict[str, Partitions]]:
         subscriptions = self.subscriptions
         members, partition_counts = yield from self._assigned_members(subscriptions)
         assignor = ASSIGNORS[choose_assignor(subscriptions.values())]

@@ -12,7 +12,7 @@ it was decided on is committed, which is nearly always the case.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, ignore
@@ -26,6 +26,7 @@ from purgatorio.broker.group.modern.records import ModernUpdate, UpdateWriter
 from purgatorio.broker.group.modern.sessions import MemberSessions
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.time.long_work import Steps, take_slice
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 
@@ -62,7 +63,7 @@ class Client(NamedTuple):
     host: str
     version: int
     answer: Answer
-    later: Callable[[Iterator[None]], None]
+    later: Callable[[Steps], None]
 
 
 class Sender(NamedTuple):
@@ -467,22 +468,22 @@ class ModernHeartbeats(ABC, Generic[G, U]):
                 return
         client.later(self._assign_in_steps(update.group.group_id, member_id, client))
 
-    def _assign_in_steps(self, group_id: str, member_id: str, client: Client) -> Iterator[None]:
+    def _assign_in_steps(self, group_id: str, member_id: str, client: Client) -> Steps:
         """Make the target assignment, if no other member did, and answer a member.
 
         If the group changes all the time, the member is answered without it: a later heartbeat makes the assignment.
         """
-        yield
+        yield 0
         try:
             for _ in range(ASSIGNMENT_TRIES):
                 shard, member, update = self._update_of(group_id, member_id)
                 group, nth = update.group, update.group.appended
-                is_same = True
-                for _ in update.assign_in_steps(self._services.clock.wall_ms()) if _is_behind(update) else ():
-                    yield
+                is_same = goes_on = True
+                steps = update.assign_in_steps(self._services.clock.wall_ms()) if _is_behind(update) else iter(())
+                while goes_on and is_same:
+                    cost, goes_on = take_slice(steps)
+                    yield 1 + cost
                     is_same = self._is_kept(group) and group.appended == nth
-                    if not is_same:
-                        break
                 if is_same:
                     break
             else:

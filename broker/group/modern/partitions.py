@@ -96,9 +96,6 @@ def partitions_bytes(partitions: Partitions) -> int:
 TopicId = bytes
 Partition = tuple[TopicId, int]
 
-STEP: Final = 4_000
-"""How many subscriptions to a topic, or partitions, a step looks at: some milliseconds."""
-
 
 class AssignedMember(NamedTuple):
     """A member, as assignors see it.
@@ -115,22 +112,5 @@ class AssignedMember(NamedTuple):
     target: Partitions = NO_PARTITIONS
 
 
-Assignment = Generator[None, None, dict[str, Partitions]]
-"""Returns what each member shall have, by member id, after its steps."""
-
-
-class Work:
-    """Counts work, so that a step ends when it has done enough."""
-
-    __slots__ = ("_done",)
-
-    def __init__(self) -> None:
-        self._done = 0
-
-    def is_enough(self, amount: int) -> bool:
-        """Add to the work; return whether the step is over."""
-        self._done += 1 + amount
-        if self._done < STEP:
-            return False
-        self._done = 0
-        return True
+Assignment = Generator[int, None, dict[str, Partitions]]
+"""Returns what each member shall have, by member id, after steps that yield what they cost (see `LongWork`)."""

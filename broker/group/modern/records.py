@@ -7,9 +7,9 @@ The group itself changes when the records are in the log; until then an update o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -18,13 +18,11 @@ from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, AssignedMem
 from purgatorio.broker.group.modern.sessions import MemberSessions
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.consumer_offsets import Key, Value, encode_key, encode_value
 from purgatorio.protocol.errors import EncodeError, ErrorCode
 from purgatorio.protocol.group_records import TargetPartitions
 from purgatorio.purgatory.clock import Clock
-
-LOOKED_UP_PER_STEP: Final = 3
-"""How many different subscriptions are looked up in one step: each may have thousands of topics."""
 
 
 class Change(NamedTuple):
@@ -207,22 +205,22 @@ class ModernUpdate(Generic[G, S]):
         """Make the target assignment of the group's epoch."""
         deque(self.assign_in_steps(wall_ms), maxlen=0)
 
-    def assign_in_steps(self, wall_ms: int) -> Iterator[None]:
+    def assign_in_steps(self, wall_ms: int) -> Steps:
         """Make the target assignment in steps; the update is of no use any more if the group changes in between."""
         assigned = yield from self._assignment()
         for member_id, partitions in assigned.items():
             if partitions != self.target_of(member_id) or member_id not in self.group.target:
                 self.put_target(member_id, partitions)
         self.put_target_epoch(self.epoch, wall_ms)
-        yield
+        yield 0
 
-    def _assignment(self) -> Generator[None, None, dict[str, Partitions]]:
+    def _assignment(self) -> Generator[int, None, dict[str, Partitions]]:
         """Return what each member shall have, in steps."""
         raise NotImplementedError
 
     def _assigned_members(
         self, subscriptions: dict[str, S]
-    ) -> Generator[None, None, tuple[list[AssignedMember], dict[bytes, int]]]:
+    ) -> Generator[int, None, tuple[list[AssignedMember], dict[bytes, int]]]:
         """Return the members as assignors see them, and the number of partitions of each topic."""
         # Most members of a group subscribe to the same topics: these are looked up once.
         seen: dict[Hashable, tuple[bytes, ...]] = {}
@@ -232,8 +230,6 @@ class ModernUpdate(Generic[G, S]):
             wanted = self._wants(subscription)
             topics = seen.get(wanted)
             if topics is None:
-                if len(seen) % LOOKED_UP_PER_STEP == LOOKED_UP_PER_STEP - 1:
-                    yield
                 found = [
                     topic
                     for name in self._names_of(subscription)
@@ -241,6 +237,7 @@ class ModernUpdate(Generic[G, S]):
                 ]
                 partition_counts.update((topic.topic_id, len(topic.partitions)) for topic in found)
                 topics = seen[wanted] = tuple(sorted(topic.topic_id for topic in found))
+                yield 1 + len(topics)
             instance_id = getattr(subscription, "instance_id", None)
             members.append(AssignedMember(member_id, instance_id, topics, self.target_of(member_id)))
         return members, partition_counts

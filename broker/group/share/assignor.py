@@ -19,7 +19,6 @@ from purgatorio.broker.group.modern.partitions import (
     Assignment,
     Partition,
     TopicId,
-    Work,
     collect,
     each,
 )
@@ -37,14 +36,13 @@ def assign_simple(members: Sequence[AssignedMember], partitions: Mapping[TopicId
     Returns:
         The new assignment of each member, by member id.
     """
-    work = Work()
     taken: dict[str, dict[Partition, None]] = {member.member_id: {} for member in members}
     if len({member.topics for member in members}) <= 1:
         topics = members[0].topics if members else ()
-        yield from _share(members, _partitions(topics, partitions), taken, work)
+        yield from _share(members, _partitions(topics, partitions), taken)
     else:
         for topic, subscribers in _subscribers(members).items():
-            yield from _share(subscribers, _partitions((topic,), partitions), taken, work)
+            yield from _share(subscribers, _partitions((topic,), partitions), taken)
     return {member_id: collect(own) for member_id, own in taken.items()}
 
 
@@ -67,20 +65,17 @@ def _share(
     members: Sequence[AssignedMember],
     partitions: Sequence[Partition],
     taken: dict[str, dict[Partition, None]],
-    work: Work,
-) -> Generator[None, None, None]:
+) -> Generator[int, None, None]:
     """Share partitions of which no member has one yet; adds them to `taken`, by member id."""
     if not members or not partitions:
         return
     of_each = -(-len(members) // len(partitions))
     sharing = _Sharing([member.member_id for member in members], taken, partitions, of_each)
     for member in sharing.fullest_first(members):
-        if work.is_enough(len(member.target)):
-            yield
+        yield 1 + len(member.target)
         sharing.keep(member)
     for partition in partitions:
-        if work.is_enough(of_each):
-            yield
+        yield 1 + of_each
         sharing.fill(partition)
     for member_id, own in sharing.own.items():
         taken[member_id].update(own)

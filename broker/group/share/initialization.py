@@ -10,7 +10,7 @@ same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,7 @@ from purgatorio.broker.group.share.delayed_initialization import AssignmentKey, 
 from purgatorio.broker.group.share.records import ShareUpdate, ShareWriter
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.group.share.state_partitions import NamedPartitions, Topics
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -30,8 +31,6 @@ logger = get_logger(__name__)
 
 MAX_PER_ATTEMPT: Final = 1_000
 """The most share partitions of one attempt; later heartbeats ask for the others."""
-ASKED_PER_STEP: Final = 500
-"""Share partitions that share coordinators are asked for in one turn of the event loop: some milliseconds."""
 PAUSE_MS: Final = 1_000
 """From an attempt that failed to the next one for the same partitions; the persister has tried for longer."""
 
@@ -43,7 +42,7 @@ class Initializations:
         begin: takes steps in turns of the event loop.
     """
 
-    def __init__(self, services: GroupServices, writer: ShareWriter, begin: Callable[[Iterator[None]], None]) -> None:
+    def __init__(self, services: GroupServices, writer: ShareWriter, begin: Callable[[Steps], None]) -> None:
         self._services = services
         self._begin_steps = begin
         self._writer = writer
@@ -150,11 +149,9 @@ class Initializations:
             return
         self._begin_steps(self._asking(shard, group, attempt))
 
-    def _asking(self, shard: GroupShard, group: ShareGroup, attempt: DelayedInitialization) -> Iterator[None]:
-        """Ask for some partitions in each step, until the attempt ends."""
-        for nth, (key, start_offset) in enumerate(attempt.starts.items()):
-            if nth and nth % ASKED_PER_STEP == 0:
-                yield
+    def _asking(self, shard: GroupShard, group: ShareGroup, attempt: DelayedInitialization) -> Steps:
+        """Ask for partitions until the attempt ends."""
+        for key, start_offset in attempt.starts.items():
             if attempt not in group.initializations:
                 return
             self._services.persister.initialize(
@@ -163,6 +160,7 @@ class Initializations:
                 start_offset=start_offset,
                 done=partial(self._answered, shard, group, attempt, key),
             )
+            yield 3
 
     def _answered(
         self,

@@ -104,7 +104,7 @@ class ShareUpdate(ModernUpdate[ShareGroup, ShareGroupMemberMetadataValue]):
 
     # --- the target assignment ---
 
-    def _assignment(self) -> Generator[None, None, dict[str, Partitions]]:
+    def _assignment(self) -> Generator[int, None, dict[str, Partitions]]:
         members, counts = yield from self._assigned_members(self.subscriptions)
         initialized = self.states.initialized
         partitions = {topic_id: initialized[topic_id].numbers for topic_id in counts if topic_id in initialized}

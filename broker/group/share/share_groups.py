@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.group.coordinator import GroupCoordinator
@@ -18,6 +18,7 @@ from purgatorio.broker.group.share.offsets import ShareOffsets
 from purgatorio.broker.group.share.records import ShareWriter
 from purgatorio.broker.group.share.share_group import ShareGroup, ShareMemberSessions
 from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.time.long_work import Steps
 
 LOADING_MS: Final = 100
 """From an attempt to change a group that is still being loaded to the next one."""
@@ -27,7 +28,6 @@ class ShareGroups:
     """Starts and stops share groups, and handles the requests about them.
 
     Args:
-        wake: called when there is something to do; then `steps` is to be run.
         begin: takes the first of some steps now, and the others in turns of the event loop.
 
     Attributes:
@@ -40,12 +40,11 @@ class ShareGroups:
         self,
         services: GroupServices,
         coordinator: GroupCoordinator,
-        wake: Callable[[], None],
-        begin: Callable[[Iterator[None]], None],
+        begin: Callable[[Steps], None],
     ) -> None:
         self._services = services
         self._coordinator = coordinator
-        self._wake = wake
+        self._wake = services.work.whenever_woken(self.steps)
         subscriptions = SubscriptionIndex[ShareGroup](ShareGroup.subscribed_topics)
         self._states = TopicIndex[ShareGroup, bytes](lambda group: group.states.topic_ids)
         sessions = ShareMemberSessions(services)
@@ -90,8 +89,8 @@ class ShareGroups:
         self._work[group] = shard
         self._wake()
 
-    def steps(self) -> Iterator[None]:
-        """Delete the states of topics that do not exist any more, a group in each step."""
+    def steps(self) -> Steps:
+        """Delete the states of topics that do not exist any more, a group in each turn."""
         while self._work:
             group, shard = self._work.popitem()
             if shard.is_active and shard.groups.get(group.group_id) is group:
@@ -100,4 +99,4 @@ class ShareGroups:
                 self.deletion.forget_topics(shard, group, gone)
             elif shard.is_kept:
                 self._services.timer.call_later(LOADING_MS, self._forget_later, shard, group)
-            yield
+            yield 0

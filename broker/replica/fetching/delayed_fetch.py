@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -13,6 +13,7 @@ from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, ParkedFetch, PartitionFetch
 from purgatorio.broker.replica.fetching.reader import ContextReader
 from purgatorio.broker.replica.observer import ReplicaObserver
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)
@@ -45,7 +46,7 @@ class ConsumerKey(NamedTuple):
         return f"consumer {self.client}"
 
 
-TakeSteps = Callable[[Iterator[None]], None]
+TakeSteps = Callable[[Steps], None]
 """Takes the first of these steps now, and the others in later turns of the event loop, unless the client is gone."""
 
 
@@ -158,7 +159,7 @@ class DelayedFetch(ParkedFetch):
         else:
             self._take_steps(self._in_steps())
 
-    def _in_steps(self) -> Iterator[None]:
+    def _in_steps(self) -> Steps:
         context = self._context
         try:
             entries, _ = yield from self._reader.read_in_steps(context)

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
-from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
-from purgatorio.purgatory.clock import Clock
+from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory, TakeLater
 from purgatorio.purgatory.group_watch import GroupOperation, KeyGroup, WatchedKey
 
 NOT_TOLD = -1
@@ -232,11 +231,11 @@ class FetchWatch(NamedTuple):
     def over(
         cls,
         purgatory: Purgatory[Any],
-        clock: Clock,
+        take_later: TakeLater,
         follower_fetch_woken: Callable[[PartitionFetch], None],
     ) -> FetchWatch:
         """Return the watches of a purgatory; a follower's fetch is never put off, since an in-sync replica is."""
-        later = LaterChecks(purgatory, clock.call_later)
+        later = LaterChecks(purgatory, take_later)
         return cls(
             GroupWatch(purgatory, None, follower_fetch_woken),
             GroupWatch(purgatory, later),

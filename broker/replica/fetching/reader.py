@@ -49,8 +49,8 @@ NOT_READ: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC
 null after other errors."""
 MANY_ABORTED: Final = 16
 """From so many aborted transactions on, columns take less time than objects."""
-PARTITIONS_PER_STEP: Final = 500
-"""How many partitions a step of a long read takes: some 4 ms."""
+READ_COST: Final = 8
+"""What it costs to read a partition in steps (see `LongWork`)."""
 
 
 class ReplicaReader:
@@ -401,7 +401,7 @@ class ContextReader:
         self.look(context, arrives=True)
         return self.read(context) if context.is_due else None
 
-    def read_in_steps(self, context: FetchContext) -> Generator[None, None, tuple[list[FetchEntry], bool]]:
+    def read_in_steps(self, context: FetchContext) -> Generator[int, None, tuple[list[FetchEntry], bool]]:
         """Read a response without a session as `read` does, in steps, between which other work can be done.
 
         Returns:
@@ -418,8 +418,7 @@ class ContextReader:
             if data.error_code in NOT_READ:
                 context.absent[fetch] = None
             entries.append((fetch, data))
-            if not len(entries) % PARTITIONS_PER_STEP:
-                yield
+            yield READ_COST
         is_due = is_urgent or size_bytes >= params.min_bytes or len(context.absent) == len(entries)
         return entries, is_due
 

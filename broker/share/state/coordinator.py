@@ -7,7 +7,7 @@ refusal, when all that was written before is committed: what a client has heard 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
@@ -23,6 +23,7 @@ from purgatorio.broker.share.state.kept_state import NO_EPOCH, KeptState
 from purgatorio.broker.share.state.outcome import Answer, Outcome
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.shard import BatchBudget, ShareShard
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import (
     NO_START_OFFSET,
@@ -52,8 +53,10 @@ class ShareCoordinator(Shards[ShareShard]):
         write_count: the records that it wrote for requests since the broker started.
     """
 
-    def __init__(self, services: ShareStateServices, replicas: ReplicaManager, *, wake: Callable[[], None]) -> None:
-        super().__init__(SHARE_GROUP_STATE_TOPIC, log=services.log, replicas=replicas, image=services.image, wake=wake)
+    def __init__(self, services: ShareStateServices, replicas: ReplicaManager) -> None:
+        super().__init__(
+            SHARE_GROUP_STATE_TOPIC, log=services.log, replicas=replicas, image=services.image, work=services.work
+        )
         self._services = services
         self.batches = BatchBudget(services.config.max_batches)
         self.write_count = 0
@@ -61,13 +64,13 @@ class ShareCoordinator(Shards[ShareShard]):
     def new_shard(self, tp: TopicPartition, leader_epoch: int) -> ShareShard:
         return ShareShard(tp, leader_epoch, self.batches)
 
-    def start_steps(self, shard: ShareShard) -> Iterator[None]:
+    def start_steps(self, shard: ShareShard) -> Steps:
         """Start nothing: states have no timers."""
         return iter(())
 
-    def unload_steps(self, shard: ShareShard) -> Iterator[None]:
+    def unload_steps(self, shard: ShareShard) -> Steps:
         """Drop the states. No request is parked here: those that wait for replicas are answered by their purgatory."""
-        yield
+        yield 0
         shard.leave()
 
     # --- requests ---

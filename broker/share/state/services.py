@@ -7,6 +7,7 @@ from collections.abc import Callable
 from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.share.state.config import ShareStateConfig
+from purgatorio.broker.time.long_work import OwnWork
 from purgatorio.late import dataclass
 from purgatorio.purgatory.clock import Clock
 
@@ -24,3 +25,4 @@ class ShareStateServices:
     log: CoordinatorLog
     clock: Clock
     image: Callable[[], ClusterImage]
+    work: OwnWork

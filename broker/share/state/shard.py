@@ -23,7 +23,7 @@ from purgatorio.protocol.share_state import (
 )
 
 RECORD_WORK: Final = 3
-"""The work of a record, in the unit of `WORK_PER_STEP`, beside its batches."""
+"""As how many records a record counts when it is replayed, beside its batches."""
 BATCHES_PER_WORK: Final = 5
 """The state batches of a record that count as 1."""
 

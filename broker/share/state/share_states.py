@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.listings import in_turns
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.upkeep import StateUpkeep
@@ -23,8 +21,8 @@ class ShareStates:
     def __init__(self, services: ShareStateServices, replicas: ReplicaManager) -> None:
         self.config = services.config
         self._clock = services.clock
-        self._has_work = asyncio.Event()
-        self.coordinator = ShareCoordinator(services, replicas, wake=self._has_work.set)
+        self._work = services.work
+        self.coordinator = ShareCoordinator(services, replicas)
         self.upkeep = StateUpkeep(services, replicas, self.coordinator)
 
     # --- for observers ---
@@ -35,14 +33,8 @@ class ShareStates:
         return sum(len(shard.states) for shard in self.coordinator.shards)
 
     async def run(self) -> None:
-        """Load, unload, snapshot and prune in turns of the loop."""
+        """Renew snapshots and delete old records from time to time."""
+        work, clock, config = self._work, self._clock, self.config
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(in_turns(self._has_work, self.coordinator.steps))
-            tasks.create_task(self._repeat(self.config.snapshot_interval_ms, self.upkeep.snapshot_steps))
-            tasks.create_task(self._repeat(self.config.prune_interval_ms, self.upkeep.prune_steps))
-
-    async def _repeat(self, interval_ms: int, steps: Callable[[], Iterator[None]]) -> None:
-        while True:
-            await self._clock.sleep(interval_ms)
-            for _ in steps():
-                await asyncio.sleep(0)
+            tasks.create_task(work.repeat(clock, config.snapshot_interval_ms, self.upkeep.snapshot_steps))
+            tasks.create_task(work.repeat(clock, config.prune_interval_ms, self.upkeep.prune_steps))

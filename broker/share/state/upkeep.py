@@ -9,7 +9,7 @@ States of topics that do not exist any more are deleted, too. By then an image t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,20 +20,16 @@ from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists, 
 from purgatorio.broker.share.state.kept_state import KeptState
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.shard import ShareShard
+from purgatorio.broker.time.long_work import SLICE, Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 
 logger = get_logger(__name__)
 
-RECORDS_PER_STEP: Final = 50
-"""The most records of one batch, which a step writes: some milliseconds."""
-
-BATCHES_PER_STEP: Final = 2_000
-"""The most state batches of snapshots that a step writes, unless one snapshot has more: some milliseconds."""
-
-CHECKS_PER_STEP: Final = 2_000
-"""The most states that a step looks at."""
+RECORD_COST: Final = 40
+"""What it costs to write a record (see `LongWork`), besides a microsecond for each state batch of a snapshot. A batch
+of records is written when its records cost a slice."""
 
 RECORD_BYTES: Final = 40
 """The most bytes of a record in a batch, beside its key and value."""
@@ -60,36 +56,34 @@ class StateUpkeep:
 
     # --- old records ---
 
-    def prune_steps(self) -> Iterator[None]:
+    def prune_steps(self) -> Steps:
         """Delete the states of topics that are gone, and the records that no state needs, in steps."""
         for shard in list(self._coordinator.shards):
             yield from self._delete_orphans(shard)
             yield from self._prune(shard)
-            yield
+            yield 0
 
-    def _delete_orphans(self, shard: ShareShard) -> Iterator[None]:
+    def _delete_orphans(self, shard: ShareShard) -> Steps:
         gone: list[SharePartitionKey] = []
-        for nth, key in enumerate(list(shard.states), 1):
+        for key in list(shard.states):
             if not exists(self._services.image(), key):
                 gone.append(key)
-                if len(gone) >= RECORDS_PER_STEP:
+                if RECORD_COST * len(gone) >= SLICE:
                     self._delete(shard, gone)
                     gone = []
-                    yield
-            if nth % CHECKS_PER_STEP == 0:
-                yield
+                    yield SLICE
+            yield 1
         self._delete(shard, gone)
 
     def _delete(self, shard: ShareShard, keys: Sequence[SharePartitionKey]) -> None:
         self._write(shard, [(tombstone(key), partial(shard.remove, key)) for key in keys])
 
-    def _prune(self, shard: ShareShard) -> Iterator[None]:
+    def _prune(self, shard: ShareShard) -> Steps:
         """Delete what is below the lowest snapshot, once all snapshots are committed: one could be lost till then."""
         needed = self._coordinator.end_offset(shard)
-        for nth, state in enumerate(list(shard.states.values()), 1):
+        for state in list(shard.states.values()):
             needed = min(needed, state.offset)
-            if nth % CHECKS_PER_STEP == 0:
-                yield
+            yield 1
         partition = self._replicas.lookup.known(shard.tp)
         if not shard.is_active or partition is None or needed <= partition.log.log_start_offset:
             return
@@ -117,29 +111,28 @@ class StateUpkeep:
 
     # --- old snapshots ---
 
-    def snapshot_steps(self) -> Iterator[None]:
+    def snapshot_steps(self) -> Steps:
         """Make the snapshots anew that have become old, in steps."""
         for shard in list(self._coordinator.shards):
             yield from self._renew(shard)
-            yield
+            yield 0
 
-    def _renew(self, shard: ShareShard) -> Iterator[None]:
+    def _renew(self, shard: ShareShard) -> Steps:
         old_ms = self._services.clock.wall_ms() - self._services.config.snapshot_interval_ms
         needed = sum(1 + state.update_count for state in shard.states.values())
         lowest = min((state.offset for state in shard.states.values()), default=0)
         is_mostly_old = self._coordinator.end_offset(shard) - lowest >= 2 * needed
         chosen: list[SharePartitionKey] = []
-        batches = 0
-        for nth, (key, state) in enumerate(list(shard.states.items()), 1):
+        cost = 0
+        for key, state in list(shard.states.items()):
             if state.written_ms <= old_ms and (state.update_count or is_mostly_old):
                 chosen.append(key)
-                batches += len(state.batches)
-                if len(chosen) >= RECORDS_PER_STEP or batches >= BATCHES_PER_STEP:
+                cost += RECORD_COST + len(state.batches)
+                if cost >= SLICE:
                     self._snapshot(shard, chosen)
-                    chosen, batches = [], 0
-                    yield
-            if nth % CHECKS_PER_STEP == 0:
-                yield
+                    yield cost
+                    chosen, cost = [], 0
+            yield 1
         self._snapshot(shard, chosen)
 
     def _snapshot(self, shard: ShareShard, keys: Sequence[SharePartitionKey]) -> None:

@@ -36,6 +36,8 @@ from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.follower import FollowerGate
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peers import PeerNetwork
+from purgatorio.broker.time.event_loop import call_soon
+from purgatorio.broker.time.long_work import LongWork
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.txn.overview import TransactionNumbers
@@ -208,6 +210,7 @@ class FakeCluster:
         self.groups = GroupControl(self, lambda: self.control.image)
         self.transactions = TransactionControl(self, lambda: self.control.image)
         self.refuses_to_start: OSError | None = None
+        self.work = LongWork(call_soon).of_owner()
 
     def _call_soon(self, callback: Callable[[], None]) -> None:
         self._turns.append(callback)

@@ -67,6 +67,7 @@ class Coordinator(Clients):
 async def coordinator(cluster: Any, state_of: Callable[..., Any]) -> AsyncIterator[Coordinator]:
     """A coordinator whose upkeep runs."""
     made = Coordinator(cluster, state_of)
+    made.group_work.by_loop()
     running = asyncio.create_task(made.groups.run())
     yield made
     running.cancel()

@@ -15,6 +15,7 @@ from purgatorio.admin.operations.reading.state import read_partitions, read_stat
 from purgatorio.broker.causes.cause import FetchPosition, NoRecordsYet, OpenTransaction
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
+from purgatorio.broker.time import long_work
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.requests import PATIENCE_MS
@@ -448,8 +449,8 @@ def test_the_longest_open_transaction_is_on_the_page_however_many_ids_there_are(
 async def test_a_list_of_many_transactions_is_made_in_steps(
     client: httpx.AsyncClient, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction_state, "IDS_PER_STEP", 2)
-    monkeypatch.setattr(transaction_state, "ROWS_PER_STEP", 2)
+    monkeypatch.setattr(transaction_state, "IDS_TOGETHER", 2)
+    monkeypatch.setattr(long_work, "SLICE", 2)
     for number in range(5):
         coordinator.init(transactional_id=f"id-{4 - number}")
     listed = await get(client, "transactions?limit=3")

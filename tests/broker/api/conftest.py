@@ -36,6 +36,7 @@ from purgatorio.protocol.api import (
 )
 from purgatorio.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.time.by_hand import HandListings
 from tests.endpoints import plaintext
 
 
@@ -123,6 +124,7 @@ class Cluster:
             is_fixed=is_fixed,
             group_keys=group_keys(BrokerConfig(broker_id=1)),
             topic_synonyms={"retention.ms": "log.retention.ms", "segment.bytes": "log.segment.bytes"},
+            listings=HandListings(),
         )
 
     @property

@@ -9,6 +9,7 @@ import pytest
 
 from purgatorio.broker.api import create_acls, delete_acls, describe_acls
 from purgatorio.broker.metadata.controller import acls as limits
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from purgatorio.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -200,7 +201,7 @@ def test_a_long_list_is_made_in_steps_from_the_acls_of_its_beginning(
     secured: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """20,000 ACLs held the loop 110 ms."""
-    monkeypatch.setattr(describe_acls, "ACLS_PER_STEP", 2)
+    monkeypatch.setattr(long_work, "SLICE", 4)
     create(secured, *({"resource_name": f"topic-{number}"} for number in range(5)))
     reply = secured.send(describe_acls, 3, DescribeAclsRequest(**filter_of()))
     secured.turns.run()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.api.answers import MAX_ANSWER_BYTES, NO_ROOM, STEP_BYTES, Telling, answer_each
-from purgatorio.broker.routing.listings import Listings
+from purgatorio.broker.api.answers import BYTES_PER_COST, MAX_ANSWER_BYTES, NO_ROOM, Telling, answer_each
+from purgatorio.broker.time.long_work import SLICE
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.api.harness import context
+from tests.broker.time.by_hand import HandListings
 from tests.error_log import ErrorLog
+
+SLICE_BYTES = SLICE * BYTES_PER_COST
 
 
 class Answered:
@@ -16,7 +19,7 @@ class Answered:
     def __init__(self, *asked: str, pieces: int = 1, piece_bytes: int = 1, fails_at: str = "") -> None:
         self.told: list[str] = []
         self.answers: list[list[object]] = []
-        self.listings = Listings(lambda: None)
+        self.listings = HandListings()
 
         def tell(name: str) -> Telling[object]:
             if name == fails_at:
@@ -41,7 +44,7 @@ def test_nothing_is_asked_for() -> None:
 
 
 def test_a_long_answer_is_made_in_steps() -> None:
-    answered = Answered("a", "b", pieces=4, piece_bytes=STEP_BYTES // 2)
+    answered = Answered("a", "b", pieces=4, piece_bytes=SLICE_BYTES // 2)
     assert not answered.answers
     assert len(list(answered.listings.steps())) >= 3
     assert answered.answers == [["a", "b"]]
@@ -50,7 +53,7 @@ def test_a_long_answer_is_made_in_steps() -> None:
 def test_many_short_entries_are_made_in_steps() -> None:
     answered = Answered(*map(str, range(4_000)), pieces=0)
     steps = len(list(answered.listings.steps()))
-    assert steps >= 4_000 * 400 // STEP_BYTES - 1
+    assert steps >= 4_000 * 400 // SLICE_BYTES - 1
     assert answered.answers == [list(map(str, range(4_000)))]
 
 

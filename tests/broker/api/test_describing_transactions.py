@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.api import describe_transactions, list_transactions
+from purgatorio.broker.time import long_work
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -147,12 +148,12 @@ def test_nothing_is_listed_while_a_partition_is_loaded(three: TransactionHarness
 
 
 def test_a_long_list_is_made_in_steps(broker: TransactionHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_transactions, "WORK_PER_STEP", 10)
+    monkeypatch.setattr(long_work, "SLICE", 4)
     for number in range(5):
         broker.init(transactional_id=f"id-{number}")
     replies = Replies()
     list_transactions.handle(broker.transactions, context(66, 2), ListTransactionsRequest(), replies)
-    steps = broker.transactions.listings.steps()
+    steps = broker.transaction_work.turns()
     next(steps)
     assert replies.said == []
     for _ in steps:
@@ -161,6 +162,6 @@ def test_a_long_list_is_made_in_steps(broker: TransactionHarness, monkeypatch: p
     pattern = ListTransactionsRequest(transactional_id_pattern="id-[03]")
     found = Replies()
     list_transactions.handle(broker.transactions, context(66, 2), pattern, found)
-    for _ in broker.transactions.listings.steps():
+    for _ in broker.transaction_work.turns():
         pass
     assert [each.transactional_id for each in found.only.transaction_states] == ["id-0", "id-3"]

@@ -10,8 +10,8 @@ import pytest
 from purgatorio.broker.api.fetch import MAX_AT_ONCE, MAX_CONSUMER_PARTITIONS, FetchHandler
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
-from purgatorio.broker.replica.fetching.reader import PARTITIONS_PER_STEP
-from purgatorio.broker.routing.listings import Listings
+from purgatorio.broker.replica.fetching.reader import READ_COST
+from purgatorio.broker.time.long_work import SLICE
 from purgatorio.protocol.api import decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
@@ -21,6 +21,7 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
+from tests.broker.time.by_hand import HandListings
 
 ORDERS_ID = b"orders".ljust(16, b"\0")
 
@@ -39,7 +40,7 @@ def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **r
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
     topics = request.pop("topics", [FetchTopic(topic="orders", topic_id=ORDERS_ID, partitions=[partition])])
     image = ClusterImage(0, "test", 1, broker.brokers, {"orders": topic(isr=(1,))})
-    listings = Listings(lambda: None)
+    listings = HandListings()
     handler = FetchHandler(
         broker.replicas,
         SimpleNamespace(image=image),
@@ -135,7 +136,7 @@ class Pipelined:
         image = ClusterImage(0, "test", 1, broker.brokers, {"wide": topic("wide", partitions=50, isr=(1,))})
         broker.set_topics(*image.topics.values())
         self.broker = broker
-        self.listings = Listings(lambda: None)
+        self.listings = HandListings()
         self.handler = FetchHandler(
             broker.replicas,
             SimpleNamespace(image=image),
@@ -170,6 +171,7 @@ def test_the_fetches_of_a_connection_wait_for_so_many_partitions_and_the_others_
 
 
 LONG = 2 * MAX_AT_ONCE + 1
+PARTITIONS_PER_TURN = SLICE // READ_COST
 
 
 def partitions_in(replies: Replies) -> list[int]:
@@ -180,7 +182,7 @@ def test_a_fetch_of_very_many_partitions_is_read_in_steps() -> None:
     client = Pipelined(Harness())
     replies = client.fetch(LONG, max_wait_ms=0)
     assert not replies.said
-    assert len(list(client.listings.steps())) == LONG // PARTITIONS_PER_STEP + 1
+    assert len(list(client.listings.steps())) == LONG // PARTITIONS_PER_TURN + 1
     assert partitions_in(replies) == [place(nth) for nth in range(LONG)]
     assert client.ctx.session.parked_partitions == 0
 
@@ -208,7 +210,7 @@ def test_a_fetch_of_very_many_partitions_waits_and_is_read_in_steps_when_records
     broker.produce(TopicPartition("wide", 7), acks=1)
     broker.advance_ms(1)
     assert not replies.said
-    assert len(list(client.listings.steps())) >= LONG // PARTITIONS_PER_STEP
+    assert len(list(client.listings.steps())) >= LONG // PARTITIONS_PER_TURN
     assert next(each.partition_index for each in replies.only.responses[0].partitions if each.records) == 7
     assert len(partitions_in(replies)) == LONG
     assert client.ctx.session.parked_partitions == 0

@@ -10,7 +10,6 @@ from purgatorio.broker.api import fetch as fetch_api
 from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext, Session
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -25,6 +24,7 @@ from purgatorio.protocol.messages.fetch import (
 )
 from tests.broker.api.harness import Replies
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
+from tests.broker.time.by_hand import HandListings
 
 ONE_BATCH = len(batch(b"value"))
 
@@ -47,7 +47,7 @@ class Client:
             broker,
             sessions=broker.fetch_sessions,
             max_bytes=1_000_000,
-            listings=Listings(lambda: None),
+            listings=HandListings(),
         )
         self.connection = Session(connection_id="c", listener="PLAINTEXT", host="127.0.0.1", peer="127.0.0.1:1")
 

@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.api import describe_groups, join_group, list_groups, offset_commit
 from purgatorio.broker.group.offsets import CommittedOffset
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_groups import DescribeGroupsRequest
 from purgatorio.protocol.messages.list_groups import ListGroupsRequest
@@ -83,14 +84,14 @@ def test_groups_with_offsets_of_open_transactions_alone_are_listed_as_empty(brok
 def test_a_long_list_is_made_in_steps_between_which_groups_may_go(
     broker: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_groups, "GROUPS_PER_STEP", 2)
+    monkeypatch.setattr(long_work, "SLICE", 2)
     (shard,) = broker.groups.coordinator.shards
     for number in range(5):
         shard.offsets.put(f"group-{number}", "orders", 0, NOTHING)
     replies = broker.post(list_groups, 5, ListGroupsRequest())
     assert replies.said == []
     shard.offsets.remove("group-3", "orders", 0)
-    for _ in broker.groups.listings.steps():
+    for _ in broker.group_work.turns():
         pass
     assert [each.group_id for each in replies.only.groups][-4:] == ["group-0", "group-1", "group-2", "group-4"]
 
@@ -109,7 +110,7 @@ def longest_step_ms(broker: Coordinator) -> float:
     before = time.process_time()
     replies = broker.post(list_groups, 5, request)
     took = [time.process_time() - before]
-    steps = broker.groups.listings.steps()
+    steps = broker.group_work.turns()
     while True:
         before = time.process_time()
         if next(steps, request) is request:

@@ -8,7 +8,6 @@ import pytest
 
 from purgatorio.broker.api.parts import CUTS, PART_ENTRIES, cut_of, in_parts, parts_in
 from purgatorio.broker.api.routes import APIS
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import RequestContext, Route
 from purgatorio.protocol.api import decode_request, decode_request_header
 from purgatorio.protocol.api_key import ApiKey
@@ -23,6 +22,7 @@ from purgatorio.protocol.messages.delete_records import (
 from purgatorio.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from tests.broker.api.harness import context
 from tests.broker.server.named import requests_that_name
+from tests.broker.time.by_hand import HandListings
 from tests.error_log import ErrorLog
 
 ERROR_RESPONSES = {api.key: api.failed for api in APIS}
@@ -56,7 +56,7 @@ class Handled:
         self.waits = False
         self.code = code
         self.fails_at = fails_at
-        self.listings = Listings(lambda: None)
+        self.listings = HandListings()
         self.answers = Answers()
         self.ctx = context(key, 1)
 
@@ -100,7 +100,7 @@ def test_what_is_not_long_reaches_the_handler_as_it_is(count: int, request_bytes
 
 def test_an_api_that_is_not_cut_has_its_own_handler() -> None:
     route = Route(lambda ctx, request, reply: None, 0, 0, lambda request, code: None)
-    assert in_parts(Listings(lambda: None))(ApiKey.HEARTBEAT, route) is route.handler
+    assert in_parts(HandListings())(ApiKey.HEARTBEAT, route) is route.handler
 
 
 def test_a_long_request_is_handled_in_parts_each_in_a_turn_of_its_own_and_answered_together() -> None:

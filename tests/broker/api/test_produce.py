@@ -8,7 +8,6 @@ import pytest
 
 from purgatorio.broker.api import produce
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api import EncodedResponse, decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.compression import Compression
@@ -18,6 +17,11 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
+from tests.broker.time.by_hand import HandListings
+
+BATCHES = produce.MAX_COST // produce.COST_OF_BATCH
+"""Those that are appended at once."""
+BYTES = produce.MAX_COST * 1024
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def handle(broker: Harness, *, acks: int, name: str = "orders", records: bytes |
     produce.handle(
         broker.replicas,
         lambda: broker.image,
-        Listings(lambda: None),
+        HandListings(),
         context(ApiKey.PRODUCE, version),
         request,
         replies,
@@ -67,7 +71,7 @@ def test_a_topic_without_partitions_is_left_out_as_in_kafka(alone: Harness) -> N
         asked = [TopicProduceData(name=name, partition_data=given) for name, given in topics]
         request, replies = ProduceRequest(acks=1, topic_data=asked), Replies()
         ctx = context(ApiKey.PRODUCE, 9)
-        produce.handle(alone.replicas, lambda: alone.image, Listings(lambda: None), ctx, request, replies)
+        produce.handle(alone.replicas, lambda: alone.image, HandListings(), ctx, request, replies)
         assert [each.name for each in replies.only.responses] == told
 
 
@@ -116,7 +120,7 @@ def test_kip_951_a_waiting_request_is_answered_with_the_new_leader_when_leadersh
     produce.handle(
         broker.replicas,
         lambda: broker.image,
-        Listings(lambda: None),
+        HandListings(),
         context(ApiKey.PRODUCE, version),
         request,
         replies,
@@ -148,7 +152,7 @@ def produce_to(broker: Harness, *names: str, client_id: str = "test") -> list[in
     replies = Replies()
     ctx = context(ApiKey.PRODUCE, 9)
     ctx.client_id = client_id
-    produce.handle(broker.replicas, lambda: broker.image, Listings(lambda: None), ctx, request, replies)
+    produce.handle(broker.replicas, lambda: broker.image, HandListings(), ctx, request, replies)
     return [each.partition_responses[0].error_code for each in replies.only.responses]
 
 
@@ -221,7 +225,7 @@ class Long:
     def __init__(self, broker: Harness, batches: int, *, acks: int = 1, request_bytes: int = 1_000) -> None:
         data = [PartitionProduceData(index=0, records=batch(b"value")) for _ in range(batches)]
         request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=data)])
-        self.listings = Listings(lambda: None)
+        self.listings = HandListings()
         self.replies = Replies()
         ctx = context(ApiKey.PRODUCE, 9)
         self.session = ctx.session
@@ -230,34 +234,34 @@ class Long:
 
 
 def test_very_many_batches_are_appended_in_steps_and_answered_together(alone: Harness) -> None:
-    count = 2 * produce.STEP_BATCHES + 1
+    count = 2 * BATCHES + 1
     asked = Long(alone, count)
     ends = [alone.partition().log.log_end_offset for _ in asked.listings.steps()]
-    assert ends == [produce.STEP_BATCHES, 2 * produce.STEP_BATCHES, count]
+    assert ends == [BATCHES, 2 * BATCHES, count]
     offsets = [each.base_offset for each in asked.replies.only.responses[0].partition_responses]
     assert offsets == list(range(count))
 
 
 def test_a_large_request_is_cut_by_the_bytes_of_its_batches() -> None:
-    half = bytes(produce.STEP_BYTES // 2)
+    half = bytes(BYTES // 2 - 1024 * produce.COST_OF_BATCH)
     batches = [(TopicPartition("orders", nth), half) for nth in range(5)]
     assert list(map(len, produce._cuts(batches))) == [2, 2, 1]
-    larger = (TopicPartition("orders", 9), bytes(produce.STEP_BYTES + 1))
+    larger = (TopicPartition("orders", 9), bytes(BYTES + 1))
     assert list(map(len, produce._cuts([larger, (TopicPartition("orders", 1), None), larger]))) == [1, 1, 1]
 
 
 def test_a_large_request_is_appended_in_steps(alone: Harness) -> None:
-    asked = Long(alone, 3, request_bytes=produce.STEP_BYTES + 1)
+    asked = Long(alone, 3, request_bytes=BYTES + 1)
     assert not asked.replies.said
     list(asked.listings.steps())
     assert len(asked.replies.only.responses[0].partition_responses) == 3
 
 
-@pytest.mark.parametrize(("acks", "appended"), [(0, 2 * produce.STEP_BATCHES), (1, produce.STEP_BATCHES)])
+@pytest.mark.parametrize(("acks", "appended"), [(0, 2 * BATCHES), (1, BATCHES)])
 def test_what_a_producer_sent_without_acks_is_appended_though_it_has_gone(
     alone: Harness, acks: int, appended: int
 ) -> None:
-    asked = Long(alone, 2 * produce.STEP_BATCHES, acks=acks)
+    asked = Long(alone, 2 * BATCHES, acks=acks)
     asked.listings.step()
     asked.session.channel = object()  # type: ignore[assignment]  # lost: it has another channel than before
     list(asked.listings.steps())
@@ -290,7 +294,7 @@ def flood(broker: Harness, *, acks: int) -> tuple[Muted, int]:
     request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=[data])])
     for count in range(1, 65):
         replies = Replies()
-        produce.handle(broker.replicas, lambda: broker.image, Listings(lambda: None), ctx, request, replies)
+        produce.handle(broker.replicas, lambda: broker.image, HandListings(), ctx, request, replies)
         if channel.times:
             return channel, count
     raise AssertionError("the client was never muted")

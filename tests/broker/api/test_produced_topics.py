@@ -8,13 +8,16 @@ import pytest
 
 from purgatorio.broker.api import produce
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api import decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
+from tests.broker.time.by_hand import HandListings
+
+BATCHES = produce.MAX_COST // produce.COST_OF_BATCH
+"""Those that are appended at once."""
 
 OLD, NEW, UNKNOWN = b"o" * 16, b"n" * 16, b"u" * 16
 GONE = ErrorCode.UNKNOWN_TOPIC_ID
@@ -27,7 +30,7 @@ class Asked:
         data = [PartitionProduceData(index=0, records=batch(b"value")) for _ in range(times)]
         topics = [TopicProduceData(topic_id=topic_id, partition_data=data) for topic_id in topic_ids]
         request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
-        self.replies, self.listings = Replies(), Listings(lambda: None)
+        self.replies, self.listings = Replies(), HandListings()
         given = image or broker.image
         ctx = context(ApiKey.PRODUCE, 13)
         produce.handle(broker.replicas, lambda: given, self.listings, ctx, request, self.replies)
@@ -87,12 +90,12 @@ def test_a_broker_that_still_has_the_replica_of_the_deleted_topic_appends_nothin
 
 
 def test_a_topic_that_is_created_again_between_steps_gets_no_further_batches(alone: Harness) -> None:
-    asked = Asked(alone, OLD, times=produce.STEP_BATCHES + 1)
+    asked = Asked(alone, OLD, times=BATCHES + 1)
     asked.listings.step()
     alone.set_topics(topic(isr=(1,), topic_id=NEW))
     list(asked.listings.steps())
     ((topic_id, codes),) = asked.told
-    assert (topic_id, codes) == (OLD, [0] * produce.STEP_BATCHES + [GONE])
+    assert (topic_id, codes) == (OLD, [0] * BATCHES + [GONE])
     assert end(alone) == 0
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from purgatorio.broker.api import produce
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
 from tests.broker.replica.transactions import coordinator_of, transactional
+from tests.broker.time.by_hand import HandListings
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def say(
     produce.handle(
         broker.replicas,
         lambda: broker.image,
-        Listings(lambda: None),
+        HandListings(),
         context(ApiKey.PRODUCE, version),
         request,
         replies,

@@ -110,7 +110,7 @@ def test_a_group_of_very_many_topics_is_answered_by_steps(broker: Coordinator) -
     names = [f"t{number}" for number in range(1_001)]
     replies = broker.post(share_group_heartbeat, 1, beat(subscribed_topic_names=names))
     assert replies.said == []
-    for _ in broker.groups.listings.steps():
+    for _ in broker.group_work.turns():
         pass
     assert travel(1, replies.only).member_epoch == 1
 
@@ -209,7 +209,7 @@ def test_a_group_is_deleted_after_its_states(broker: Coordinator, version: int) 
 
 def ask_offsets(broker: Coordinator, request: DescribeShareGroupOffsetsRequest, version: int = 1) -> Any:
     replies = broker.post(describe_share_group_offsets, version, request)
-    for _ in broker.groups.listings.steps():
+    for _ in broker.group_work.turns():
         pass
     return travel(version, replies.only)
 
@@ -265,7 +265,7 @@ def test_a_long_description_is_made_in_turns_and_repeats_nothing(broker: Coordin
     replies = broker.post(
         describe_share_group_offsets, 1, DescribeShareGroupOffsetsRequest(groups=[every, some, every])
     )
-    assert sum(1 for _ in broker.groups.listings.steps()) >= 3
+    assert sum(1 for _ in broker.group_work.turns()) >= 3
     first, second = travel(1, replies.only).groups
     assert [[each.partition_index for each in told.partitions] for told in first.topics] == [list(range(500))]
     assert [each.topic_name for each in second.topics] == ["a", "b"]

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
-from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -22,6 +21,7 @@ from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.server.peer import PeerConnection
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.broker.time.movable_clock import MovableClock
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api import ApiKey
@@ -61,12 +61,12 @@ def slow_down(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     clock = cluster.clock
     assert isinstance(clock, MovableClock)
 
-    async def sleep(_: float) -> None:
-        turns.append(len(turns))
-        await clock.run_for(1_500, moving=lambda _: cluster.lease_clock.beat())
+    async def take(steps: Steps) -> None:
+        for _ in steps:
+            turns.append(len(turns))
+            await clock.run_for(1_500, moving=lambda _: cluster.lease_clock.beat())
 
-    monkeypatch.setattr(snapshots, "BYTES_PER_TURN", 1)
-    monkeypatch.setattr(snapshots, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(cluster.work, "take", take)
     return turns
 
 

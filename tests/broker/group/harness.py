@@ -19,6 +19,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.group.fake_persister import FakePersister
 from tests.broker.replica.harness import Harness, topic
+from tests.broker.time.by_hand import HandWork, turns_of
 
 PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
 """The only partition of the topic, which holds all groups."""
@@ -65,6 +66,7 @@ class GroupHarness(Harness):
         self.share_settings = ShareGroupSettings(self, ShareSettings())
         self.ends: dict[TopicPartition, EndOffset] = {}
         settings = GroupConfig(offsets_topic_partitions=1, **config)
+        self.group_work = HandWork()
         services = GroupServices(
             config=settings,
             log=CoordinatorLog(self.replicas, self.clock, timers[2], settings.offsets_commit_timeout_ms),
@@ -79,6 +81,7 @@ class GroupHarness(Harness):
             share_settings=self.share_settings,
             persister=self.persister,
             end_offsets=self._find_ends,
+            work=self.group_work.own,
         )
         self.verified: ErrorCode | None = ErrorCode.NONE
         self.asked: list[tuple[TopicPartition, ProducerTransaction, Callable[[ErrorCode], None]]] = []
@@ -112,8 +115,8 @@ class GroupHarness(Harness):
 
     def work(self) -> int:
         """Load and unload the groups that wait for it; returns the number of steps."""
-        return sum(1 for _ in self.groups.coordinator.steps())
+        return turns_of(self.groups.coordinator.steps())
 
     def clean(self) -> int:
         """Delete the groups and offsets that wait for it; returns the number of steps."""
-        return sum(1 for _ in self.groups.cleaner.steps())
+        return turns_of(self.groups.cleaner.steps())

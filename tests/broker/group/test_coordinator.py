@@ -15,6 +15,7 @@ from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
+from tests.broker.time.by_hand import turns_of
 
 
 class Loaded:
@@ -66,12 +67,11 @@ class Coordinated:
             broker.groups.coordinator.services,
             broker.replicas,
             replays={GroupMetadataKey: self.lifecycle.replay},
-            wake=lambda: None,
         )
         self.coordinator.lifecycles = {"classic": self.lifecycle}
 
     def work(self) -> int:
-        return sum(1 for _ in self.coordinator.steps())
+        return turns_of(self.coordinator.steps())
 
     def refusal(self, group_id: str = "app") -> ErrorCode:
         with pytest.raises(CoordinatorError) as refused:

@@ -8,14 +8,14 @@ import pytest
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group import group_cleaner
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group, GroupType
-from purgatorio.broker.group.group_cleaner import CHANGES_PER_STEP, GroupCleaner
+from purgatorio.broker.group.group_cleaner import MAX_CHANGES, GroupCleaner
 from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter, offset_record
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange, ShardOffsets
 from purgatorio.broker.group.shard import GroupShard
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.consumer_offsets import GroupMetadataKey, Key, OffsetCommitKey, decode_key
 from purgatorio.protocol.end_marker import EndMarker
 from purgatorio.protocol.errors import ErrorCode
@@ -27,6 +27,7 @@ from purgatorio.protocol.group_records import (
 from purgatorio.protocol.records import iter_batches, iter_records
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
 from tests.broker.replica.harness import topic
+from tests.broker.time.by_hand import slices, turns_of
 
 ORDERS_ID = topic("orders").topic_id
 MINUTE_MS = 60_000
@@ -95,11 +96,10 @@ class Broker(GroupHarness):
             services,
             self.replicas,
             replays={},
-            wake=lambda: None,
         )
         self.coordinator.lifecycles = {"classic": self.lifecycle, "consumer": self.lifecycle}
         self.offsets = OffsetManager(services, self.coordinator, OffsetWriter(services.log))
-        self.cleaner = GroupCleaner(services, self.coordinator, self.offsets, wake=lambda: None)
+        self.cleaner = GroupCleaner(services, self.coordinator, self.offsets)
         self.own = offsets_topic(replicas, 1, 1)
         self.change_topics(self.own, topic("orders"), topic("bills"))
 
@@ -148,11 +148,11 @@ class Broker(GroupHarness):
         return done
 
     def clean(self) -> int:
-        return sum(1 for _ in self.cleaner.steps())
+        return turns_of(self.cleaner.steps())
 
     def expire(self, after_ms: int = 0) -> int:
         self.clock.advance_ms(after_ms)
-        return sum(1 for _ in self.cleaner.expiry_steps())
+        return turns_of(self.cleaner.expiry_steps())
 
     def tombstones(self) -> list[object]:
         """The keys of all tombstones in the log."""
@@ -234,7 +234,7 @@ def test_an_offset_that_is_not_replicated_yet_is_deleted_with_its_group() -> Non
 
 
 def test_a_group_with_many_offsets_is_deleted_in_steps_and_cannot_commit_meanwhile(broker: Broker) -> None:
-    broker.commit("orders", partitions=3 * CHANGES_PER_STEP)
+    broker.commit("orders", partitions=3 * MAX_CHANGES)
     done: list[ErrorCode] = []
     broker.cleaner.delete_group("app", done.append)
     steps = broker.cleaner.steps()
@@ -244,7 +244,7 @@ def test_a_group_with_many_offsets_is_deleted_in_steps_and_cannot_commit_meanwhi
     with pytest.raises(CoordinatorError) as refused:
         broker.offsets.commit("app", commit, lambda code: None, version=9)
     assert refused.value.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert sum(1 for _ in steps) >= 3
+    assert turns_of(steps) >= 3
     assert (done, broker.kept()) == ([ErrorCode.NONE], {})
     broker.offsets.commit("app", commit, lambda code: None, version=9)
     assert broker.kept() == {"orders": [0]}
@@ -320,11 +320,11 @@ def test_topics_that_are_deleted_by_the_thousand_are_looked_at_in_steps(
         return has_topic(self, name)
 
     monkeypatch.setattr(ShardOffsets, "has_topic", look)
-    monkeypatch.setattr(group_cleaner, "CHECKS_PER_STEP", 50)
+    monkeypatch.setattr(long_work, "SLICE", 50)
     broker.change_topics(broker.own)
     assert looks == []  # nothing is done while the image is applied
     most = done = 0
-    for _ in broker.cleaner.steps():
+    for _ in slices(broker.cleaner.steps()):
         most, done = max(most, len(looks) - done), len(looks)
     assert (len(looks), most) == (300, 50)
     assert broker.shard.offsets.count == 0

@@ -11,6 +11,7 @@ import pytest
 from purgatorio.broker.log import compaction
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import check_crc, iter_records, read_header
@@ -24,6 +25,7 @@ from tests.broker.log.compacting import (
     content,
     records,
 )
+from tests.broker.time.by_hand import slices
 from tests.histories import seeds
 
 
@@ -398,8 +400,8 @@ def test_a_batch_of_many_records_is_compacted_in_steps_of_bounded_work(
     put, compression: Compression, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1.2 million tiny records in one batch held the event loop for seconds, as one step."""
-    monkeypatch.setattr(compaction, "STEP_RECORDS", 100)
-    monkeypatch.setattr("purgatorio.protocol.compression.STEP_BYTES", 64 * 1024)
+    for module in (compaction, long_work):
+        monkeypatch.setattr(module, "SLICE", 100 * compaction.RECORD_COST)
     log = compacted(segment_bytes=1_000_000)
     put(log, *[(b"%d" % (number % 700), b"v" * 200) for number in range(1_000)], compression=compression)
     put(log, *[(b"%d" % number, b"w") for number in range(100)])
@@ -415,7 +417,7 @@ def test_a_batch_of_many_records_is_compacted_in_steps_of_bounded_work(
 
     monkeypatch.setattr(compaction, "iter_unpacked", counted)
     most = 0
-    for _ in log.compaction_steps(log.log_end_offset, NOW_MS):
+    for _ in slices(log.compaction_steps(log.log_end_offset, NOW_MS)):
         most = max(most, len(reads))
         reads.clear()
     assert most <= 200, "the end of one batch and the beginning of the next, at most"
@@ -465,7 +467,7 @@ def test_a_batch_that_unpacks_to_too_much_stays_as_it_is(put) -> None:
 
 
 def test_no_key_of_a_damaged_large_batch_supersedes_a_record(put, batch_of, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "STEP_RECORDS", 10)
+    monkeypatch.setattr(compaction, "SLICE", 10 * compaction.RECORD_COST)
     log = compacted(segment_bytes=2_000)
     put(log, (b"a", b"1"), (b"b", b"1"))
     damaged = bytearray(batch_of(*[b"v"] * 50, keys=tuple([b"a"] * 50), base_offset=2, leader_epoch=0))

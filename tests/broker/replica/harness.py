@@ -26,6 +26,7 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory import FinishedOperation, Timer
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.time.by_hand import HandWork
 from tests.endpoints import plaintext
 
 ORDERS = TopicPartition("orders", 0)
@@ -135,6 +136,7 @@ class Harness:
         self.observed = Observed()
         self.proposals: list[tuple[Partition, InSyncProposal]] = []
         self.may_lead = True
+        self.long_work = HandWork(lambda turn: self.clock.call_later(0, turn))
         self.replicas = ReplicaManager(
             BROKER_ID,
             clock=self.clock,
@@ -143,6 +145,7 @@ class Harness:
             lease=SimpleNamespace(may_lead=lambda: self.may_lead),
             in_sync_changes=SimpleNamespace(propose=lambda *proposed: self.proposals.append(proposed)),
             observer=self.observed,
+            work=self.long_work.own,
         )
         self.fetch_sessions = FetchSessionCache(
             slots=1_000, clock=self.clock, rng=random.Random(0), closed=self.replicas.end_session

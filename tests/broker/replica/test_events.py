@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.time import long_work
 from purgatorio.purgatory import group_watch
 from tests.broker.replica.harness import Fetched, Harness, topic
 from tests.compiled import replaces_functions
@@ -18,6 +19,7 @@ PARTITIONS = [TopicPartition("wide", number) for number in range(20)]
 def wide(monkeypatch: pytest.MonkeyPatch) -> Harness:
     """Broker 1 leads a topic of twenty partitions alone; one event has 100 partitions read in a turn."""
     monkeypatch.setattr(group_watch, "CHECKED_PER_TURN", 100)
+    monkeypatch.setattr(long_work, "SLICE", 100 * group_watch.KEY_COST)
     broker = Harness()
     broker.set_topics(topic("wide", partitions=20, isr=(1,)))
     return broker
@@ -39,18 +41,12 @@ def test_a_record_that_many_fetches_wait_for_is_read_in_several_turns(wide: Harn
     assert wide.fetch_purgatory.num_delayed == 0
 
 
-def test_each_later_turn_reads_as_much(wide: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = []
-    monkeypatch.setattr(
-        wide.replicas._events.watch.consumers._later, "_call_later", lambda delay_ms, turn: turns.append(turn)
-    )
+def test_each_later_turn_reads_as_much(wide: Harness) -> None:
     parked = park(wide, 12)
     wide.produce(PARTITIONS[3], acks=1)
     for answered in (5, 10, 12):
         assert sum(each.answered for each in parked) == answered
-        if turns:
-            turns.pop()()
-    assert not turns
+        assert wide.long_work.turn() == (answered < 10)
 
 
 def test_a_fetch_whose_time_is_over_before_its_turn_is_answered_once(wide: Harness) -> None:

@@ -1,15 +1,18 @@
-"""Periodic work looks at many replicas in a step, and ends a step where there was something to do."""
+"""Periodic work looks at many replicas in a turn, and ends it where there was something to do."""
 
 from __future__ import annotations
 
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.replica_manager import REPLICAS_PER_STEP
+from purgatorio.broker.replica.replica_manager import LOOK_COST
+from purgatorio.broker.time.long_work import SLICE, take_slice
 from tests.broker.replica.harness import Harness, topic
+from tests.broker.time.by_hand import turns_of
 
 STEPS = 3
-PARTITIONS = STEPS * REPLICAS_PER_STEP + 1
+PER_TURN = SLICE // LOOK_COST
+PARTITIONS = STEPS * PER_TURN + 1
 
 
 @pytest.fixture
@@ -24,7 +27,7 @@ def broker() -> Harness:
 def test_replicas_without_work_share_steps(broker: Harness) -> None:
     replicas = broker.replicas
     for steps in (replicas.retention_steps(), replicas.compaction_steps(), replicas.laggard_steps(1)):
-        assert len(list(steps)) == STEPS
+        assert turns_of(steps) == STEPS
 
 
 def test_a_log_that_loses_records_ends_a_step(broker: Harness) -> None:
@@ -33,7 +36,7 @@ def test_a_log_that_loses_records_ends_a_step(broker: Harness) -> None:
         for _ in range(2):
             broker.produce(orders, acks=1)
         broker.follow((2, 2), (3, 2), tp=orders)
-    assert len(list(broker.replicas.retention_steps())) == STEPS + 2
+    assert turns_of(broker.replicas.retention_steps()) == 2 + STEPS - 1
     assert broker.partition(TopicPartition("orders", 5)).log.log_start_offset > 0
 
 
@@ -42,9 +45,9 @@ def test_a_replica_that_is_removed_between_steps_is_left_alone(broker: Harness) 
     steps = broker.replicas.laggard_steps(1)
     broker.produce(last, acks=1)
     broker.clock.advance_ms(100)
-    next(steps)
+    take_slice(steps)
     del broker.replicas.partitions[last]
-    assert len(list(steps)) == STEPS - 1
+    assert turns_of(steps) == STEPS - 1
     assert last not in [partition.tp for partition, _ in broker.proposals]
 
 
@@ -56,6 +59,6 @@ def test_followers_that_lag_are_found_in_any_step(broker: Harness) -> None:
     broker.clock.advance_ms(100)
     for tp in lagging:
         broker.follow((2, 1), tp=tp)
-    assert len(list(broker.replicas.laggard_steps(50))) == STEPS
+    assert turns_of(broker.replicas.laggard_steps(50)) == STEPS
     proposed = [(partition.tp, [m.broker_id for m in proposal.isr]) for partition, proposal in broker.proposals]
     assert [(tp, isr) for tp, isr in proposed if tp in lagging] == [(tp, [1, 2]) for tp in lagging]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.layers.quotas.connection_rates import ConnectionRates
-from purgatorio.broker.routing.listings import listings_soon
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Reply, RequestContext, Route, Routes
 from purgatorio.broker.security.sasl import SaslSettings
 from purgatorio.broker.server.connection import Connection
@@ -21,6 +21,7 @@ from purgatorio.broker.server.refusal_log import RefusalLog
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import SharedServices
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.long_work import LongWork
 from purgatorio.protocol.api import APIS, ApiKey, encode_request
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -202,7 +203,7 @@ class Bench:
             session_clock=self.clock,
             turns=Turns(self._callbacks.append, self.clock.now_seconds),
             dispatcher=Dispatcher(routes_of(table)),
-            answers=listings_soon(self._callbacks.append),
+            answers=Listings(LongWork(self._callbacks.append).of_owner()),
             memory=self.memory,
             observer=self.probe,
             refusals=RefusalLog("PLAINTEXT", self.clock),

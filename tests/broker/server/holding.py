@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config.listeners import PLAINTEXT
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from purgatorio.broker.routing.listings import Listings, listings_soon
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.exchange import Exchange
 from purgatorio.broker.server.limits import Refusal
+from purgatorio.broker.time.long_work import LongWork, Steps
 
 MAX_HOLD_MS = 25
 BUSY_MACHINE = 1.4
@@ -27,7 +27,7 @@ TRIES = 10
 MAX_TURNS = 5_000
 """In which a request is answered, if it does not wait for anything."""
 TURNS_AFTER_A_LOSS = 500
-TURNS_AFTERWARDS = 20
+TURNS_AFTERWARDS = 80
 """In which all brokers see what a request has changed."""
 
 
@@ -58,7 +58,7 @@ class _Connection:
         assert reason is not Refusal.INTERNAL_ERROR, detail
         self.is_done = True
 
-    def take_steps(self, steps: Iterator[None]) -> None:
+    def take_steps(self, steps: Steps) -> None:
         self._answers.begin(steps, self.session)
 
 
@@ -69,7 +69,7 @@ class Target:
         self._dispatcher = Dispatcher(cluster.brokers[0].listeners[PLAINTEXT]._routes)
         self._cluster = cluster
         self._holds_ms: list[float] = []
-        self._answers = listings_soon(asyncio.get_running_loop().call_soon)
+        self._answers = Listings(LongWork(asyncio.get_running_loop().call_soon).of_owner())
         run = asyncio.Handle._run
 
         def timed(handle: asyncio.Handle) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
+from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.server.connection_slots import ConnectionSlots
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
@@ -12,6 +12,8 @@ from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.request_memory import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts, Login
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.time.event_loop import call_soon
+from purgatorio.broker.time.long_work import LongWork
 from purgatorio.purgatory.clock import Clock
 
 
@@ -44,7 +46,8 @@ def listener_parts(
         limits=limits,
         clock=clock,
         session_clock=session_clock or clock,
-        turns=Turns(lambda callback: asyncio.get_running_loop().call_soon(callback), clock.now_seconds),
+        answers=Listings(LongWork(call_soon).of_owner()),
+        turns=Turns(call_soon, clock.now_seconds),
         memory=memory or RequestMemory(limits.request_memory_bytes),
         observer=observer or NullObserver(),
     )

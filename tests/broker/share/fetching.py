@@ -227,6 +227,7 @@ class ShareHarness(Harness):
             dead_letters=NO_DEAD_LETTERS,
             max_sessions=max_sessions,
             observer=self.metrics,
+            work=self.long_work.own,
         )
 
     def key(self, partition: int = 0) -> SharePartitionKey:

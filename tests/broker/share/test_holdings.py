@@ -9,18 +9,19 @@ from collections.abc import Callable
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share import holdings, session_endings, share_fetches
 from purgatorio.broker.share.acknowledging import Acknowledgement
 from purgatorio.broker.share.acquiring import AcquireMode
 from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.share_fetches import ShareRequestError
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 from tests.broker.replica.harness import ORDERS, batch
 from tests.broker.share.fetching import GROUP, Member, ShareHarness
 from tests.broker.share.harness import Shared
+from tests.broker.time.by_hand import HandListings
 
 ACCEPT, RELEASE, RENEW = 1, 2, 4
 NONE = ErrorCode.NONE
@@ -303,17 +304,9 @@ def test_a_connection_without_a_session_keeps_what_its_members_have_acquired(
 # --- turns ---
 
 
-def by_turns(house: ShareHarness) -> list[Callable[[], None]]:
-    """The turns of the event loop in which sessions end."""
-    turns: list[Callable[[], None]] = []
-    house.shares.endings._call_later = lambda delay_ms, turn: turns.append(turn)
-    return turns
-
-
 def test_sessions_that_end_together_take_turns(house: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """As the sessions of a connection do: each alone would be short."""
-    monkeypatch.setattr(session_endings, "WORK_PER_TURN", 1)
-    house.shares.endings._left_in_turn = 1
+    monkeypatch.setattr(long_work, "SLICE", 1)
     for _ in range(3):
         house.produce(ORDERS, records=batch(b"a"), acks=1)
     members = [house.member("ada")]
@@ -322,12 +315,9 @@ def test_sessions_that_end_together_take_turns(house: ShareHarness, monkeypatch:
         each.fetch(house.key(), max_records=1, mode=AcquireMode.RECORD_LIMIT)
     share = house.shares.partitions.known(house.key())
     assert share is not None
-    turns = by_turns(house)
     members[0].connection.lost()
     left = [len(share.locks())]
-    while turns:
-        turns.pop()()
-        left.append(len(share.locks()))
+    left += [len(share.locks()) for _ in house.long_work.turns()]
     assert left[:3] == [2, 1, 0]
     assert len(house.shares.sessions) == len(house.shares.partitions) == 0
 
@@ -335,9 +325,8 @@ def test_sessions_that_end_together_take_turns(house: ShareHarness, monkeypatch:
 def test_the_end_of_a_session_counts_what_it_releases_not_the_partitions(
     house: ShareHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_endings, "RELEASED_PER_STEP", 10)
-    monkeypatch.setattr(session_endings, "WORK_PER_TURN", 1)
-    house.shares.endings._left_in_turn = 1
+    monkeypatch.setattr(session_endings, "MAX_RELEASED", 10)
+    monkeypatch.setattr(long_work, "SLICE", 1)
     house.produce(ORDERS, records=batch(*[b"a"] * 100), acks=1)
     ada = house.member("ada")
     ada.fetch(house.key())
@@ -347,11 +336,10 @@ def test_the_end_of_a_session_counts_what_it_releases_not_the_partitions(
     session = house.shares.sessions.find(GROUP, "ada")
     assert session is not None
     assert session.holder.run_count == 100
-    turns = by_turns(house)
     ada.connection.lost()
     for left in range(90, -1, -10):
         assert session.holder.run_count == left
-        turns.pop()()
+        house.long_work.turn()
 
 
 def test_a_fetch_looks_at_so_many_partitions_in_a_turn(house: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,8 +378,9 @@ def test_acknowledgements_of_many_partitions_take_turns_in_which_the_connection_
     house: ShareHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the request that follows finds all of them done."""
-    monkeypatch.setattr(share_fetches, "ACKNOWLEDGED_PER_STEP", 1)
-    listings = Listings(lambda: None)
+    for module in (share_fetches, long_work):
+        monkeypatch.setattr(module, "SLICE", 1)
+    listings = HandListings()
     house.shares.fetches._listings = listings
     keys = [house.key(partition) for partition in range(3)]
     for key in keys:

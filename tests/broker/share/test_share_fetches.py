@@ -8,9 +8,10 @@ import pytest
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share import session_endings, share_fetches
+from purgatorio.broker.share import share_fetches
 from purgatorio.broker.share.acknowledging import Acknowledgement, AcknowledgeType
 from purgatorio.broker.share.acquiring import AcquireMode
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
 from tests.broker.replica.harness import batch, topic
@@ -373,7 +374,7 @@ def test_a_lock_that_ends_while_its_record_is_being_accepted_leaves_that_to_the_
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> ShareHarness:
     """One with two records in each of two partitions, where a turn has room for the end at one partition."""
-    monkeypatch.setattr(session_endings, "WORK_PER_TURN", 1)
+    monkeypatch.setattr(long_work, "SLICE", 1)
     large = ShareHarness(partitions=2)
     for partition in range(2):
         produce(large, b"a", b"b", partition=partition)
@@ -413,20 +414,17 @@ def test_what_a_member_acquires_in_its_next_session_does_not_end_with_the_one_be
 
 def test_the_share_partitions_of_a_group_are_dropped_in_turns_while_it_has_no_session(large: ShareHarness) -> None:
     ada = large.member("ada")
-    turns: list[Callable[[], None]] = []
-    large.shares.endings._call_later = lambda delay_ms, turn: turns.append(turn)
     for goes_on, left in ((False, 0), (True, 1)):
         ada = large.member("ada")
         ada.fetch(large.key(0), large.key(1))
         ada.connection.lost()
-        turns.pop()()
+        large.long_work.turn()
         assert picture(large) == [[], []]
-        turns.pop()()
+        large.long_work.turn()
         assert len(large.shares.partitions) == 1
         if goes_on:
             large.member("bob").fetch()
-        while turns:
-            turns.pop()()
+        list(large.long_work.turns())
         assert len(large.shares.partitions) == left, "bob may fetch from it next"
 
 

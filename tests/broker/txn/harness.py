@@ -24,6 +24,7 @@ from purgatorio.protocol.records import iter_records
 from purgatorio.protocol.transaction_state import decode_key, decode_value
 from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.replica.harness import MIB, Harness, topic
+from tests.broker.time.by_hand import HandWork, turns_of
 
 PARTITION = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
 """The only partition of the topic, which holds all transactional ids."""
@@ -154,6 +155,7 @@ class TransactionHarness(Harness):
         self.ids = FakeIds()
         settings = TransactionConfig(topic_partitions=1, **config)
         self.log = CoordinatorLog(self.replicas, self.clock, timers[2], settings.append_timeout_ms)
+        self.transaction_work = HandWork()
         services = TransactionServices(
             config=settings,
             log=self.log,
@@ -164,6 +166,7 @@ class TransactionHarness(Harness):
             ends=self.ends,  # type: ignore[arg-type]  # a fake
             purgatory=self.purgatory,
             timeout_purgatory=self.timeouts,
+            work=self.transaction_work.own,
         )
         self.transactions = Transactions(services, self.replicas)
         self.set_topics(state_topic(replicas))
@@ -187,7 +190,7 @@ class TransactionHarness(Harness):
 
     def work(self) -> int:
         """Load and unload what waits for it; returns the number of steps."""
-        return sum(1 for _ in self.transactions.coordinator.steps())
+        return turns_of(self.transactions.coordinator.steps())
 
     def commit(self, *followers: int) -> None:
         """Let followers, broker 2 by default, fetch all of the partition: everything is committed."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
-from purgatorio.broker.txn.coordinator import TOMBSTONES_PER_STEP
+from purgatorio.broker.time.long_work import take_slice
+from purgatorio.broker.txn.coordinator import MAX_TOMBSTONES, TOMBSTONE_COST
 from purgatorio.broker.txn.producers import Producer
 from purgatorio.broker.txn.values import encode_record
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
 from purgatorio.protocol.transaction_state import encode_key
+from tests.broker.time.by_hand import turns_of
 from tests.broker.txn.harness import ID, PARTITION, TIMEOUT_MS, A, B, C, TransactionHarness, state_topic
 
 NONE = ErrorCode.NONE
@@ -317,8 +319,8 @@ EXPIRY_MS = 7 * DAY_MS
 
 
 def expire(broker: TransactionHarness) -> int:
-    """Take the steps of one scan; returns their number."""
-    return sum(1 for _ in broker.transactions.coordinator.expiry_steps())
+    """Take the steps of one scan; returns the number of turns."""
+    return turns_of(broker.transactions.coordinator.expiry_steps())
 
 
 def ids(broker: TransactionHarness) -> list[str]:
@@ -383,16 +385,16 @@ def test_an_id_whose_next_transaction_waits_for_the_replicas_does_not_expire() -
 
 def test_an_id_whose_next_transaction_begins_during_the_scan_does_not_expire() -> None:
     broker = TransactionHarness(replicas=(1, 2))
-    inits = [broker.init(transactional_id=f"{nth}") for nth in range(TOMBSTONES_PER_STEP + 1)]
+    inits = [broker.init(transactional_id=f"{nth}") for nth in range(MAX_TOMBSTONES + 1)]
     broker.commit()
     broker.advance_ms(EXPIRY_MS)
     steps = broker.transactions.coordinator.expiry_steps()
-    next(steps)
-    added = broker.add(inits[-1].producer, transactional_id=f"{TOMBSTONES_PER_STEP}")
+    take_slice(steps)
+    added = broker.add(inits[-1].producer, transactional_id=f"{MAX_TOMBSTONES}")
     sum(1 for _ in steps)
     broker.commit()
     assert added.error == ErrorCode.NONE
-    assert ids(broker) == [f"{TOMBSTONES_PER_STEP}"]
+    assert ids(broker) == [f"{MAX_TOMBSTONES}"]
 
 
 def test_a_request_waits_while_its_id_is_deleted_and_is_told_that_it_is_unknown() -> None:
@@ -416,7 +418,8 @@ def test_tombstones_are_written_in_batches_that_the_topic_takes() -> None:
     broker.set_topics(state_topic(max_message_bytes="1000"))
     broker.advance_ms(EXPIRY_MS)
     before = broker.partition(PARTITION).log.log_end_offset
-    assert expire(broker) >= 7
+    batches = [cost for cost in broker.transactions.coordinator.expiry_steps() if cost >= TOMBSTONE_COST]
+    assert len(batches) >= 6, "and another at the end"
     assert ids(broker) == []
     assert broker.partition(PARTITION).log.log_end_offset == before + 20
 
@@ -427,7 +430,7 @@ def test_an_id_that_is_used_during_the_scan_lives_on() -> None:
         broker.init(transactional_id=f"{nth}")
     broker.advance_ms(EXPIRY_MS)
     steps = broker.transactions.coordinator.expiry_steps()
-    next(steps)
+    take_slice(steps)
     used = broker.init(transactional_id="299")
     sum(1 for _ in steps)
     assert ids(broker) == ["299"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.group.classic.rebalances import ANSWERS_PER_TURN
+from purgatorio.broker.group.classic.rebalances import COST_OF_ANSWER
+from purgatorio.broker.time.long_work import SLICE
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.classic.harness import OK, REBALANCE_MS, SESSION_MS, Clients
+
+AT_ONCE = SLICE // COST_OF_ANSWER
 
 
 def test_the_first_member_is_leader_of_generation_1_at_once(clients: Clients) -> None:
@@ -94,16 +97,16 @@ def test_heartbeats_move_the_deadline_of_the_parked_session(clients: Clients) ->
 
 def test_of_very_many_members_the_later_ones_are_answered_in_later_turns(clients: Clients) -> None:
     first = clients.join()
-    joins = [clients.join() for _ in range(ANSWERS_PER_TURN + 10)]
+    joins = [clients.join() for _ in range(AT_ONCE + 10)]
     leader = clients.join(first.member_id)
     assert not leader.is_parked
     assert sum(joined.is_parked for joined in joins) == 11
-    clients.advance_ms(1)
+    assert not clients.group_work.turn()
     assert {joined.generation for joined in joins} == {2}
     syncs = [clients.sync(joined.member_id, 2) for joined in joins]
     clients.assign(leader)
     assert sum(synced.is_parked for synced in syncs) == 11
-    clients.advance_ms(1)
+    assert not clients.group_work.turn()
     assert all(synced.error == OK for synced in syncs)
 
 

@@ -20,6 +20,7 @@ from purgatorio.protocol.messages.consumer_group_heartbeat import (
 )
 from tests.broker.group.harness import GroupHarness, offsets_topic
 from tests.broker.replica.harness import topic
+from tests.broker.time.by_hand import turns_of
 
 
 class ConsumerHarness(GroupHarness):
@@ -43,7 +44,7 @@ class ConsumerHarness(GroupHarness):
 
     def match(self) -> int:
         """Match topics with the regular expressions that wait for it; returns the number of steps."""
-        return sum(1 for _ in self.groups.consumer.expressions.steps())
+        return turns_of(self.groups.consumer.expressions.steps())
 
     def elect_again(self) -> None:
         """Let broker 1 be elected anew: it loads the groups from its log."""

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatorio.broker.group.consumer.assignors import ASSIGNORS, Assignor
-from purgatorio.broker.group.modern.partitions import STEP, AssignedMember, Partitions, each
+from purgatorio.broker.group.modern.partitions import AssignedMember, Partitions, each
+from tests.broker.time.by_hand import turns_of
 
 
 def taken(assignor: Assignor, joined: Sequence[AssignedMember], counts: Mapping[bytes, int]) -> dict[str, Partitions]:
@@ -157,6 +158,6 @@ def test_very_many_topics_are_assigned_in_steps(name: str, differ: bool) -> None
     topics = tuple(number.to_bytes(16) for number in range(2_000))
     joined = members(*(topics[nth * differ :] for nth in range(20)))
     counts = dict.fromkeys(topics, 1)
-    steps = sum(1 for _ in ASSIGNORS[name](joined, counts))
-    assert steps >= (20 * 2_000 // STEP if differ or name == "range" else 1)
+    turns = turns_of(ASSIGNORS[name](joined, counts))
+    assert turns >= (10 if differ or name == "range" else 1)
     assert sum(sizes(taken(ASSIGNORS[name], joined, counts))) == 2_000

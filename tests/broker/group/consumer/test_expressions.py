@@ -8,10 +8,12 @@ import pytest
 
 from purgatorio.broker.group.consumer import expression, expressions, heartbeats
 from purgatorio.broker.group.consumer.expression import Expression
-from purgatorio.broker.group.consumer.expressions import COST_PER_STEP, MAX_UNUSED
+from purgatorio.broker.group.consumer.expressions import MAX_UNUSED
+from purgatorio.broker.time.long_work import SLICE, take_slice
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
 from tests.broker.group.counted import check_counts
+from tests.broker.time.by_hand import slices
 
 LONG_NAMES = {f"n{nth:05}{'x' * 240}": 1 for nth in range(1_000)}
 
@@ -70,11 +72,11 @@ def test_an_expression_over_thousands_of_long_names_is_matched_in_steps(
     counted.step()
     assert (one.epoch, one.partitions) == (1, [])  # it is a member, and told more when more is known
     steps = 0
-    for _ in broker.groups.consumer.expressions.steps():
+    for _ in slices(broker.groups.consumer.expressions.steps()):
         counted.step()
         steps += 1
     assert steps > 10
-    assert counted.most_at_once < COST_PER_STEP + 300
+    assert counted.most_at_once < 10 * SLICE + 300
     broker.settle(one)
     assert len(one.partitions) == 1_001, "the internal topic, too"
 
@@ -145,7 +147,8 @@ def test_topics_that_come_and_go_during_the_first_match_are_right(broker: Consum
     one.beat()
     first, *rest = LONG_NAMES
     left = dict.fromkeys(rest, 1)
-    next(broker.groups.consumer.expressions.steps())
+    steps = broker.groups.consumer.expressions.steps()
+    take_slice(steps)
     broker.create(books=1, **left)
     broker.match()
     broker.settle(one)

@@ -19,6 +19,7 @@ from purgatorio.protocol.messages.share_group_heartbeat import ShareGroupHeartbe
 from purgatorio.protocol.records import iter_batches, iter_records
 from tests.broker.group.harness import PARTITION, GroupHarness, offsets_topic
 from tests.broker.replica.harness import topic
+from tests.broker.time.by_hand import turns_of
 
 
 def topic_id(name: str) -> bytes:
@@ -62,7 +63,7 @@ class ShareHarness(GroupHarness):
 
     def forget(self) -> int:
         """Delete the states of deleted topics; returns the number of groups that were looked at."""
-        return sum(1 for _ in self.groups.share.steps())
+        return turns_of(self.groups.share.steps())
 
     def configure(self, group_id: str = "app", **configs: str) -> None:
         """Set configs of a group, by their names with underscores."""
@@ -91,8 +92,8 @@ class ShareHarness(GroupHarness):
 
     def take_steps(self) -> int:
         """Take the steps that heartbeats have left, then those of initializations; returns the number of the first."""
-        count = sum(sum(1 for _ in self.left.pop(0)) for _ in list(self.left))
-        for _ in self.groups.listings.steps():
+        count = sum(turns_of(self.left.pop(0)) for _ in list(self.left))
+        for _ in self.group_work.turns():
             pass
         return count
 

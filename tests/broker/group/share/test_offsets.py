@@ -9,9 +9,9 @@ import pytest
 
 from purgatorio.broker.coordinator.end_offsets import EndOffset
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.share import initialization
 from purgatorio.broker.group.share.offsets import StartOffset, TopicStarts
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import ZERO_UUID
 from purgatorio.protocol.share_state import SharePartitionKey
@@ -130,11 +130,11 @@ def test_new_states_begin_at_the_offsets_in_a_new_epoch(empty: ShareHarness) -> 
 
 
 def test_many_offsets_are_altered_in_turns_of_the_loop(broker: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initialization, "ASKED_PER_STEP", 4)
+    monkeypatch.setattr(long_work, "SLICE", 12)
     broker.create(wide=10)
     answers = alter(broker, wide=dict.fromkeys(range(10), 7))
     assert (answers, len(broker.persister.take_calls())) == ([], 4)
-    broker.groups.listings.step()
+    broker.group_work.turn()
     assert (answers, len(broker.persister.take_calls())) == ([], 4)
     broker.take_steps()
     assert (answers, len(broker.persister.take_calls())) == ([{}], 2)
@@ -142,7 +142,7 @@ def test_many_offsets_are_altered_in_turns_of_the_loop(broker: ShareHarness, mon
 
 
 def test_a_group_that_moves_on_the_way_asks_for_no_more(broker: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initialization, "ASKED_PER_STEP", 4)
+    monkeypatch.setattr(long_work, "SLICE", 12)
     broker.create(wide=10)
     answers = alter(broker, wide=dict.fromkeys(range(10), 7))
     broker.elect(2, 1)

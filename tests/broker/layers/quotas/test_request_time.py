@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import BROKER, NO_CHANNEL, Principal
+from purgatorio.broker.time.long_work import SLICE, Steps
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from purgatorio.protocol.messages.list_groups import ListGroupsResponse
@@ -17,6 +17,7 @@ from purgatorio.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
 )
 from tests.broker.layers.quotas.harness import MB, FakeBroker, produce
+from tests.broker.time.by_hand import HandListings
 
 
 def test_the_time_of_handlers_is_charged_and_throttled_for_a_second_at_most(broker: FakeBroker) -> None:
@@ -60,14 +61,14 @@ def test_the_wait_of_a_parked_request_is_not_its_time(broker: FakeBroker) -> Non
 def test_all_steps_of_an_answer_are_charged(broker: FakeBroker) -> None:
     """Also those that encode it, after the throttle time was told: the next request pays for them."""
     broker.limit(client_id="", request_percentage=10)
-    listings = Listings(lambda: None)
+    listings = HandListings()
     client = broker.client()
     client.session.channel = NO_CHANNEL
 
-    def works(steps: int, then: Callable[[], object]) -> Iterator[None]:
+    def works(steps: int, then: Callable[[], object]) -> Steps:
         for _ in range(steps):
             broker.handler_takes(0.25)
-            yield
+            yield SLICE
         then()
 
     def handle(reply: Any, request: Any) -> None:

@@ -29,6 +29,7 @@ from purgatorio.protocol.share_state import (
 )
 from purgatorio.purgatory import Timer
 from tests.broker.replica.harness import MIB, Harness, topic
+from tests.broker.time.by_hand import HandWork, turns_of
 
 PARTITION = TopicPartition(SHARE_GROUP_STATE_TOPIC, 0)
 """The only partition of the topic, which holds all share partitions."""
@@ -95,7 +96,10 @@ class ShareHarness(Harness):
         self.timers.append(timer)
         self.config = ShareStateConfig(topic_partitions=1, **config)
         self.log = CoordinatorLog(self.replicas, self.clock, timer, self.config.write_timeout_ms)
-        services = ShareStateServices(config=self.config, log=self.log, clock=self.clock, image=lambda: self.image)
+        self.state_work = HandWork()
+        services = ShareStateServices(
+            config=self.config, log=self.log, clock=self.clock, image=lambda: self.image, work=self.state_work.own
+        )
         self.shares = ShareStates(services, self.replicas)
         self.coordinator = self.shares.coordinator
         self.set_state_topic(state_topic(replicas))
@@ -124,7 +128,7 @@ class ShareHarness(Harness):
 
     def work(self) -> int:
         """Load and unload what waits for it; returns the number of steps."""
-        return sum(1 for _ in self.coordinator.steps())
+        return turns_of(self.coordinator.steps())
 
     def commit(self, *followers: int) -> None:
         """Let followers, broker 2 by default, fetch all of the partition: everything is committed."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.share.state import upkeep as upkeep_module
+from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey, ShareSnapshotValue, ShareUpdateValue
 from tests.broker.replica.harness import topic
@@ -20,17 +21,18 @@ from tests.broker.share.state.harness import (
     initialized,
     state_topic,
 )
+from tests.broker.time.by_hand import turns_of
 
 LONG_MS = 300_000
 
 
 def prune(broker: ShareHarness) -> int:
     """Let the coordinator prune; returns the number of steps."""
-    return sum(1 for _ in broker.shares.upkeep.prune_steps())
+    return turns_of(broker.shares.upkeep.prune_steps())
 
 
 def snapshot(broker: ShareHarness) -> int:
-    return sum(1 for _ in broker.shares.upkeep.snapshot_steps())
+    return turns_of(broker.shares.upkeep.snapshot_steps())
 
 
 def bounds(broker: ShareHarness) -> tuple[int, int]:
@@ -196,7 +198,8 @@ def test_share_partitions_that_are_all_idle_are_not_written_for_ever() -> None:
 def test_many_snapshots_are_made_in_steps_and_in_batches_that_the_partition_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upkeep_module, "RECORDS_PER_STEP", 5)
+    monkeypatch.setattr(upkeep_module, "SLICE", 5 * upkeep_module.RECORD_COST)
+    monkeypatch.setattr(long_work, "SLICE", 5 * upkeep_module.RECORD_COST)
     broker = ShareHarness(updates_per_snapshot=0)
     broker.set_state_topic(state_topic_of(300))
     keys = [SharePartitionKey(f"group-{number}", ORDERS_ID, 0) for number in range(12)]
@@ -223,7 +226,7 @@ def state_topic_of(max_message_bytes: int) -> Any:
 
 
 def test_states_of_deleted_topics_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep_module, "RECORDS_PER_STEP", 1)
+    monkeypatch.setattr(upkeep_module, "SLICE", 1)
     broker = ShareHarness()
     initialized(broker, KEY, OTHER)
     prune(broker)
