@@ -15,8 +15,8 @@ from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.metadata.topic_name import is_internal
+from purgatorio.broker.replica.delayed_delete_records import DeleteRecordsResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

@@ -27,9 +27,9 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, is_internal
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import NO_TRANSACTIONAL_ID, Partition
+from purgatorio.broker.replica.producing.delayed_produce import AppendDone, AppendResult
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.broker.time.long_work import SLICE, Steps

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.producing.delayed_produce import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record

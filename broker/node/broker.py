@@ -65,7 +65,7 @@ from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server.peers import PeerNetwork, Peers
-from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.clocks import Clocks

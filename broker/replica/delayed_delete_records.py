@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from purgatorio.broker.causes.cause import LogStartBehind
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import DelayedOperation
+
+
+@dataclass(slots=True)
+class DeleteRecordsResult:
+    """The result of one deletion.
+
+    Attributes:
+        low_watermark: the smallest log start offset of the in-sync replicas (KIP-107); -1 with an error.
+    """
+
+    error_code: ErrorCode = ErrorCode.NONE
+    low_watermark: int = -1
+
+
+DeleteRecordsDone = Callable[[Sequence[DeleteRecordsResult]], None]
+"""Receives one result for each deletion, in their order; called once."""
 
 
 @dataclass(slots=True)

@@ -23,7 +23,12 @@ from purgatorio.broker.metadata.controller import InSyncProposal
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, Topic
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
-from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords, PendingDeletion
+from purgatorio.broker.replica.delayed_delete_records import (
+    DelayedDeleteRecords,
+    DeleteRecordsDone,
+    DeleteRecordsResult,
+    PendingDeletion,
+)
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey, TakeSteps
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
@@ -33,13 +38,12 @@ from purgatorio.broker.replica.fetching.reader import ContextReader, ReplicaRead
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.producing.delayed_produce import AppendDone, AppendResult, DelayedProduce, PendingAck
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.transactional_writes import TransactionalAppend
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.replica.producing.writes import LeaderWrites
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
-from purgatorio.broker.replica.results import AppendDone, AppendResult, DeleteRecordsDone, DeleteRecordsResult
 from purgatorio.broker.replica.roles import Refollowed, ReplicaRoles
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import get_logger

@@ -30,10 +30,9 @@ from purgatorio.broker.server.connection_slots import Slot
 from purgatorio.broker.server.connection_snapshot import ConnectionSnapshot, host_and_peer
 from purgatorio.broker.server.deadlines import Deadlines
 from purgatorio.broker.server.dispatch import api_name
-from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.exchange import Exchange, ReplyQueue
 from purgatorio.broker.server.held_transport import held, released
 from purgatorio.broker.server.limits import Refusal
-from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.broker.server.request_queue import RequestQueue
 from purgatorio.broker.server.sasl_gate import SaslGate
 from purgatorio.broker.server.shared_services import ConnectionOwner, SharedServices

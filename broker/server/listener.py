@@ -23,7 +23,7 @@ from purgatorio.broker.server.hang_ups import HangUps
 from purgatorio.broker.server.limits import Refusal
 from purgatorio.broker.server.listening import PlainAcceptor, can_watch_sockets
 from purgatorio.broker.server.refusal_log import RefusalLog
-from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts, Login, SharedServices
 from purgatorio.broker.server.tls_acceptor import TlsAcceptor
 from purgatorio.logger import get_logger

@@ -1,6 +1,19 @@
-"""The requests of one connection that were received but not started. Knows no event loop.
+"""The requests that were received but not started, of one connection and in the memory of all. Knows no event loop.
 
-Bytes go in, requests come out; both are counted against the memory that all connections share.
+Bytes go into a `RequestQueue`, requests come out; both are counted against the memory that all connections share, a
+`RequestMemory`.
+
+A connection counts the bytes that it reads, and gives them back when the request is answered. At the bound each
+connection that wants to read must wait; when there is room again they go on in the order in which they stopped.
+Complete requests are always worked on: answering them makes room.
+
+A quarter of the bound is kept for readers that hold little of an incomplete request, or nothing. So a few clients that
+send halves of large requests cannot make all others wait; only requests as large as theirs do.
+
+Incomplete requests alone could fill the memory, and then no answer would ever make room. So one connection at a time,
+in the order in which they stopped, may overdraw: it reads on until its request is complete. All connections together
+therefore hold at most twice the bound and one request (and a chunk each): the bound in incomplete requests, the bound
+in complete ones, and the request that overdraws.
 """
 
 # compiled: docs/compiled.md
@@ -8,11 +21,132 @@ Bytes go in, requests come out; both are counted against the memory that all con
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
-from purgatorio.broker.server.request_memory import Reader, RequestMemory
 from purgatorio.protocol.framing import SIZE_BYTES, FrameDecoder
 from purgatorio.protocol.primitives import Buffer
+
+SMALL_REQUEST_BYTES: Final = 64 * 1024
+"""A reader that holds no more of an incomplete request may use the whole bound."""
+LARGE_SHARE: Final = 0.75
+"""The share of the bound up to which other readers may read."""
+
+
+class Reader(Protocol):
+    """A connection that may have to wait for memory."""
+
+    def wake(self) -> None:
+        """Call `RequestMemory.may_read` again, after this method has returned."""
+        ...
+
+
+class RequestMemory:
+    """Counts request bytes, and makes readers wait while too many are held.
+
+    Args:
+        limit_bytes: while this much is held, only the reader that overdraws may read.
+
+    Attributes:
+        partial_bytes: bytes of incomplete requests.
+        complete_bytes: bytes of complete requests that are not answered.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._large_limit_bytes = int(limit_bytes * LARGE_SHARE)
+        self.partial_bytes = 0
+        self.complete_bytes = 0
+        self._waiting_small: dict[Reader, bool] = {}
+        """Whether each holds an incomplete request."""
+        self._waiting_large: dict[Reader, None] = {}
+        self._overdrawer: Reader | None = None
+        self._overdrawn_bytes = 0
+
+    @property
+    def used_bytes(self) -> int:
+        """The sum of both."""
+        return self.partial_bytes + self.complete_bytes
+
+    @property
+    def waiting(self) -> int:
+        """How many readers wait for memory."""
+        return len(self._waiting_small) + len(self._waiting_large)
+
+    def received(self, reader: Reader, *, partial_bytes: int, complete_bytes: int) -> None:
+        """Count a chunk. A request that it completes moves its bytes from partial to complete."""
+        self.partial_bytes += partial_bytes
+        self.complete_bytes += complete_bytes
+        if self._overdrawer is reader:
+            self._overdrawn_bytes += partial_bytes + complete_bytes
+            if complete_bytes:
+                self._end_overdraft()
+                self._wake_who_may_read()
+
+    def may_read(self, reader: Reader, *, partial_bytes: int) -> bool:
+        """Whether `reader` may read on. If not, it waits, and is woken when there is memory.
+
+        Args:
+            partial_bytes: what `reader` holds of an incomplete request; if anything, reading on leads to an answer.
+        """
+        used_bytes = self.partial_bytes + self.complete_bytes
+        if used_bytes < self._large_limit_bytes or self._overdrawer is reader:
+            return True
+        is_small = partial_bytes <= SMALL_REQUEST_BYTES
+        if is_small and used_bytes - self._overdrawn_bytes < self.limit_bytes:
+            return True
+        if partial_bytes and self._overdrawer is None and self.complete_bytes < self.limit_bytes:
+            self._overdrawer = reader
+            return True
+        if is_small:
+            self._waiting_small[reader] = partial_bytes > 0
+        else:
+            self._waiting_large[reader] = None
+        return False
+
+    def release(self, complete_bytes: int) -> None:
+        """Give back the bytes of requests that were answered."""
+        self.complete_bytes -= complete_bytes
+        if self._waiting_small or self._waiting_large:
+            self._wake_who_may_read()
+
+    def leave(self, reader: Reader, *, partial_bytes: int, complete_bytes: int) -> None:
+        """Forget `reader` and give back the bytes that it held."""
+        self._waiting_small.pop(reader, None)
+        self._waiting_large.pop(reader, None)
+        if self._overdrawer is reader:
+            self._end_overdraft()
+        self.partial_bytes -= partial_bytes
+        self.complete_bytes -= complete_bytes
+        self._wake_who_may_read()
+
+    def _end_overdraft(self) -> None:
+        self._overdrawer = None
+        self._overdrawn_bytes = 0
+
+    def _wake_who_may_read(self) -> None:
+        """Wake the readers that may read now, and choose the next one to overdraw: small requests are soon complete."""
+        if self.used_bytes < self._large_limit_bytes:
+            self._end_overdraft()
+            large, self._waiting_large = self._waiting_large, {}
+            for reader in large:
+                reader.wake()
+        if self.used_bytes - self._overdrawn_bytes < self.limit_bytes:
+            small, self._waiting_small = self._waiting_small, {}
+            for reader in small:
+                reader.wake()
+        if self._overdrawer is None and self.complete_bytes < self.limit_bytes:
+            self._let_next_overdraw()
+
+    def _let_next_overdraw(self) -> None:
+        chosen = next((reader for reader, has_partial in self._waiting_small.items() if has_partial), None)
+        if chosen is None:
+            chosen = next(iter(self._waiting_large), None)
+        if chosen is not None:
+            self._overdrawer = chosen
+            self._waiting_small.pop(chosen, None)
+            self._waiting_large.pop(chosen, None)
+            chosen.wake()
+
 
 MAX_AHEAD: Final = 128
 """Requests that may wait for their turn while more are read; a connection starts as many in one."""

@@ -16,7 +16,7 @@ from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.observer import ServerObserver
 from purgatorio.broker.server.refusal_log import RefusalLog
-from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.turns import Turns
 from purgatorio.purgatory.clock import Clock
 

@@ -11,8 +11,8 @@ from purgatorio.broker.log.errors import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.replica.partition import PartitionError
+from purgatorio.broker.replica.producing.delayed_produce import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory.clock import Clock

@@ -9,9 +9,8 @@ from purgatorio.broker.causes.cause import TransactionNotConfirmed
 from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce
+from purgatorio.broker.replica.producing.delayed_produce import AppendResult, DelayedProduce
 from purgatorio.broker.replica.producing.verification import GuardedAppend
-from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.purgatory import DelayedOperation

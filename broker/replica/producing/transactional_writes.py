@@ -7,12 +7,11 @@ from functools import partial
 from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.delayed_produce import PendingAck
+from purgatorio.broker.replica.producing.delayed_produce import AppendDone, AppendResult, PendingAck
 from purgatorio.broker.replica.producing.delayed_verification import DelayedVerification, WaitingBatch
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.verification import GuardedAppend, ProducerTransaction
 from purgatorio.broker.replica.producing.writes import LeaderWrites
-from purgatorio.broker.replica.results import AppendDone, AppendResult
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header

@@ -15,9 +15,8 @@ from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import ReplicaObserver
 from purgatorio.broker.replica.partition import PartitionError
-from purgatorio.broker.replica.producing.delayed_produce import DelayedProduce, PendingAck
+from purgatorio.broker.replica.producing.delayed_produce import AppendResult, DelayedProduce, PendingAck
 from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
-from purgatorio.broker.replica.results import AppendResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.purgatory import Purgatory

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Final
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord, ignore
+from purgatorio.broker.replica.delayed_delete_records import DeleteRecordsResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists, snapshot_record, tombstone
 from purgatorio.broker.share.state.kept_state import KeptState
 from purgatorio.broker.share.state.services import ShareStateServices

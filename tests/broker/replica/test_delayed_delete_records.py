@@ -9,8 +9,8 @@ import pytest
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.delayed_delete_records import DeleteRecordsResult
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.results import DeleteRecordsResult
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import ORDERS, Harness, topic
 from tests.error_log import ErrorLog

@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.api import list_offsets, offset_for_leader_epoch
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.results import DeleteRecordsResult
+from purgatorio.broker.replica.delayed_delete_records import DeleteRecordsResult
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

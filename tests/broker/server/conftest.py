@@ -18,7 +18,7 @@ from purgatorio.broker.server.dispatch import Dispatcher
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.refusal_log import RefusalLog
-from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import SharedServices
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.long_work import LongWork

@@ -9,7 +9,7 @@ from purgatorio.broker.routing.request import Routes
 from purgatorio.broker.server.connection_slots import ConnectionSlots
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
-from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts, Login
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.time.event_loop import call_soon

@@ -13,7 +13,7 @@ import pytest
 from purgatorio.broker.routing.request import Principal, Routes
 from purgatorio.broker.server.limits import ConnectionLimits, Refusal
 from purgatorio.broker.server.listener import Listener
-from purgatorio.broker.server.request_memory import RequestMemory
+from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.purgatory.clock import ManualClock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.server.request_memory import SMALL_REQUEST_BYTES, RequestMemory
+from purgatorio.broker.server.request_queue import SMALL_REQUEST_BYTES, RequestMemory
 
 
 class _Reader:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.server.request_memory import RequestMemory
-from purgatorio.broker.server.request_queue import MAX_AHEAD, MAX_AHEAD_BYTES, RequestQueue
+from purgatorio.broker.server.request_queue import MAX_AHEAD, MAX_AHEAD_BYTES, RequestMemory, RequestQueue
 from purgatorio.protocol.errors import FrameTooLarge
 
 REQUEST = b"\0\0\0\x05hello"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from purgatorio.broker.server.exchange import Exchange
+from purgatorio.broker.server.exchange import Exchange, ReplyQueue
 from purgatorio.broker.server.limits import ConnectionLimits
-from purgatorio.broker.server.reply_queue import ReplyQueue
 from purgatorio.purgatory.clock import ManualClock
 from tests.histories import seeds
 
