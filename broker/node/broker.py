@@ -49,7 +49,7 @@ from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.node.access_control import control_access
 from purgatorio.broker.node.broker_connections import BrokerConnections
-from purgatorio.broker.node.coordinators import Coordinators
+from purgatorio.broker.node.coordinators import CoordinatorParts, Coordinators
 from purgatorio.broker.node.key_refresh import keep_fresh
 from purgatorio.broker.node.listeners import BrokerListeners
 from purgatorio.broker.node.metadata_publisher import BrokerMetadataPublisher
@@ -196,18 +196,17 @@ class Broker:
         )
 
     def _build_coordinators(self) -> Coordinators:
-        return Coordinators(
-            self.config,
-            self.replicas,
+        parts = CoordinatorParts(
+            config=self.config,
+            replicas=self.replicas,
             clock=self.clock,
             store=self.store,
             topics=self._topics,
-            parked=self._parked,
+            purgatories=self._parked,
             rng=self._rng,
-            ask=self.peers.send,
-            observer=self.metrics,
             work=self._work,
         )
+        return Coordinators(parts, self.peers.send, self.metrics)
 
     def _build_fetchers(self) -> ReplicaFetcherManager:
         services = FollowerServices(

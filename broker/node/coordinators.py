@@ -56,18 +56,46 @@ from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.producer_ids import ProducerIds
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transactions import Transactions
+from purgatorio.late import dataclass
 from purgatorio.purgatory.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorParts:
+    """What the coordinators of one broker are made of.
+
+    Attributes:
+        store: has the image, and grants producer ids.
+        topics: the defaults of topics.
+        rng: chooses the replicas of topics that coordinators create, and ids.
+        work: takes the steps of what takes long.
+    """
+
+    config: BrokerConfig
+    replicas: ReplicaManager
+    clock: Clock
+    store: MetadataStore
+    topics: TopicSettings
+    purgatories: Purgatories
+    rng: random.Random
+    work: OwnWork
+
+    def log(self, timeout_ms: int) -> CoordinatorLog:
+        """Return what a coordinator writes its records by."""
+        return CoordinatorLog(self.replicas, self.clock, self.purgatories.timer, timeout_ms)
+
+    def image(self) -> ClusterImage:
+        """Return the newest image."""
+        return self.store.image
 
 
 class Coordinators:
     """The coordinators of one broker.
 
     Args:
-        store: has the image, and grants producer ids.
-        topics: the defaults of topics.
-        parked: the purgatories.
+        parts: what they are made of.
+        ask: sends requests to other brokers.
         observer: counts the requests of share groups.
-        work: takes the steps of what takes long.
 
     Attributes:
         share_settings: the settings of share groups, for their coordinator and for leaders.
@@ -78,90 +106,32 @@ class Coordinators:
         persister: how this broker's leaders and its group coordinator reach such states, wherever they are.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        replicas: ReplicaManager,
-        *,
-        clock: Clock,
-        store: MetadataStore,
-        topics: TopicSettings,
-        parked: Purgatories,
-        rng: random.Random,
-        ask: AskBroker,
-        observer: ShareObserver,
-        work: OwnWork,
-    ) -> None:
-        self.share_settings = ShareGroupSettings(store, share_settings(config))
-        self._calls = BrokerCalls(replicas.broker_id, store=store, ask=ask, purgatories=parked)
-        self.shares, self.persister = _shares(
-            config,
-            replicas,
-            clock=clock,
-            store=store,
-            topics=topics,
-            parked=parked,
-            rng=rng,
-            calls=self._calls,
-            work=work,
-        )
-        group_services = _group_services(
-            config,
-            replicas,
-            clock=clock,
-            store=store,
-            parked=parked,
-            rng=rng,
-            calls=self._calls,
-            share_settings=self.share_settings,
-            persister=self.persister,
-            work=work,
-        )
-        self.groups = Groups(group_services, replicas)
+    def __init__(self, parts: CoordinatorParts, ask: AskBroker, observer: ShareObserver) -> None:
+        config, replicas, clock = parts.config, parts.replicas, parts.clock
+        self.share_settings = ShareGroupSettings(parts.store, share_settings(config))
+        self._calls = BrokerCalls(replicas.broker_id, store=parts.store, ask=ask, purgatories=parts.purgatories)
+        self.shares, self.persister = _shares(parts, self._calls)
+        self.groups = Groups(_group_services(parts, self._calls, self.share_settings, self.persister), replicas)
         settings = transaction_config(config)
         self.marker_writer = MarkerWriter(
             replicas, clock, timeout_ms=settings.append_timeout_ms, end_offsets=self.groups.txn_offsets.end
         )
         self._marker_sender = MarkerSender(self._calls, self.marker_writer.write)
-        transaction_services = _transaction_services(
-            settings, replicas, clock=clock, store=store, parked=parked, ends=self._marker_sender, work=work
-        )
-        self.transactions = Transactions(transaction_services, replicas)
+        self.transactions = Transactions(_transaction_services(parts, settings, self._marker_sender), replicas)
         self._verifier = replicas.guard.verify = PartitionVerifier(self._calls, self.transactions.partitions)
-        self.dead_letters = _dead_letters(
-            config,
+        self.dead_letters = _dead_letters(parts, self._calls, self.share_settings)
+        self.led_shares = LedShares(
             replicas,
-            clock=clock,
-            store=store,
-            topics=topics,
-            rng=rng,
-            calls=self._calls,
-            settings=self.share_settings,
-        )
-        self.led_shares = self._build_led_shares(config, replicas, clock, store, parked, observer, work)
-
-    def _build_led_shares(
-        self,
-        config: BrokerConfig,
-        replicas: ReplicaManager,
-        clock: Clock,
-        store: MetadataStore,
-        parked: Purgatories,
-        observer: ShareObserver,
-        work: OwnWork,
-    ) -> LedShares:
-        return LedShares(
-            replicas,
-            image=lambda: store.image,
+            image=parts.image,
             settings=self.share_settings,
             persister=self.persister,
             clock=clock,
-            purgatory=parked.of(SHARE_FETCH),
-            lock_purgatory=partial(parked.of, ACQUISITION_LOCK),
+            purgatory=parts.purgatories.of(SHARE_FETCH),
+            lock_purgatory=partial(parts.purgatories.of, ACQUISITION_LOCK),
             dead_letters=self.dead_letters,
             max_sessions=config.group_share_max_share_sessions,
             observer=observer,
-            work=work,
+            work=parts.work,
         )
 
     @property
@@ -194,124 +164,94 @@ class Coordinators:
 
 
 def _group_services(
-    config: BrokerConfig,
-    replicas: ReplicaManager,
-    *,
-    clock: Clock,
-    store: MetadataStore,
-    parked: Purgatories,
-    rng: random.Random,
-    calls: BrokerCalls,
-    share_settings: ShareGroupSettings,
-    persister: StatePersister,
-    work: OwnWork,
+    parts: CoordinatorParts, calls: BrokerCalls, share_settings: ShareGroupSettings, persister: StatePersister
 ) -> GroupServices:
     """Return what the group coordinator needs of the broker."""
+    config, purgatories = parts.config, parts.purgatories
     return GroupServices(
         config=group_config(config),
-        log=CoordinatorLog(replicas, clock, parked.timer, config.offsets_commit_timeout_ms),
-        clock=clock,
-        timer=parked.timer,
-        rng=rng,
-        image=lambda: store.image,
-        rebalance_purgatory=parked.of(REBALANCE),
-        heartbeat_purgatory=parked.of(HEARTBEAT),
-        transaction_purgatory=parked.of(TRANSACTION),
-        share_purgatory=partial(parked.of, SHARE_GROUP),
+        log=parts.log(config.offsets_commit_timeout_ms),
+        clock=parts.clock,
+        timer=purgatories.timer,
+        rng=parts.rng,
+        image=parts.image,
+        rebalance_purgatory=purgatories.of(REBALANCE),
+        heartbeat_purgatory=purgatories.of(HEARTBEAT),
+        transaction_purgatory=purgatories.of(TRANSACTION),
+        share_purgatory=partial(purgatories.of, SHARE_GROUP),
         share_settings=share_settings,
         persister=persister,
-        end_offsets=EndOffsets(calls, replicas).find,
-        work=work,
+        end_offsets=EndOffsets(calls, parts.replicas).find,
+        work=parts.work,
     )
 
 
 def _transaction_services(
-    settings: TransactionConfig,
-    replicas: ReplicaManager,
-    *,
-    clock: Clock,
-    store: MetadataStore,
-    parked: Purgatories,
-    ends: MarkerSender,
-    work: OwnWork,
+    parts: CoordinatorParts, settings: TransactionConfig, ends: MarkerSender
 ) -> TransactionServices:
     """Return what the transaction coordinator needs of the broker."""
     return TransactionServices(
         config=settings,
-        log=CoordinatorLog(replicas, clock, parked.timer, settings.append_timeout_ms),
-        clock=clock,
-        timer=parked.timer,
-        image=lambda: store.image,
-        producer_ids=ProducerIds(store),
+        log=parts.log(settings.append_timeout_ms),
+        clock=parts.clock,
+        timer=parts.purgatories.timer,
+        image=parts.image,
+        producer_ids=ProducerIds(parts.store),
         ends=ends,
-        purgatory=parked.of(TRANSACTION),
-        timeout_purgatory=parked.of(TRANSACTION_TIMEOUT),
-        work=work,
+        purgatory=parts.purgatories.of(TRANSACTION),
+        timeout_purgatory=parts.purgatories.of(TRANSACTION_TIMEOUT),
+        work=parts.work,
     )
 
 
-def _shares(
-    config: BrokerConfig,
-    replicas: ReplicaManager,
-    *,
-    clock: Clock,
-    store: MetadataStore,
-    topics: TopicSettings,
-    parked: Purgatories,
-    rng: random.Random,
-    calls: BrokerCalls,
-    work: OwnWork,
-) -> tuple[ShareStates, StateClient]:
+def _shares(parts: CoordinatorParts, calls: BrokerCalls) -> tuple[ShareStates, StateClient]:
     """Return the share coordinator, and the client that calls it or those of other brokers."""
-    settings = share_state_config(config)
-    log = CoordinatorLog(replicas, clock, parked.timer, settings.write_timeout_ms)
-    services = ShareStateServices(config=settings, log=log, clock=clock, image=lambda: store.image, work=work)
-    shares = ShareStates(services, replicas)
+    settings = share_state_config(parts.config)
+    services = ShareStateServices(
+        config=settings,
+        log=parts.log(settings.write_timeout_ms),
+        clock=parts.clock,
+        image=parts.image,
+        work=parts.work,
+    )
+    shares = ShareStates(services, parts.replicas)
     topic = share_state_topic(settings)
 
     def create_topic(done: Callable[[], None]) -> None:
-        store.submit(
-            lambda image: decided(image, topic, settings=topics, rng=rng), lambda _: done(), lambda error: done()
+        parts.store.submit(
+            lambda image: decided(image, topic, settings=parts.topics, rng=parts.rng),
+            lambda _: done(),
+            lambda error: done(),
         )
 
     client = StateClient(
         calls,
         shares.coordinator,
-        image=lambda: store.image,
+        image=parts.image,
         create_topic=create_topic,
         partitions=settings.topic_partitions,
-        retries=retry_settings(config),
+        retries=retry_settings(parts.config),
     )
     return shares, client
 
 
-def _dead_letters(
-    config: BrokerConfig,
-    replicas: ReplicaManager,
-    *,
-    clock: Clock,
-    store: MetadataStore,
-    topics: TopicSettings,
-    rng: random.Random,
-    calls: BrokerCalls,
-    settings: ShareGroupSettings,
-) -> DeadLetterQueue:
+def _dead_letters(parts: CoordinatorParts, calls: BrokerCalls, settings: ShareGroupSettings) -> DeadLetterQueue:
     """Return what copies dead letters."""
 
     def create_topic(name: str, done: Callable[[str | None], None]) -> None:
         new = NewTopic(name, configs=AUTO_CREATED_CONFIGS)
-        store.submit(
-            lambda image: create_topics(image, [new], settings=topics, rng=rng),
+        parts.store.submit(
+            lambda image: create_topics(image, [new], settings=parts.topics, rng=parts.rng),
             lambda results: done(why_not_created(results)),
             lambda error: done(str(error)),
         )
 
     return DeadLetterQueue(
         calls,
-        replicas,
-        image=lambda: store.image,
+        parts.replicas,
+        image=parts.image,
         settings=settings.of,
-        rules=dead_letter_rules(config, topics.log, lambda: store.image),
+        rules=dead_letter_rules(parts.config, parts.topics.log, parts.image),
         create_topic=create_topic,
-        clock=clock,
+        clock=parts.clock,
     )
