@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final, TypedDict, Unpack, get_args, get_type_hints
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -50,6 +50,24 @@ class InvalidConfig(ValueError):
         super().__init__(f"{name}: {why}")
         self.name = name
         self.why = why
+
+
+class Options(TypedDict, total=False):
+    """The parts of a declaration that few settings have; see `Setting`, where `names` are the dotted ones."""
+
+    min_length: int
+    pattern: str | None
+    only: Sequence[str]
+    rule: Callable[[Any], None]
+    names: Sequence[str]
+    dynamic: bool
+
+
+class Bounded(Options, total=False):
+    """These, and the smallest and the largest number."""
+
+    ge: float | None
+    le: float | None
 
 
 class Setting:
@@ -95,35 +113,21 @@ class Setting:
         "type",
     )
 
-    def __init__(
-        self,
-        default: object,
-        doc: str,
-        kind: ConfigType,
-        *,
-        ge: float | None = None,
-        le: float | None = None,
-        min_length: int = 0,
-        pattern: str | None = None,
-        only: Sequence[str] = (),
-        rule: Callable[[Any], None] | None = None,
-        names: Sequence[str] = (),
-        dynamic: bool = False,
-    ) -> None:
+    def __init__(self, default: object, doc: str, kind: ConfigType, **more: Unpack[Bounded]) -> None:
         self.owner: type = object
         self.name = self.annotation = ""
         self.default: Any = default
         self.doc = doc
         self.type = kind
-        self.low = ge
-        self.high = le
-        self.min_length = min_length
-        self.pattern = pattern
-        self.only = tuple(only)
-        self.rule = rule
-        self.dotted, *others = names or ("",)
+        self.low = more.get("ge")
+        self.high = more.get("le")
+        self.min_length = more.get("min_length", 0)
+        self.pattern = more.get("pattern")
+        self.only = tuple(more.get("only", ()))
+        self.rule = more.get("rule")
+        self.dotted, *others = more.get("names") or ("",)
         self.other_names = tuple(others)
-        self.is_dynamic = dynamic
+        self.is_dynamic = more.get("dynamic", False)
         self.of_one_broker = False
         self.broker_name: str | None = None
 
@@ -254,26 +258,24 @@ def config_text(value: Any) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-def number(default: int, doc: str, *, ge: int = 0, le: int | None = None, long: bool = False, **more: Any) -> Any:
-    """Declare a setting of type INT, or LONG, from `ge` to `le` (not given: the type's largest number).
-
-    Args:
-        more: as `Setting` has them.
-    """
+def number(
+    default: int, doc: str, *, ge: int = 0, le: int | None = None, long: bool = False, **more: Unpack[Options]
+) -> Any:
+    """Declare a setting of type INT, or LONG, from `ge` to `le` (not given: the type's largest number)."""
     bound = le if le is not None else MAX_LONG if long else MAX_INT
     return Setting(default, doc, ConfigType.LONG if long else ConfigType.INT, ge=ge, le=bound, **more)
 
 
-def flag(default: bool, doc: str, **more: Any) -> Any:
+def flag(default: bool, doc: str, **more: Unpack[Options]) -> Any:
     """Declare a setting of type BOOLEAN."""
     return Setting(default, doc, ConfigType.BOOLEAN, **more)
 
 
-def text(default: str | None, doc: str, **more: Any) -> Any:
+def text(default: str | None, doc: str, **more: Unpack[Options]) -> Any:
     """Declare a setting of type STRING; a field's type may name choices, as a `Literal`."""
     return Setting(default, doc, ConfigType.STRING, **more)
 
 
-def other(default: object, doc: str, kind: ConfigType, **more: Any) -> Any:
+def other(default: object, doc: str, kind: ConfigType, **more: Unpack[Bounded]) -> Any:
     """Declare a setting of any type. One whose default is None may be None; what it is else, follows from `kind`."""
     return Setting(default, doc, kind, **more)
