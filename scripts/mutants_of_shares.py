@@ -163,14 +163,14 @@ SHARE_MUTANTS: Final = (
     ),
     Mutant(
         "a-member-of-any-epoch-beats",
-        "broker/group/modern/heartbeats.py",
+        "broker/group/modern/modern_groups.py",
         "if epoch not in (JOINS, current.epoch) and not self._missed_an_answer(current, request):",
         "if False:",
         SHARE_GROUPS,
     ),
     Mutant(
         "a-member-that-missed-an-answer-joins-again",
-        "broker/group/modern/heartbeats.py",
+        "broker/group/modern/modern_groups.py",
         "return bool(epoch == current.previous_epoch and epoch < current.epoch)",
         "return False",
         SHARE_GROUPS,

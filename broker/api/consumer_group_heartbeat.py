@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (key 68): a member of a consumer group joins, stays, and leaves (KIP-848).
 
-Versions 0–1. The coordinator assigns the partitions, in `broker/group/modern/heartbeats.py`. The answer leaves when the
-records of the changes are replicated.
+Versions 0–1. The coordinator assigns the partitions, in `broker/group/modern/modern_groups.py`. The answer leaves when
+the records of the changes are replicated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.modern.heartbeats import Client
+from purgatorio.broker.group.modern.modern_groups import Client
 from purgatorio.broker.layers.access.guards.groups import consumer_group_heartbeat as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -24,9 +24,9 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupHeartbeatR
     later = partial(groups.listings.begin, session=ctx.session)
     client = Client(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version, reply, later)
     try:
-        groups.consumer.heartbeats.heartbeat(request, client)
+        groups.consumer.heartbeat(request, client)
     except CoordinatorError as error:
-        reply(groups.consumer.heartbeats.refusal(error))
+        reply(groups.consumer.refusal(error))
 
 
 API: Final = ApiHandler(

@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat (key 76): a member of a share group joins, stays, and leaves (KIP-932).
 
-Version 1. The coordinator assigns the partitions, in `broker/group/modern/heartbeats.py`. The answer leaves when the
-records of the changes are replicated; that of a member that joins may also wait for the states of its partitions.
+Version 1. The coordinator assigns the partitions, in `broker/group/modern/modern_groups.py`. The answer leaves when
+the records of the changes are replicated; that of a member that joins may also wait for the states of its partitions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.modern.heartbeats import Client
+from purgatorio.broker.group.modern.modern_groups import Client
 from purgatorio.broker.layers.access.guards.groups import share_group_heartbeat as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -24,9 +24,9 @@ def handle(groups: Groups, ctx: RequestContext, request: ShareGroupHeartbeatRequ
     later = partial(groups.listings.begin, session=ctx.session)
     client = Client(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version, reply, later)
     try:
-        groups.share.heartbeats.heartbeat(request, client)
+        groups.share.heartbeat(request, client)
     except CoordinatorError as error:
-        reply(groups.share.heartbeats.refusal(error))
+        reply(groups.share.refusal(error))
 
 
 API: Final = ApiHandler(

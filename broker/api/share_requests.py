@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from purgatorio.broker.api.listing import leader_endpoints
-from purgatorio.broker.group.share.heartbeats import MAX_MEMBER_ID
+from purgatorio.broker.group.share.share_groups import MAX_MEMBER_ID
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.lookup import NO_HINT
 from purgatorio.broker.replica.partition import PartitionError

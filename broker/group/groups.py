@@ -119,7 +119,7 @@ class Groups:
         self.coordinator = GroupCoordinator(services, replicas, replays=replays)
         self.consumer = ConsumerGroups(services, self.coordinator)
         classic_groups = ClassicGroups(services, self.coordinator)
-        classic_members = ClassicMembers(services, classic_groups, self.consumer.heartbeats)
+        classic_members = ClassicMembers(services, classic_groups, self.consumer)
         self.classic = ClassicRequests(self.coordinator, classic_groups, classic_members)
         self.share = ShareGroups(services, self.coordinator, self.listings.begin)
         self.coordinator.lifecycles = {"classic": classic_groups, "consumer": self.consumer, "share": self.share}

@@ -19,6 +19,7 @@ from purgatorio.broker.group.classic.member import ClassicMember, JoinReply, Syn
 from purgatorio.broker.group.classic.rebalances import join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, check_generation
+from purgatorio.broker.group.consumer.consumer_groups import ConsumerGroups
 from purgatorio.broker.group.consumer.conversion import (
     by_topic_id,
     classic_protocols,
@@ -29,11 +30,10 @@ from purgatorio.broker.group.consumer.conversion import (
     upgraded,
     write_assignment,
 )
-from purgatorio.broker.group.consumer.heartbeats import ConsumerHeartbeats
 from purgatorio.broker.group.consumer.member import NOTHING_YET, ConsumerMember, CurrentAssignment, MemberState
 from purgatorio.broker.group.consumer.records import ConsumerUpdate
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.modern.heartbeats import Sender
+from purgatorio.broker.group.modern.modern_groups import Sender
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, minus
 from purgatorio.broker.group.services import GroupServices, random_uuid
 from purgatorio.broker.group.shard import GroupShard
@@ -54,7 +54,7 @@ Found = tuple[GroupShard, ConsumerGroup]
 class ClassicMembers:
     """Handles the requests of the classic protocol in consumer groups that have members."""
 
-    def __init__(self, services: GroupServices, classic: ClassicGroups, consumers: ConsumerHeartbeats) -> None:
+    def __init__(self, services: GroupServices, classic: ClassicGroups, consumers: ConsumerGroups) -> None:
         self._services = services
         self._classic = classic
         self._consumers = consumers

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from purgatorio.broker.group.consumer import expression, expressions, heartbeats
+from purgatorio.broker.group.consumer import consumer_groups, expression, expressions
 from purgatorio.broker.group.consumer.expression import Expression
 from purgatorio.broker.group.consumer.expressions import MAX_UNUSED
 from purgatorio.broker.time.long_work import SLICE, take_slice
@@ -212,7 +212,7 @@ def test_expressions_without_room_are_refused() -> None:
 def test_the_expressions_of_a_group_may_match_so_many_topics_together(
     broker: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeats, "MAX_MATCHED", 3)
+    monkeypatch.setattr(consumer_groups, "MAX_MATCHED", 3)
     one = by_expression(broker, "[^_].*")
     broker.settle(one)
     assert broker.refusal(**by_expression(broker, "[ob].*", "two").request()) == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -226,7 +226,7 @@ def test_the_expressions_of_a_group_may_match_so_many_topics_together(
 def test_many_expressions_of_a_group_are_looked_at_with_several_heartbeats(
     broker: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heartbeats, "TOPICS_PER_HEARTBEAT", 5)
+    monkeypatch.setattr(consumer_groups, "TOPICS_PER_HEARTBEAT", 5)
     members = [by_expression(broker, f"b.*|{nth}", f"m{nth}") for nth in range(6)]
     broker.settle(*members)
     broker.create(bills=2, books=1)

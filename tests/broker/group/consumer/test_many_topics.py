@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.group.modern.heartbeats import ASSIGNMENT_TRIES, TOPICS_AT_ONCE
+from purgatorio.broker.group.modern.modern_groups import ASSIGNMENT_TRIES, TOPICS_AT_ONCE
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness, is_consistent
 from tests.broker.time.by_hand import turns_of

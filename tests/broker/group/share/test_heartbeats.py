@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.group.modern.heartbeats import MEMBERS_ASSIGNED_AT_ONCE, TOPICS_AT_ONCE
-from purgatorio.broker.group.share.heartbeats import MAX_MEMBER_ID, MAX_WAIT_MS
+from purgatorio.broker.group.modern.modern_groups import MEMBERS_ASSIGNED_AT_ONCE, TOPICS_AT_ONCE
 from purgatorio.broker.group.share.share_group import ShareGroup
+from purgatorio.broker.group.share.share_groups import MAX_MEMBER_ID, MAX_WAIT_MS
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import Purgatory
 from tests.broker.group.harness import PARTITION
@@ -187,7 +187,7 @@ def test_members_that_wait_for_partitions_beat_fast_and_others_as_configured(bro
     assert broker.join("a").heartbeat_interval_ms == 200
     broker.configure(share_heartbeat_interval_ms="6000")
     assert broker.ask(member_id="a", member_epoch=2).heartbeat_interval_ms == 250
-    broker.groups.share.heartbeats._services.beating.count = 4_000
+    broker.groups.share._services.beating.count = 4_000
     assert broker.ask(member_id="a", member_epoch=2).heartbeat_interval_ms == 6_000
     broker.persister.is_held = True
     broker.create(orders=4, bills=2)

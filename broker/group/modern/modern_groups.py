@@ -1,8 +1,9 @@
-"""The way of a heartbeat, ConsumerGroupHeartbeat (KIP-848) or ShareGroupHeartbeat (KIP-932), from request to answer.
+"""Groups of one kind and one broker, and the way of a heartbeat: ConsumerGroupHeartbeat or ShareGroupHeartbeat.
 
-`ModernHeartbeats.heartbeat` is that way: check the request, find or make the group, find the member and fence it by its
-epoch, note what it subscribes to, begin an epoch and make the target assignment if they are due, move the member
-towards its target, write, answer. `consumer/heartbeats.py` and `share/heartbeats.py` have the steps that differ.
+`ModernGroups.heartbeat` is that way (KIP-848, KIP-932): check the request, find or make the group, find the member and
+fence it by its epoch, note what it subscribes to, begin an epoch and make the target assignment if they are due, move
+the member towards its target, write, answer. `consumer/consumer_groups.py` and `share/share_groups.py` have the steps
+that differ.
 
 A request makes an update: the records of its changes. When they are in the log they are applied, by the code that loads
 them; when they are committed the member is answered. A heartbeat that changes nothing is answered when everything that
@@ -95,8 +96,8 @@ G = TypeVar("G", bound=ModernGroup[Any])
 U = TypeVar("U", bound=ModernUpdate[Any, Any])
 
 
-class ModernHeartbeats(ABC, Generic[G, U]):
-    """Handles the heartbeats of one broker's groups of one kind.
+class ModernGroups(ABC, Generic[G, U]):
+    """The groups of one kind: the heartbeats of their members, and their coming and going with their partition.
 
     Attributes:
         group_type, update_type, messages: the classes of the groups, of their updates, and of their responses.
@@ -159,11 +160,17 @@ class ModernHeartbeats(ABC, Generic[G, U]):
         self.remove(update, [member])
         return self.writer.write(shard, update, ignore)
 
-    def start(self, shard: GroupShard, group: G) -> None:
+    # --- with the partition (see `GroupLifecycle`) ---
+
+    def loaded(self, shard: GroupShard, group: Any) -> None:
         """Start the timers of a group's members: this broker coordinates it from now on."""
         for member in group.members.values():
             self.sessions.start(shard, group, member)
         self.writer.index.refresh(group)
+
+    def unloaded(self, shard: GroupShard, group: Any) -> None:
+        """Stop the timers of a group; the log answers the requests that wait for replicas."""
+        self.end(group, group.members.values())
 
     def end(self, group: G, members: Iterable[Any]) -> None:
         """Stop the timers of a group that this broker no longer coordinates, or that has become one of another kind."""
