@@ -15,7 +15,7 @@ from purgatorio.broker.api.listing import GROUP_OPERATIONS, NO_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.member import ConsumerMember
+from purgatorio.broker.group.consumer.member import ConsumerGroupMember
 from purgatorio.broker.group.consumer.records import choose_assignor
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions
@@ -87,7 +87,7 @@ def _refused(group_id: str, error_code: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error_code)
 
 
-def _member(image: ClusterImage, member: ConsumerMember, target: Partitions) -> Member:
+def _member(image: ClusterImage, member: ConsumerGroupMember, target: Partitions) -> Member:
     subscription = member.subscription
     return Member(
         member_id=member.member_id,

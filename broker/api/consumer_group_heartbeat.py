@@ -12,7 +12,7 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.modern.modern_groups import Client
+from purgatorio.broker.group.modern.modern_groups import HeartbeatClient
 from purgatorio.broker.layers.access.guards.groups import consumer_group_heartbeat as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.protocol.api_key import ApiKey
@@ -22,7 +22,7 @@ from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupH
 def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupHeartbeatRequest, reply: Reply) -> None:
     """Answer with the member's epoch, and with its partitions if they have changed."""
     later = partial(groups.listings.begin, session=ctx.session)
-    client = Client(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version, reply, later)
+    client = HeartbeatClient(ctx.client_id or "", f"/{ctx.session.host}", ctx.api_version, reply, later)
     try:
         groups.consumer.heartbeat(request, client)
     except CoordinatorError as error:

@@ -15,7 +15,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.share.assignor import NAME as ASSIGNOR
-from purgatorio.broker.group.share.share_group import ShareGroup, ShareMember
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareGroupMember
 from purgatorio.broker.layers.access.guards.each import EachOne
 from purgatorio.broker.layers.access.guards.groups import hide_topics
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
@@ -79,7 +79,7 @@ def _refused(group_id: str, error_code: ErrorCode) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, error_code=error_code)
 
 
-def _member(image: ClusterImage, member: ShareMember) -> Member:
+def _member(image: ClusterImage, member: ShareGroupMember) -> Member:
     """Return a member with the names of its topics; those of deleted topics have none, and are left out."""
     assigned = member.current.assigned
     found = [(topic, assigned[topic_id]) for topic_id in assigned if (topic := image.topic_by_id(topic_id))]

@@ -17,7 +17,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
 from purgatorio.broker.group.offsets import CommittedOffset
-from purgatorio.broker.group.txn_offset_manager import MEMBER_EPOCH_VERSION, Membership, TxnCommit
+from purgatorio.broker.group.txn_offset_manager import MEMBER_EPOCH_VERSION, CommittingMember, TxnCommit
 from purgatorio.broker.layers.access.guards.transactions import txn_offset_commit as guard
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -67,7 +67,7 @@ def handle(groups: Groups, ctx: RequestContext, request: TxnOffsetCommitRequest,
                 request.group_id,
                 transaction,
                 offsets,
-                Membership(request.member_id, request.group_instance_id, request.generation_id),
+                CommittingMember(request.member_id, request.group_instance_id, request.generation_id),
                 ctx.client_id or "",
                 ctx.api_version,
             ),

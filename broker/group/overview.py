@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 from purgatorio.broker.causes.words import MAX_NAMED, in_words, listed
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_rebalance import JoinKey, SyncKey
-from purgatorio.broker.group.classic.member import ClassicMember, GroupState
+from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, ConsumerMember, MemberState
+from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, ConsumerGroupMember, MemberState
 from purgatorio.broker.group.consumer.records import choose_assignor
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.groups import Groups
-from purgatorio.broker.group.modern.modern_group import ModernMember
+from purgatorio.broker.group.modern.modern_group import ModernGroupMember
 from purgatorio.broker.group.modern.partitions import Partitions
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.assignor import NAME as SHARE_ASSIGNOR
 from purgatorio.broker.group.share.delayed_initialization import not_initialized
-from purgatorio.broker.group.share.share_group import ShareGroup, ShareMember
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareGroupMember
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.protocol.consumer_protocol import ASSIGNMENT, CONSUMER_PROTOCOL_TYPE
 from purgatorio.protocol.errors import DecodeError
@@ -156,7 +156,7 @@ def _classic_rebalance(groups: Groups, group: ClassicGroup) -> str:
     return "".join(in_words(each.causes) for each in groups.rebalance_purgatory.watching(key, 1))
 
 
-def _classic_member(group: ClassicGroup, member: ClassicMember) -> MemberOverview:
+def _classic_member(group: ClassicGroup, member: ClassicGroupMember) -> MemberOverview:
     owned = _owned(member.assignment) if group.protocol_type == CONSUMER_PROTOCOL_TYPE else None
     return MemberOverview(
         member.member_id,
@@ -171,7 +171,7 @@ def _classic_member(group: ClassicGroup, member: ClassicMember) -> MemberOvervie
     )
 
 
-def _waits_for(group: ClassicGroup, member: ClassicMember) -> str:
+def _waits_for(group: ClassicGroup, member: ClassicGroupMember) -> str:
     if group.state is GroupState.PREPARING_REBALANCE:
         return "has joined, waits for the others" if member.join is not None else "has to join again"
     if group.state is GroupState.COMPLETING_REBALANCE:
@@ -211,19 +211,19 @@ def _reconciliation(group: ConsumerGroup) -> str:
     return f"epoch {group.epoch} of {group.group_id} waits for a heartbeat of {_labels(first, looked_at)}"
 
 
-def _labels(named: Sequence[ModernMember], everyone: Sequence[ModernMember]) -> str:
+def _labels(named: Sequence[ModernGroupMember], everyone: Sequence[ModernGroupMember]) -> str:
     """Return the names of members in a sentence, of many the first ones: their client ids where these are unique."""
     clients = Counter(member.subscription.client_id for member in everyone)
     names = []
     for member in named[:MAX_NAMED]:
         client_id = member.subscription.client_id
         short = client_id if client_id and clients[client_id] == 1 else member.member_id
-        instance_id = member.subscription.instance_id if isinstance(member, ConsumerMember) else None
+        instance_id = member.subscription.instance_id if isinstance(member, ConsumerGroupMember) else None
         names.append(instance_id or short)
     return f"member{'s' * (len(named) > 1)} {listed(names, len(named) - len(names))}"
 
 
-def _consumer_member(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> MemberOverview:
+def _consumer_member(group: ConsumerGroup, member: ConsumerGroupMember, image: ClusterImage) -> MemberOverview:
     subscription = member.subscription
     return MemberOverview(
         member.member_id,
@@ -238,7 +238,7 @@ def _consumer_member(group: ConsumerGroup, member: ConsumerMember, image: Cluste
     )
 
 
-def _has_to(group: ConsumerGroup, member: ConsumerMember, image: ClusterImage) -> str:
+def _has_to(group: ConsumerGroup, member: ConsumerGroupMember, image: ClusterImage) -> str:
     current = member.current
     if current.epoch == LEFT_FOR_A_WHILE:
         return "has left for a while"
@@ -271,7 +271,7 @@ def _sharing(group: ShareGroup) -> str:
     return f"epoch {group.target_epoch} of {group.group_id} waits for a heartbeat of {_labels(behind, looked_at)}"
 
 
-def _share_member(group: ShareGroup, member: ShareMember, image: ClusterImage) -> MemberOverview:
+def _share_member(group: ShareGroup, member: ShareGroupMember, image: ClusterImage) -> MemberOverview:
     subscription = member.subscription
     return MemberOverview(
         member.member_id,

@@ -93,7 +93,7 @@ class DelayedAdmission(DelayedOperation):
             self._give_up(error_code)
 
 
-class Membership(NamedTuple):
+class CommittingMember(NamedTuple):
     """The member of the group that commits, if the request names one (KIP-447)."""
 
     member_id: str = ""
@@ -113,7 +113,7 @@ class TxnCommit(NamedTuple):
     group_id: str
     transaction: ProducerTransaction
     offsets: Sequence[tuple[str, int, CommittedOffset]]
-    membership: Membership = Membership()
+    membership: CommittingMember = CommittingMember()
     client: str = ""
     version: int = 0
 

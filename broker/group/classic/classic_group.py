@@ -8,7 +8,7 @@ from purgatorio.broker.causes.cause import AwaitedMember
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import ShardState
-from purgatorio.broker.group.classic.member import TRANSITIONS, ClassicMember, GroupState, JoinReply, Protocols
+from purgatorio.broker.group.classic.member import TRANSITIONS, ClassicGroupMember, GroupState, JoinReply, Protocols
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat
 from purgatorio.broker.group.group import Group, GroupType
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
@@ -72,11 +72,11 @@ class ClassicGroup(Group):
         self.protocol_type: str = ""
         self.protocol: str | None = None
         self.leader_id: str | None = None
-        self.members: dict[str, ClassicMember] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.instances: dict[str, str] = {}
         self.pending: dict[str, DelayedHeartbeat] = {}
         self.unsynced: dict[str, None] = {}
-        self.last_joined: ClassicMember | None = None
+        self.last_joined: ClassicGroupMember | None = None
         self.has_newcomers = False
         self.is_logged = False
         self.joined_count = 0
@@ -127,7 +127,7 @@ class ClassicGroup(Group):
         self.state = state
         self.state_ms = wall_ms
 
-    def add(self, member: ClassicMember) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Add a member; the first one is the leader."""
         self.members[member.member_id] = member
         if member.instance_id is not None:
@@ -137,7 +137,7 @@ class ClassicGroup(Group):
         self._count(member.protocols, 1)
         self._recount(member)
 
-    def remove(self, member_id: str) -> ClassicMember:
+    def remove(self, member_id: str) -> ClassicGroupMember:
         """Remove a member; the leadership passes on to the oldest one."""
         member = self.members.pop(member_id)
         if member.join is not None:
@@ -152,7 +152,7 @@ class ClassicGroup(Group):
         self.unsynced.pop(member_id, None)
         return member
 
-    def rename(self, member: ClassicMember, member_id: str) -> None:
+    def rename(self, member: ClassicGroupMember, member_id: str) -> None:
         """Give a static member another member id; its place among the members, and the leadership, stay its own."""
         old_id = member.member_id
         member.member_id = member_id
@@ -166,7 +166,7 @@ class ClassicGroup(Group):
         self._recount(member)
 
     def update(
-        self, member: ClassicMember, protocols: Protocols, *, rebalance_timeout_ms: int, session_timeout_ms: int
+        self, member: ClassicGroupMember, protocols: Protocols, *, rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
         """Take over the protocols and timeouts of a member that joins again."""
         self._count(member.protocols, -1)
@@ -178,12 +178,12 @@ class ClassicGroup(Group):
             member.session.session_timeout_ms = session_timeout_ms
         self._recount(member)
 
-    def assign(self, member: ClassicMember, assignment: bytes) -> None:
+    def assign(self, member: ClassicGroupMember, assignment: bytes) -> None:
         """Keep the leader's assignment to a member; empty when a generation begins."""
         member.assignment = assignment
         self._recount(member)
 
-    def _recount(self, member: ClassicMember) -> None:
+    def _recount(self, member: ClassicGroupMember) -> None:
         size_bytes = member.size_bytes
         self.memory.change(size_bytes - member.counted_bytes)
         member.counted_bytes = size_bytes
@@ -200,7 +200,7 @@ class ClassicGroup(Group):
             self.memory.change(-_pending_bytes(member_id, session))
         return session
 
-    def park_join(self, member: ClassicMember, reply: JoinReply) -> JoinReply | None:
+    def park_join(self, member: ClassicGroupMember, reply: JoinReply) -> JoinReply | None:
         """Park a join; return the earlier parked join of the same member, which the caller answers."""
         before, member.join = member.join, reply
         if before is None:
@@ -208,7 +208,7 @@ class ClassicGroup(Group):
         self.last_joined = member
         return before
 
-    def take_join(self, member: ClassicMember) -> JoinReply | None:
+    def take_join(self, member: ClassicGroupMember) -> JoinReply | None:
         """Take out a member's parked join, which the caller answers."""
         reply, member.join = member.join, None
         if reply is not None:
@@ -289,7 +289,7 @@ class ClassicGroup(Group):
 
     # --- checks ---
 
-    def find(self, member_id: str, instance_id: str | None = None) -> ClassicMember:
+    def find(self, member_id: str, instance_id: str | None = None) -> ClassicGroupMember:
         """Return the member that a request names.
 
         Raises:
@@ -360,18 +360,18 @@ class ClassicGroup(Group):
 
     # --- for observers ---
 
-    def label(self, member: ClassicMember) -> str:
+    def label(self, member: ClassicGroupMember) -> str:
         """Return a member's name for people: its instance id, or its client id if no other member has the same."""
         if member.instance_id is not None:
             return shortened(member.instance_id)
         same = sum(each.client_id == member.client_id for each in self.members.values())
         return shortened(member.client_id if member.client_id and same == 1 else member.member_id)
 
-    def named(self, member: ClassicMember) -> AwaitedMember:
+    def named(self, member: ClassicGroupMember) -> AwaitedMember:
         """Return a member with its name for people."""
         return AwaitedMember(member.member_id, self.label(member))
 
-    def awaited(self, members: list[ClassicMember]) -> tuple[tuple[AwaitedMember, ...], int]:
+    def awaited(self, members: list[ClassicGroupMember]) -> tuple[tuple[AwaitedMember, ...], int]:
         """Return the first of these members with their names, and how many there are beside these."""
         first = tuple(map(self.named, members[:MAX_NAMED]))
         return first, len(members) - len(first)

@@ -7,7 +7,7 @@ from typing import Final
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import ClassicMember, GroupState, JoinReply, Protocols, protocols_bytes
+from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState, JoinReply, Protocols, protocols_bytes
 from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances, join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
@@ -161,7 +161,7 @@ class Joins:
     def _add(self, group: ClassicGroup, join: Join, member_id: str) -> None:
         if not group.members:
             group.protocol_type = join.protocol_type
-        member = ClassicMember(
+        member = ClassicGroupMember(
             member_id=member_id,
             instance_id=join.instance_id,
             client_id=join.client_id,
@@ -197,18 +197,18 @@ class Joins:
         else:
             self._join_again(group, join, member)
 
-    def _answer_at_once(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _answer_at_once(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         self._update(group, join, member)
         member.beat()
         join.reply(self._rebalances.generation_of(group, member))
 
-    def _join_again(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _join_again(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         self._update(group, join, member)
         self._park(group, join, member)
         self._rebalances.changed(group, "join", f"member {shortened(member.member_id)}: {join.reason}")
 
     @staticmethod
-    def _update(group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _update(group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(
             member,
             join.protocols,
@@ -216,7 +216,7 @@ class Joins:
             session_timeout_ms=join.session_timeout_ms,
         )
 
-    def _park(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _park(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         """Park a join; one that was parked before is answered: its client has asked again."""
         member.beat()
         before = group.park_join(member, join.reply)
@@ -225,7 +225,7 @@ class Joins:
 
     # --- static members ---
 
-    def _static_member_returns(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _static_member_returns(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         """Give a static member that was restarted a new id, which fences the old one (KIP-345)."""
         returned = _Returned(member)
         old_leader_id = group.leader_id
@@ -240,7 +240,7 @@ class Joins:
         self._rebalances.changed(group, "join", f"static member {shortened(join.instance_id or '')}: {join.reason}")
 
     def _keep_assignment(
-        self, group: ClassicGroup, join: Join, member: ClassicMember, returned: _Returned, old_leader_id: str
+        self, group: ClassicGroup, join: Join, member: ClassicGroupMember, returned: _Returned, old_leader_id: str
     ) -> None:
         """Answer with the present generation once the new id is committed: there is no need to rebalance.
 
@@ -269,7 +269,7 @@ class Joins:
 class _Returned:
     """A static member before it came back: restored if its new id could not be written (KAFKA-10284)."""
 
-    def __init__(self, member: ClassicMember) -> None:
+    def __init__(self, member: ClassicGroupMember) -> None:
         self._member = member
         self._member_id = member.member_id
         self._protocols = member.protocols

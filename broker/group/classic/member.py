@@ -56,7 +56,7 @@ def protocols_bytes(protocols: Protocols) -> int:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class ClassicMember:
+class ClassicGroupMember:
     """A member of a classic group.
 
     Attributes:

@@ -19,7 +19,7 @@ from purgatorio.broker.group.classic.delayed_rebalance import (
     JoinKey,
     SyncKey,
 )
-from purgatorio.broker.group.classic.member import ClassicMember, GroupState
+from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.group.services import GroupServices
@@ -172,7 +172,7 @@ class Rebalances:
         self._services.work.begin(steps())
 
     @staticmethod
-    def generation_of(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
+    def generation_of(group: ClassicGroup, member: ClassicGroupMember) -> JoinGroupResponse:
         """Return the answer to the join of a member: the present generation, to the leader with all members."""
         is_leader = member.member_id == group.leader_id
         return JoinGroupResponse(
@@ -209,7 +209,7 @@ class Rebalances:
             self.answer_join(group, member, error_code)
 
     @staticmethod
-    def answer_join(group: ClassicGroup, member: ClassicMember, error_code: ErrorCode) -> None:
+    def answer_join(group: ClassicGroup, member: ClassicGroupMember, error_code: ErrorCode) -> None:
         """Answer a member's parked join, if there is one, with an error."""
         reply = group.take_join(member)
         if reply is not None:
@@ -227,7 +227,7 @@ class Rebalances:
         self._send(answers)
 
     @staticmethod
-    def assignment_of(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+    def assignment_of(group: ClassicGroup, member: ClassicGroupMember) -> SyncGroupResponse:
         """Return the answer to the sync of a member."""
         return SyncGroupResponse(
             protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
@@ -235,7 +235,7 @@ class Rebalances:
 
     # --- members ---
 
-    def start_session(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def start_session(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Begin the session of a member."""
         timeout_ms = NEW_MEMBER_TIMEOUT_MS if member.is_new else member.session_timeout_ms
         member.session = DelayedHeartbeat(
@@ -246,7 +246,7 @@ class Rebalances:
             counts_as_alive=member.counts_as_alive,
         ).start(member.client_id)
 
-    def rename(self, group: ClassicGroup, member: ClassicMember, member_id: str) -> None:
+    def rename(self, group: ClassicGroup, member: ClassicGroupMember, member_id: str) -> None:
         """Give a static member another id; requests with the old one are fenced from now on (KIP-345)."""
         self.answer_join(group, member, ErrorCode.FENCED_INSTANCE_ID)
         sync, member.sync = member.sync, None
@@ -280,7 +280,7 @@ class Rebalances:
             self.check_joins(group, cause)
         self._forget_unused(group)
 
-    def _drop_all(self, group: ClassicGroup, members: Sequence[ClassicMember], reason: str) -> None:
+    def _drop_all(self, group: ClassicGroup, members: Sequence[ClassicGroupMember], reason: str) -> None:
         if members:
             logger.info(
                 "members removed",
@@ -293,7 +293,7 @@ class Rebalances:
             self.drop(group, member)
 
     @staticmethod
-    def drop(group: ClassicGroup, member: ClassicMember) -> None:
+    def drop(group: ClassicGroup, member: ClassicGroupMember) -> None:
         """Remove a member, and answer its parked requests; the caller then calls `changed`."""
         group.remove(member.member_id)
         session, member.session = member.session, None
@@ -306,7 +306,7 @@ class Rebalances:
         if sync is not None:
             sync(SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
 
-    def _session_over(self, group: ClassicGroup, member: ClassicMember) -> None:
+    def _session_over(self, group: ClassicGroup, member: ClassicGroupMember) -> None:
         if group.is_alive and group.members.get(member.member_id) is member:
             logger.info("session is over", group=shortened(group.group_id), member=shortened(member.member_id))
             self.drop(group, member)

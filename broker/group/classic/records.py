@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import ClassicMember, GroupState
+from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.protocol.consumer_offsets import (
     GroupMetadataKey,
@@ -61,7 +61,7 @@ def _group_of(shard: GroupShard, group_id: str, value: GroupMetadataValue) -> Cl
     group.protocol_type = value.protocol_type
     group.generation = value.generation
     for each in value.members:
-        member = ClassicMember(
+        member = ClassicGroupMember(
             member_id=each.member_id,
             instance_id=each.group_instance_id,
             client_id=each.client_id,

@@ -15,7 +15,7 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.classic_groups import ClassicGroups
 from purgatorio.broker.group.classic.joins import MEMBER_ID_REQUIRED_VERSION, Join
-from purgatorio.broker.group.classic.member import ClassicMember, JoinReply, SyncReply
+from purgatorio.broker.group.classic.member import ClassicGroupMember, JoinReply, SyncReply
 from purgatorio.broker.group.classic.rebalances import join_error
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, check_generation
@@ -30,7 +30,7 @@ from purgatorio.broker.group.consumer.conversion import (
     upgraded,
     write_assignment,
 )
-from purgatorio.broker.group.consumer.member import NOTHING_YET, ConsumerMember, CurrentAssignment, MemberState
+from purgatorio.broker.group.consumer.member import NOTHING_YET, ConsumerGroupMember, CurrentAssignment, MemberState
 from purgatorio.broker.group.consumer.records import ConsumerUpdate
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.modern.modern_groups import Sender
@@ -82,7 +82,7 @@ class ClassicMembers:
         subscription = read_subscription(join.protocols)
         sender = self._sender(group, join)
         sender = sender._replace(reported=by_topic_id(subscription.owned_partitions, image))
-        as_member = ClassicMember(
+        as_member = ClassicGroupMember(
             member_id=sender.member_id,
             instance_id=join.instance_id,
             client_id=join.client_id,
@@ -147,7 +147,7 @@ class ClassicMembers:
             CoordinatorError: none was removed: with the error code of the answer.
         """
         results = []
-        members: dict[str, ConsumerMember] = {}
+        members: dict[str, ConsumerGroupMember] = {}
         for each in leaving:
             try:
                 member = _leaving(group, each)
@@ -277,7 +277,7 @@ class ClassicMembers:
             self._consumers.writer.when_committed(shard, group, done, client=join.client_id)
 
 
-def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
+def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
     """Return the classic member that a request names.
 
     Raises:
@@ -291,7 +291,7 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Cons
     return member
 
 
-def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerMember:
+def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerGroupMember:
     """Return the member that shall leave, of either protocol; an administrator names static ones without an id."""
     instance_id = leaving.group_instance_id
     if instance_id is not None:
@@ -299,7 +299,7 @@ def _leaving(group: ConsumerGroup, leaving: MemberIdentity) -> ConsumerMember:
     return group.known(leaving.member_id)
 
 
-def _has_to_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def _has_to_join(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     """Whether the member is behind, has partitions to give up, or waits for some that are all free now."""
     current = member.current
     if current.epoch < group.epoch or current.state is MemberState.UNREVOKED:

@@ -11,7 +11,7 @@ from purgatorio.broker.group.config import CONSUMER_HEARTBEAT_INTERVAL, CONSUMER
 from purgatorio.broker.group.consumer.member import (
     LEFT_FOR_A_WHILE,
     NOTHING_YET,
-    ConsumerMember,
+    ConsumerGroupMember,
     CurrentAssignment,
     MemberState,
     Owners,
@@ -76,7 +76,7 @@ class ResolvedExpression(NamedTuple):
     resolved_ms: int
 
 
-class ConsumerGroup(ModernGroup[ConsumerMember]):
+class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
     """A group of the consumer protocol. Only the methods that apply records change it.
 
     Attributes:
@@ -183,7 +183,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         """Return the time of the commit, unless a member consumes the topic."""
         return None if self.subscribes_to(topic) else commit_ms
 
-    def static_member(self, instance_id: str, member_id: str) -> ConsumerMember:
+    def static_member(self, instance_id: str, member_id: str) -> ConsumerGroupMember:
         """Return the static member of this name.
 
         Raises:
@@ -236,26 +236,26 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
 
     # --- what differs between kinds ---
 
-    def _new_member(self, member_id: str) -> ConsumerMember:
-        return ConsumerMember(member_id)
+    def _new_member(self, member_id: str) -> ConsumerGroupMember:
+        return ConsumerGroupMember(member_id)
 
     def subscription_bytes(self, subscription: ConsumerGroupMemberMetadataValue) -> int:
         return subscription_bytes(subscription)
 
-    def _is_behind(self, member: ConsumerMember) -> bool:
+    def _is_behind(self, member: ConsumerGroupMember) -> bool:
         return not member.is_reconciled_to(self.target_epoch)
 
-    def _moves(self, member: ConsumerMember, held: Partitions) -> None:
+    def _moves(self, member: ConsumerGroupMember, held: Partitions) -> None:
         self.owners.move(member.member_id, member.current.held, held)
 
 
-def _check_epoch(member: ConsumerMember, epoch: int) -> None:
+def _check_epoch(member: ConsumerGroupMember, epoch: int) -> None:
     if epoch != member.current.epoch or epoch == LEFT_FOR_A_WHILE:
         message = f"member {member.member_id} is in epoch {member.current.epoch}, not in {epoch}"
         raise CoordinatorError(ErrorCode.STALE_MEMBER_EPOCH, message)
 
 
-def check_generation(member: ConsumerMember, generation: int) -> None:
+def check_generation(member: ConsumerGroupMember, generation: int) -> None:
     """Check the generation that a member of the classic protocol sends: its epoch.
 
     Raises:
@@ -273,7 +273,7 @@ class ConsumerSessions(MemberSessions[ConsumerGroup]):
         default_ms = self._services.config.consumer_heartbeat_interval_ms
         return self._of_group(group, CONSUMER_HEARTBEAT_INTERVAL, default_ms)
 
-    def _timeout_ms(self, group: ConsumerGroup, member: ConsumerMember) -> int:
+    def _timeout_ms(self, group: ConsumerGroup, member: ConsumerGroupMember) -> int:
         classic = member.subscription.classic_member_metadata
         if classic is not None:
             return classic.session_timeout_ms
@@ -284,7 +284,7 @@ class ConsumerSessions(MemberSessions[ConsumerGroup]):
         configs = self._services.image().group_configs.get(group.group_id)
         return default if configs is None or name not in configs else int(configs[name])
 
-    def watch_revocation(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> None:
+    def watch_revocation(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
         """Give the member its rebalance timeout to give up partitions, if its new assignment says that it has to.
 
         Members of the classic protocol have it to join again, and to sync (see `expect`).
@@ -295,7 +295,7 @@ class ConsumerSessions(MemberSessions[ConsumerGroup]):
         if member.current.state is MemberState.UNREVOKED:
             self.expect(shard, group, member, "it has not given up partitions in time")
 
-    def expect(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerMember, otherwise: str) -> None:
+    def expect(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerGroupMember, otherwise: str) -> None:
         """Give the member its rebalance timeout to do something, unless it runs already; `otherwise` is why it goes."""
         if member.revocation is None:
             over = partial(self._over, shard, group, member, otherwise)
@@ -303,18 +303,18 @@ class ConsumerSessions(MemberSessions[ConsumerGroup]):
             member.revocation = self._services.timer.call_later(timeout_ms, over)
 
     @staticmethod
-    def expect_no_more(member: ConsumerMember) -> None:
+    def expect_no_more(member: ConsumerGroupMember) -> None:
         """Stop the time that a member had to do something: it has done it."""
         if member.revocation is not None:
             member.revocation.cancel()
             member.revocation = None
 
-    def start(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> None:
+    def start(self, shard: GroupShard, group: ConsumerGroup, member: ConsumerGroupMember) -> None:
         """Start the timers of a member that was loaded."""
         self.renew(shard, group, member)
         self.watch_revocation(shard, group, member)
 
-    def stop(self, member: ConsumerMember) -> None:
+    def stop(self, member: ConsumerGroupMember) -> None:
         """Stop the timers of a member that has gone, or that another broker looks after now."""
         super().stop(member)
         self.expect_no_more(member)

@@ -22,14 +22,14 @@ from purgatorio.broker.group.consumer.expressions import ExpressionIndex, Expres
 from purgatorio.broker.group.consumer.member import (
     LEFT_FOR_A_WHILE,
     NOTHING_YET,
-    ConsumerMember,
+    ConsumerGroupMember,
     CurrentAssignment,
     reconcile,
 )
 from purgatorio.broker.group.consumer.records import ConsumerUpdate, ConsumerWriter
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
-from purgatorio.broker.group.modern.modern_groups import JOINS, Client, Messages, ModernGroups, Sender
+from purgatorio.broker.group.modern.modern_groups import JOINS, HeartbeatClient, Messages, ModernGroups, Sender
 from purgatorio.broker.group.modern.partitions import from_wire, includes
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
@@ -151,7 +151,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerUpdate]):
         self._check_size(group, self._services.config.consumer_max_size)
         return Sender(member_id, NOTHING_YET, None)
 
-    def _known(self, member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> Sender:
+    def _known(self, member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest) -> Sender:
         sender = super()._known(member, request)
         if member.current.epoch == LEFT_FOR_A_WHILE:
             return sender._replace(current=CurrentAssignment(assigned=member.current.assigned))
@@ -186,7 +186,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerUpdate]):
     # --- what it subscribes to ---
 
     def _subscription_of(
-        self, shard: GroupShard, sender: Sender, request: ConsumerGroupHeartbeatRequest, client: Client
+        self, shard: GroupShard, sender: Sender, request: ConsumerGroupHeartbeatRequest, client: HeartbeatClient
     ) -> ConsumerGroupMemberMetadataValue:
         known: ConsumerGroupMemberMetadataValue | None = sender.subscription
         is_same_client = known is not None and known.client_id == client.client_id and known.client_host == client.host
@@ -314,7 +314,7 @@ def _stay_classic(shard: GroupShard, group: Group) -> ConsumerGroup:
     raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
 
 
-def _replacement(holder: ConsumerMember, instance_id: str, member_id: str) -> Sender:
+def _replacement(holder: ConsumerGroupMember, instance_id: str, member_id: str) -> Sender:
     """Return a member that takes the place of a static one that has left for a while (KIP-345).
 
     Members of the classic protocol do not leave: their place is taken at once (KAFKA-17228).

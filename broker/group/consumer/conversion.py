@@ -7,9 +7,9 @@ from typing import Final
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import ClassicMember, GroupState, Protocols
+from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState, Protocols
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.consumer.member import ConsumerMember, CurrentAssignment
+from purgatorio.broker.group.consumer.member import ConsumerGroupMember, CurrentAssignment
 from purgatorio.broker.group.consumer.records import ConsumerUpdate
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, collect, minus, union
 from purgatorio.broker.group.modern.records import Change
@@ -48,14 +48,14 @@ def read_subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, message) from error
 
 
-def classic_protocols(member: ConsumerMember) -> Protocols:
+def classic_protocols(member: ConsumerGroupMember) -> Protocols:
     """Return the assignors that a classic member of a consumer group supports, as in its last JoinGroup."""
     metadata = member.subscription.classic_member_metadata
     return () if metadata is None else tuple((each.name, bytes(each.metadata)) for each in metadata.supported_protocols)
 
 
 def member_record(
-    member: ClassicMember, subscription: ConsumerProtocolSubscription
+    member: ClassicGroupMember, subscription: ConsumerProtocolSubscription
 ) -> ConsumerGroupMemberMetadataValue:
     """Return a classic member as a member of a consumer group."""
     return ConsumerGroupMemberMetadataValue(
@@ -126,7 +126,9 @@ def upgraded(group: ClassicGroup, image: ClusterImage, *, max_size: int) -> Cons
     return update
 
 
-def _assigned(member: ClassicMember, subscription: ConsumerProtocolSubscription, image: ClusterImage) -> Partitions:
+def _assigned(
+    member: ClassicGroupMember, subscription: ConsumerProtocolSubscription, image: ClusterImage
+) -> Partitions:
     """Return the assignment of a classic member; before its sync, the partitions that it says it owns.
 
     Raises:
@@ -158,7 +160,7 @@ def downgraded(
         protocols = classic_protocols(member)
         assignments[member.member_id] = write_assignment(member.current.assigned, protocols, image)
         classic.add(
-            ClassicMember(
+            ClassicGroupMember(
                 member_id=member.member_id,
                 instance_id=subscription.instance_id,
                 client_id=subscription.client_id,

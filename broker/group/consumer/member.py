@@ -111,7 +111,7 @@ def subscription_bytes(subscription: ConsumerGroupMemberMetadataValue) -> int:
     return size_bytes
 
 
-class ConsumerMember:
+class ConsumerGroupMember:
     """A member as its records define it, with its timers.
 
     Attributes:

@@ -15,7 +15,7 @@ from purgatorio.broker.group.consumer.consumer_group import (
     ResolvedExpression,
 )
 from purgatorio.broker.group.consumer.expressions import ExpressionIndex
-from purgatorio.broker.group.consumer.member import ConsumerMember
+from purgatorio.broker.group.consumer.member import ConsumerGroupMember
 from purgatorio.broker.group.modern.partitions import Partitions
 from purgatorio.broker.group.modern.records import ModernUpdate, RecordTypes, Replays, UpdateWriter
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
@@ -169,7 +169,7 @@ class ConsumerWriter(UpdateWriter[ConsumerUpdate]):
         self._revocations = sessions
         self.only_classic_left: Callable[[GroupShard, ConsumerGroup], None] = _stay
 
-    def _apply(self, shard: GroupShard, update: ConsumerUpdate) -> list[ConsumerMember]:
+    def _apply(self, shard: GroupShard, update: ConsumerUpdate) -> list[ConsumerGroupMember]:
         removed = super()._apply(shard, update)
         group = update.group
         for member_id in update.moved:
@@ -178,7 +178,7 @@ class ConsumerWriter(UpdateWriter[ConsumerUpdate]):
             group.looked_at(update.resolved)
         return removed
 
-    def _has_removed(self, shard: GroupShard, update: ConsumerUpdate, removed: list[ConsumerMember]) -> None:
+    def _has_removed(self, shard: GroupShard, update: ConsumerUpdate, removed: list[ConsumerGroupMember]) -> None:
         group = update.group
         is_over = not all(member.is_classic for member in removed)
         if is_over and group.members and all(member.is_classic for member in group.members.values()):

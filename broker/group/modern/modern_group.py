@@ -27,7 +27,7 @@ class Subscription(Protocol):
     subscribed_topic_names: list[str]
 
 
-class ModernMember(Protocol):
+class ModernGroupMember(Protocol):
     """A member of such a group.
 
     Attributes:
@@ -44,7 +44,7 @@ class ModernMember(Protocol):
     session: DelayedHeartbeat | None
 
 
-M = TypeVar("M", bound=ModernMember)
+M = TypeVar("M", bound=ModernGroupMember)
 
 
 class SubscriptionCounts:

@@ -51,7 +51,7 @@ each, and when a thousand members join at once, not each of them is worth one.""
 Answer = Callable[[Any], None]
 
 
-class Client(NamedTuple):
+class HeartbeatClient(NamedTuple):
     """The client that sends a request, and how it is answered.
 
     Attributes:
@@ -124,7 +124,7 @@ class ModernGroups(ABC, Generic[G, U]):
 
     # --- the way ---
 
-    def heartbeat(self, request: Any, client: Client) -> None:
+    def heartbeat(self, request: Any, client: HeartbeatClient) -> None:
         """Handle a heartbeat; the client is answered once, now or later, unless this raises.
 
         Raises:
@@ -291,7 +291,7 @@ class ModernGroups(ABC, Generic[G, U]):
             message = f"group {group.group_id} has {max_size} members, the most that it may have"
             raise CoordinatorError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
-    def _leave(self, shard: GroupShard, request: Any, client: Client) -> None:
+    def _leave(self, shard: GroupShard, request: Any, client: HeartbeatClient) -> None:
         update: U = self.update_type(self._found(shard, request.group_id), self._services.image())
         member_id = self._put_leave(update, request)
         response = self.messages.response(member_id=member_id, member_epoch=request.member_epoch)
@@ -321,7 +321,7 @@ class ModernGroups(ABC, Generic[G, U]):
     # --- what it subscribes to ---
 
     @abstractmethod
-    def _subscription_of(self, shard: GroupShard, sender: Sender, request: Any, client: Client) -> Any:
+    def _subscription_of(self, shard: GroupShard, sender: Sender, request: Any, client: HeartbeatClient) -> Any:
         """Return a member's subscription as of a request, in which null means "as before"; the same one if it is.
 
         Raises:
@@ -422,11 +422,11 @@ class ModernGroups(ABC, Generic[G, U]):
 
     # --- the answer ---
 
-    def _when_assignable(self, update: U, subscription: Any, client: Client) -> Answer:
+    def _when_assignable(self, update: U, subscription: Any, client: HeartbeatClient) -> Answer:
         """Return what is called with the answer when the update is committed: it may wait for partitions to assign."""
         return client.answer
 
-    def _answer(self, shard: GroupShard, update: U, response: Any, client: Client, answer: Answer) -> None:
+    def _answer(self, shard: GroupShard, update: U, response: Any, client: HeartbeatClient, answer: Answer) -> None:
         """Write the changes, let the member live on, and answer when these, and all before them, are committed."""
         group, sessions = update.group, self.sessions
 
@@ -441,7 +441,7 @@ class ModernGroups(ABC, Generic[G, U]):
             applied()
             self.writer.when_committed(shard, group, done, client=client.client_id)
 
-    def _when_committed(self, response: Any, client: Client, answer: Answer) -> Committed:
+    def _when_committed(self, response: Any, client: HeartbeatClient, answer: Answer) -> Committed:
         """Return what answers with the response, or with an error if it cannot be committed."""
 
         def done(error_code: ErrorCode) -> None:
@@ -452,7 +452,7 @@ class ModernGroups(ABC, Generic[G, U]):
 
         return done
 
-    def _answer_with_all(self, shard: GroupShard, member: Any, update: U, client: Client) -> None:
+    def _answer_with_all(self, shard: GroupShard, member: Any, update: U, client: HeartbeatClient) -> None:
         """Answer a member with its whole assignment."""
         sender = Sender(member.member_id, member.current, member.subscription)
         following = self.follow(update, sender, member.subscription)
@@ -466,7 +466,7 @@ class ModernGroups(ABC, Generic[G, U]):
 
     # --- the target assignment of a group of very many topics ---
 
-    def _assign_later(self, shard: GroupShard, update: U, member_id: str, client: Client) -> None:
+    def _assign_later(self, shard: GroupShard, update: U, member_id: str, client: HeartbeatClient) -> None:
         """Write the changes, the epoch among them, and have the target assignment made in steps; then answer."""
         if update.changes:
             failures: list[ErrorCode] = []
@@ -475,7 +475,7 @@ class ModernGroups(ABC, Generic[G, U]):
                 return
         client.later(self._assign_in_steps(update.group.group_id, member_id, client))
 
-    def _assign_in_steps(self, group_id: str, member_id: str, client: Client) -> Steps:
+    def _assign_in_steps(self, group_id: str, member_id: str, client: HeartbeatClient) -> Steps:
         """Make the target assignment, if no other member did, and answer a member.
 
         If the group changes all the time, the member is answered without it: a later heartbeat makes the assignment.

@@ -16,17 +16,17 @@ Partitions = Mapping[bytes, frozenset[int]]
 NO_PARTITIONS: Final[Partitions] = {}
 
 
-class TopicPartitions(Protocol):
+class WirePartitions(Protocol):
     """The partitions of one topic in a message or in a record; several classes of `protocol` have this form."""
 
     topic_id: bytes
     partitions: list[int]
 
 
-P = TypeVar("P", bound=TopicPartitions)
+P = TypeVar("P", bound=WirePartitions)
 
 
-def from_wire(entries: Iterable[TopicPartitions]) -> Partitions:
+def from_wire(entries: Iterable[WirePartitions]) -> Partitions:
     """Return the partitions of a message or of a record."""
     merged: dict[bytes, frozenset[int]] = {}
     for entry in entries:

@@ -14,7 +14,7 @@ from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard, ReplayRecord
 from purgatorio.broker.group.share.assignor import assign_simple
 from purgatorio.broker.group.share.delayed_initialization import DelayedInitialization
-from purgatorio.broker.group.share.share_group import ShareGroup, ShareMember, ShareMemberSessions
+from purgatorio.broker.group.share.share_group import ShareGroup, ShareGroupMember, ShareMemberSessions
 from purgatorio.broker.group.share.state_partitions import NO_STATE, StatePartitions
 from purgatorio.broker.metadata.image import ClusterImage, Topic
 from purgatorio.protocol.errors import ErrorCode
@@ -181,7 +181,7 @@ class ShareWriter(UpdateWriter[ShareUpdate]):
         self.ask(shard, group, initialization, error_code)
         done(error_code)
 
-    def _apply(self, shard: GroupShard, update: ShareUpdate) -> list[ShareMember]:
+    def _apply(self, shard: GroupShard, update: ShareUpdate) -> list[ShareGroupMember]:
         removed = super()._apply(shard, update)
         group = update.group
         if update.states is not NO_STATE:

@@ -86,7 +86,7 @@ def subscription_bytes(subscription: ShareGroupMemberMetadataValue) -> int:
     return size_bytes + NAME_BYTES * len(names) + sum(map(len, names))
 
 
-class ShareMember:
+class ShareGroupMember:
     """A member as its records define it, with its session.
 
     Attributes:
@@ -105,7 +105,7 @@ class ShareMember:
         self.session: DelayedHeartbeat | None = None
 
 
-class ShareGroup(ModernGroup[ShareMember]):
+class ShareGroup(ModernGroup[ShareGroupMember]):
     """A share group. Only the methods that apply records change what records say.
 
     It has no committed offsets: how far it has come is in the states that share coordinators keep.
@@ -236,20 +236,20 @@ class ShareGroup(ModernGroup[ShareMember]):
 
     # --- what differs between kinds ---
 
-    def _new_member(self, member_id: str) -> ShareMember:
-        return ShareMember(member_id)
+    def _new_member(self, member_id: str) -> ShareGroupMember:
+        return ShareGroupMember(member_id)
 
     def subscription_bytes(self, subscription: ShareGroupMemberMetadataValue) -> int:
         return subscription_bytes(subscription)
 
-    def _is_behind(self, member: ShareMember) -> bool:
+    def _is_behind(self, member: ShareGroupMember) -> bool:
         return member.current.epoch != self.target_epoch
 
 
 class ShareMemberSessions(MemberSessions[ShareGroup]):
     """Begins and ends the sessions of members with their coordinator; share sessions are those with leaders."""
 
-    def _timeout_ms(self, group: ShareGroup, member: ShareMember) -> int:
+    def _timeout_ms(self, group: ShareGroup, member: ShareGroupMember) -> int:
         return self._services.share_settings.of(group.group_id).session_timeout_ms
 
     def _longest_interval_ms(self, group: ShareGroup) -> int:

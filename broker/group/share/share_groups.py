@@ -23,7 +23,15 @@ from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.modern.modern_group import SubscriptionIndex, TopicIndex
-from purgatorio.broker.group.modern.modern_groups import JOINS, LEAVES, Answer, Client, Messages, ModernGroups, Sender
+from purgatorio.broker.group.modern.modern_groups import (
+    JOINS,
+    LEAVES,
+    Answer,
+    HeartbeatClient,
+    Messages,
+    ModernGroups,
+    Sender,
+)
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.delayed_initialization import AssignmentKey, DelayedAssignment
@@ -160,7 +168,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
     # --- what it subscribes to ---
 
     def _subscription_of(
-        self, shard: GroupShard, sender: Sender, request: ShareGroupHeartbeatRequest, client: Client
+        self, shard: GroupShard, sender: Sender, request: ShareGroupHeartbeatRequest, client: HeartbeatClient
     ) -> ShareGroupMemberMetadataValue:
         known: ShareGroupMemberMetadataValue | None = sender.subscription
         names, rack_id = request.subscribed_topic_names, request.rack_id
@@ -219,7 +227,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
 
     # --- the answer ---
 
-    def _when_assignable(self, update: ShareUpdate, subscription: Any, client: Client) -> Answer:
+    def _when_assignable(self, update: ShareUpdate, subscription: Any, client: HeartbeatClient) -> Answer:
         # An attempt that this update begins is under way by the time at which the update is committed.
         awaited = update.topic_ids(subscription)
         if not update.awaits(awaited):
@@ -227,7 +235,11 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
         return partial(self._wait, update.group, awaited, client)
 
     def _wait(
-        self, group: ShareGroup, awaited: frozenset[bytes], client: Client, response: ShareGroupHeartbeatResponse
+        self,
+        group: ShareGroup,
+        awaited: frozenset[bytes],
+        client: HeartbeatClient,
+        response: ShareGroupHeartbeatResponse,
     ) -> None:
         """Answer when the states of these topics are there, or cannot be, or that takes too long."""
         operation = DelayedAssignment(
@@ -240,7 +252,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
         operation.client = client.client_id
         self._services.share_purgatory().try_complete_else_watch(operation, (AssignmentKey(group.group_id),))
 
-    def _answer_anew(self, group_id: str, member_id: str, client: Client) -> None:
+    def _answer_anew(self, group_id: str, member_id: str, client: HeartbeatClient) -> None:
         """Answer a heartbeat that has waited, as if it had come now."""
         try:
             shard, member, update = self._update_of(group_id, member_id)

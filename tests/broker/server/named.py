@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from purgatorio.broker.api.routes import APIS as REGISTERED
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.member import ClassicMember, GroupState
+from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import CurrentAssignment
 from purgatorio.broker.group.offsets import CommittedOffset, OffsetChange
@@ -187,7 +187,7 @@ class World:
             group.protocol_type, group.protocol, group.generation = "consumer", "range", 1
             group.state = GroupState.STABLE
             for number in range(count):
-                member = ClassicMember(
+                member = ClassicGroupMember(
                     member_id=f"member-{number}-0123456789abcdef",
                     instance_id=None,
                     client_id="client",

@@ -10,7 +10,7 @@ from purgatorio.broker.causes.cause import AwaitedMember
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.delayed_rebalance import JoinKey
-from purgatorio.broker.group.classic.member import TRANSITIONS, ClassicMember, GroupState
+from purgatorio.broker.group.classic.member import TRANSITIONS, ClassicGroupMember, GroupState
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.shard import GroupShard
@@ -27,8 +27,8 @@ def subscription(*topics: str) -> bytes:
 
 def member(
     member_id: str, metadata: bytes = b"", *, client_id: str = "app", instance_id: str | None = None
-) -> ClassicMember:
-    return ClassicMember(
+) -> ClassicGroupMember:
+    return ClassicGroupMember(
         member_id=member_id,
         instance_id=instance_id,
         client_id=client_id,
@@ -44,7 +44,7 @@ def group() -> ClassicGroup:
     return ClassicGroup("billing", GroupShard(PARTITION, 0, {}), state_ms=1_000)
 
 
-def stable(group: ClassicGroup, *members: ClassicMember, protocol_type: str = "consumer") -> ClassicGroup:
+def stable(group: ClassicGroup, *members: ClassicGroupMember, protocol_type: str = "consumer") -> ClassicGroup:
     group.protocol_type = protocol_type
     for each in members:
         group.add(each)

@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
-from purgatorio.broker.group.modern.modern_groups import Client
+from purgatorio.broker.group.modern.modern_groups import HeartbeatClient
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, each, from_wire, to_wire
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.protocol.errors import ErrorCode
@@ -63,7 +63,7 @@ class ConsumerHarness(GroupHarness):
         answers: list[ConsumerGroupHeartbeatResponse] = []
         version = fields.pop("version", 1)
         request = ConsumerGroupHeartbeatRequest(**{"group_id": "app", **fields})
-        client = Client("app", "/127.0.0.1", version, answers.append, self.left.append)
+        client = HeartbeatClient("app", "/127.0.0.1", version, answers.append, self.left.append)
         self.groups.consumer.heartbeat(request, client)
         if self.takes_steps:
             self.take_steps()

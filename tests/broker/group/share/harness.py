@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.modern.modern_groups import Client
+from purgatorio.broker.group.modern.modern_groups import HeartbeatClient
 from purgatorio.broker.group.modern.partitions import NO_PARTITIONS, Partitions, each, from_wire
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
@@ -86,7 +86,7 @@ class ShareHarness(GroupHarness):
         """Send a heartbeat; the answer may come later."""
         answers: list[ShareGroupHeartbeatResponse] = []
         request = ShareGroupHeartbeatRequest(**{"group_id": "app", **fields})
-        client = Client("shop", "/127.0.0.1", 1, answers.append, self.left.append)
+        client = HeartbeatClient("shop", "/127.0.0.1", 1, answers.append, self.left.append)
         self.groups.share.heartbeat(request, client)
         return answers
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.group.modern.modern_groups import Client
+from purgatorio.broker.group.modern.modern_groups import HeartbeatClient
 from purgatorio.broker.group.offsets import CommittedOffset
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -35,7 +35,7 @@ def consumer_joins(broker: ShareHarness, member_epoch: int = 0) -> list[Any]:
         subscribed_topic_names=["orders"],
         topic_partitions=[],
     )
-    broker.groups.consumer.heartbeat(request, Client("c", "/h", 1, answers.append, broker.left.append))
+    broker.groups.consumer.heartbeat(request, HeartbeatClient("c", "/h", 1, answers.append, broker.left.append))
     return answers
 
 
