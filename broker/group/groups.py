@@ -1,4 +1,4 @@
-"""All that one broker does for groups, put together."""
+"""The group coordinator of one broker, put together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ G = TypeVar("G", bound=Group)
 
 
 class ClassicRequests:
-    """Finds the group of a request of the classic protocol, once, and hands both to what handles groups of its kind.
+    """Finds the group of a request of the classic protocol, once, and hands both to the class of groups of its kind.
 
     Most are classic groups. While a group goes from one protocol to the other (KIP-848), its members of the classic
     protocol are in a consumer group. Every method raises CoordinatorError with the error code of the answer.
@@ -103,8 +103,8 @@ class Groups:
         classic: the requests of members of the classic protocol.
         consumer: the groups of the consumer protocol (KIP-848).
         share: the share groups (KIP-932).
-        rebalance_purgatory: what waits for members.
-        memory: what the groups keep of what clients have sent.
+        rebalance_purgatory: the joins and syncs that wait for members.
+        memory: the bytes that the groups keep of requests.
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
@@ -135,7 +135,7 @@ class Groups:
         return self._image()
 
     def find(self, group_id: str, kind: type[G], name: str) -> G:
-        """Return a group of a kind, which people call by this name.
+        """Return a group of a kind; `name` is the kind in messages.
 
         Raises:
             CoordinatorError: INVALID_GROUP_ID; GROUP_ID_NOT_FOUND; or this broker does not coordinate the group.

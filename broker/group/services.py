@@ -68,7 +68,7 @@ class GroupServices:
         persister: reaches the states of share partitions.
         end_offsets: asks the leaders of partitions for the ends of their logs.
         work: takes the steps of what takes long.
-        memory: what the groups of this broker keep.
+        memory: the bytes that the groups of this broker keep.
         beating: counts the members whose heartbeats this broker paces.
     """
 

@@ -43,7 +43,7 @@ class GroupShard(Shard):
 
     Attributes:
         groups: the groups by id; `put` and `remove` change them.
-        memory: what the groups keep; that of their broker counts it until the shard is unloaded.
+        memory: the bytes that the groups keep; that of their broker counts it until the shard is unloaded.
         offsets: the committed offsets of the groups; a group without members may have only these, and no `Group`.
         deleting: the groups whose offsets are being deleted, which takes several steps.
     """

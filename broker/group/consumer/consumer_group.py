@@ -109,7 +109,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
         self.counts = ConsumerSubscriptionCounts()
         self.stale_expressions: dict[str, None] = {}
 
-    # --- what others ask ---
+    # --- for others ---
 
     @property
     def state_name(self) -> str:
@@ -197,7 +197,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
             raise CoordinatorError(ErrorCode.FENCED_INSTANCE_ID, message)
         return self.members[holder_id]
 
-    # --- what records say ---
+    # --- for records ---
 
     def put_member(self, member_id: str, subscription: ConsumerGroupMemberMetadataValue) -> None:
         super().put_member(member_id, subscription)
@@ -234,7 +234,7 @@ class ConsumerGroup(ModernGroup[ConsumerGroupMember]):
             self.stale_expressions.pop(expression, None)
         self.is_metadata_stale = bool(self.stale_expressions)
 
-    # --- what differs between kinds ---
+    # --- by kind ---
 
     def _new_member(self, member_id: str) -> ConsumerGroupMember:
         return ConsumerGroupMember(member_id)

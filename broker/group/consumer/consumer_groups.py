@@ -183,7 +183,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerUpdate]):
     def _begin_epoch_without(self, update: ConsumerUpdate) -> None:
         self._look(update, is_needed=True)
 
-    # --- what it subscribes to ---
+    # --- the subscription ---
 
     def _subscription_of(
         self, shard: GroupShard, sender: Sender, request: ConsumerGroupHeartbeatRequest, client: HeartbeatClient
@@ -242,7 +242,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerUpdate]):
             group.looked_at(update.resolved)
 
     def _resolve_stale(self, update: ConsumerUpdate) -> None:
-        """Look at what expressions match now; if they match very many topics, at the others with later heartbeats."""
+        """Look up the topics of stale expressions; after very many topics, leave the others to later heartbeats."""
         group = update.group
         topics = 0
         for expression in list(group.stale_expressions):
@@ -280,7 +280,7 @@ class ConsumerGroups(ModernGroups[ConsumerGroup, ConsumerUpdate]):
     # --- the member's assignment ---
 
     def follow(self, update: ConsumerUpdate, sender: Sender, subscription: Any) -> CurrentAssignment:
-        """Return what the member owns from now on, and write it if that is new; see `reconcile`."""
+        """Return the partitions that the member owns from now on, and write them if they are new; see `reconcile`."""
         following = reconcile(
             sender.member_id,
             sender.current,

@@ -60,7 +60,7 @@ class _State:
 
     Attributes:
         nodes: those to be followed, in ascending order.
-        before: what the last character was: "word", "other", or "start" if there was none.
+        before: the kind of the last character: "word", "other", or "start" if there was none.
         following: the number of the next state, by character; those that were needed so far.
         takers: for a next character that is "word" or "other", the nodes that take one.
         is_end: whether the expression matches a name that ends here; None: not known yet.
@@ -101,7 +101,7 @@ class Expression:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory."""
+        """The bytes that it takes, about."""
         return NODE_BYTES * len(self._nodes) + WORK_BYTES * self.work
 
     def matches(self, name: str) -> bool:

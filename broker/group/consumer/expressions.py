@@ -41,7 +41,7 @@ class MatchedExpression:
         is_begun: whether it was matched with topics.
         gave_up: whether it takes too much work, so that it matches nothing.
         users: the groups that subscribe by it.
-        memory: what it takes.
+        memory: the bytes that it takes.
     """
 
     __slots__ = ("_expression", "found", "gave_up", "is_begun", "memory", "text", "topics", "users")
@@ -68,7 +68,7 @@ class MatchedExpression:
         return self._expression
 
     def recount(self) -> None:
-        """Count what it takes now."""
+        """Count the bytes that it takes now."""
         names = len(self.found) + (0 if self.topics is None else len(self.topics))
         size_bytes = text_bytes(self.text) + (2 + names) * ENTRY_BYTES
         if self._expression is not None:
@@ -196,7 +196,7 @@ class Expressions:
     # --- in steps ---
 
     def steps(self) -> Steps:
-        """Match what waits, in steps between which the loop does its other work."""
+        """Match the expressions that wait, in steps between which the loop does its other work."""
         while self._work:
             steps = next(iter(self._work))
             yield from steps
@@ -249,7 +249,7 @@ class Expressions:
 
     @staticmethod
     def _tell(known: MatchedExpression, topics: frozenset[str]) -> Steps:
-        """Have the groups look at what an expression matches now."""
+        """Have the groups look at the topics that an expression matches now."""
         known.topics = topics
         known.recount()
         for group in list(known.users):

@@ -150,7 +150,7 @@ REPLAYS: Final[Mapping[type, ReplayRecord]] = {
     **_REPLAYS.by_key(),
     ConsumerGroupRegularExpressionKey: replay_expression,
 }
-"""By type of key, what applies a record."""
+"""By type of key, the function that applies a record."""
 
 
 class ConsumerWriter(UpdateWriter[ConsumerUpdate]):

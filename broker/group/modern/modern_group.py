@@ -125,12 +125,12 @@ class ModernGroup(Group, Generic[M]):
         self.assigned_ms: int | None = None
         self._behind: int | None = None  # the members that do not have what they shall have; None: to be counted
 
-    # --- what others ask ---
+    # --- for others ---
 
     @property
     @abstractmethod
     def counts(self) -> SubscriptionCounts:
-        """How many members subscribe to what."""
+        """The topics that members subscribe to, each with the number of those members."""
 
     @property
     def is_stable(self) -> bool:
@@ -182,7 +182,7 @@ class ModernGroup(Group, Generic[M]):
         """Return the refusal of a member that the group does not have."""
         return CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID, f"{name!r} is no member of group {self.group_id}")
 
-    # --- what records say ---
+    # --- for records ---
 
     def put_member(self, member_id: str, subscription: Any) -> None:
         """Apply a member's subscription; it may be a new member."""
@@ -244,7 +244,7 @@ class ModernGroup(Group, Generic[M]):
                 self._behind += self._is_behind(member)
         return member
 
-    # --- what differs between kinds ---
+    # --- by kind ---
 
     @abstractmethod
     def _new_member(self, member_id: str) -> M:

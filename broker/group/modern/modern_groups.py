@@ -318,7 +318,7 @@ class ModernGroups(ABC, Generic[G, U]):
         """Begin an epoch of a group that has fewer members."""
         update.bump_epoch(update.metadata_hash())
 
-    # --- what it subscribes to ---
+    # --- the subscription ---
 
     @abstractmethod
     def _subscription_of(self, shard: GroupShard, sender: Sender, request: Any, client: HeartbeatClient) -> Any:

@@ -144,7 +144,7 @@ class ModernUpdate(Generic[G, S]):
     # --- topics ---
 
     def _counts(self) -> SubscriptionCounts:
-        """Return how many members will subscribe to what."""
+        """Return the topics that members will subscribe to, each with the number of those members."""
         changed = dict.fromkeys((*self._put, *self._removed))
         if not changed:
             return self.group.counts
@@ -215,7 +215,7 @@ class ModernUpdate(Generic[G, S]):
         yield 0
 
     def _assignment(self) -> Generator[int, None, dict[str, Partitions]]:
-        """Return what each member shall have, in steps."""
+        """Return the target of each member, in steps."""
         raise NotImplementedError
 
     def _assigned_members(
@@ -243,7 +243,7 @@ class ModernUpdate(Generic[G, S]):
         return members, partition_counts
 
     def _wants(self, subscription: S) -> Hashable:
-        """Return what is equal for members that subscribe to the same topics."""
+        """Return a key that is equal for members that subscribe to the same topics."""
         return tuple(subscription.subscribed_topic_names)
 
     def _names_of(self, subscription: S) -> Iterable[str]:
@@ -264,7 +264,7 @@ class Replays(Generic[G]):
         self._types = types
 
     def by_key(self) -> dict[type, ReplayRecord]:
-        """Return what applies a record, by type of key."""
+        """Return the functions that apply records, by type of key."""
         return {
             self._types.group_key: self._replay_group,
             self._types.member_key: self._replay_member,
@@ -333,7 +333,7 @@ class UpdateWriter(Generic[U]):
         clock: when target assignments are made.
         sessions: those of members that go are ended.
         index: the groups by subscribed topic.
-        replays: by type of key, what applies a record; others are written only.
+        replays: by type of key, the function that applies a record; others are written only.
     """
 
     def __init__(
@@ -425,4 +425,4 @@ class UpdateWriter(Generic[U]):
         return removed
 
     def _has_removed(self, shard: GroupShard, update: U, removed: list[Any]) -> None:
-        """Do what follows from an update, after it was applied."""
+        """Called when an update was applied, with the members that it removed."""

@@ -62,7 +62,7 @@ class ShareUpdate(ModernUpdate[ShareGroup, ShareGroupMemberMetadataValue]):
         self.has_looked = False
 
     def put_states(self, states: StatePartitions) -> None:
-        """Change what has become of the states of share partitions."""
+        """Change the share partitions, with how far their states are."""
         self.states = states
         self._change(ShareGroupStatePartitionMetadataKey(group_id=self._group_id), states.record())
 
@@ -119,7 +119,7 @@ def replay_states(
     key: ShareGroupStatePartitionMetadataKey,
     value: ShareGroupStatePartitionMetadataValue | None,
 ) -> None:
-    """Apply what has become of the states of a group's share partitions."""
+    """Apply the share partitions of a group, with how far their states are."""
     if value is not None:
         _REPLAYS.make(shard, key.group_id).put_states(StatePartitions.of_record(value))
     elif (group := _REPLAYS.find(shard, key.group_id)) is not None:
@@ -130,7 +130,7 @@ REPLAYS: Final[Mapping[type, ReplayRecord]] = {
     **_REPLAYS.by_key(),
     ShareGroupStatePartitionMetadataKey: replay_states,
 }
-"""By type of key, what applies a record."""
+"""By type of key, the function that applies a record."""
 
 
 class ShareWriter(UpdateWriter[ShareUpdate]):

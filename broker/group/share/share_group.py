@@ -133,7 +133,7 @@ class ShareGroup(ModernGroup[ShareGroupMember]):
         self.must_begin_epoch = False
         self.deletions: dict[bytes, None] = {}
 
-    # --- what others ask ---
+    # --- for others ---
 
     @property
     def state_name(self) -> str:
@@ -220,7 +220,7 @@ class ShareGroup(ModernGroup[ShareGroupMember]):
         """Return the time of the commit: there should be none."""
         return commit_ms
 
-    # --- what records say ---
+    # --- for records ---
 
     def put_current_record(self, member_id: str, value: ShareGroupCurrentMemberAssignmentValue | None) -> None:
         if value is not None:
@@ -234,7 +234,7 @@ class ShareGroup(ModernGroup[ShareGroupMember]):
         self.states = states
         self.is_states_stale = True
 
-    # --- what differs between kinds ---
+    # --- by kind ---
 
     def _new_member(self, member_id: str) -> ShareGroupMember:
         return ShareGroupMember(member_id)

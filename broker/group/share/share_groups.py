@@ -165,7 +165,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
             raise group.unknown(request.member_id)
         return Sender(request.member_id, NOTHING_YET, None)
 
-    # --- what it subscribes to ---
+    # --- the subscription ---
 
     def _subscription_of(
         self, shard: GroupShard, sender: Sender, request: ShareGroupHeartbeatRequest, client: HeartbeatClient
@@ -209,9 +209,9 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
     # --- the member's assignment ---
 
     def follow(self, update: ShareUpdate, sender: Sender, subscription: Any) -> ShareAssignment:
-        """Return what the member has from now on, and write it if that is new.
+        """Return the member's partitions from now on, and write them if they are new.
 
-        It loses at once what it does not subscribe to any more.
+        It loses those of a topic that it does not subscribe to any more at once.
         """
         current: ShareAssignment = sender.current
         following = current.moved(update.target_epoch, update.target_of(sender.member_id))
@@ -241,7 +241,7 @@ class ShareGroups(ModernGroups[ShareGroup, ShareUpdate]):
         client: HeartbeatClient,
         response: ShareGroupHeartbeatResponse,
     ) -> None:
-        """Answer when the states of these topics are there, or cannot be, or that takes too long."""
+        """Answer when the states of these topics are initialized, or cannot be, or after `MAX_WAIT_MS`."""
         operation = DelayedAssignment(
             MAX_WAIT_MS,
             group.group_id,
