@@ -381,16 +381,11 @@ class UpdateWriter(Generic[U]):
                 applied()
             self._has_removed(shard, update, removed)
 
-        def settled(error_code: ErrorCode) -> None:
-            if not error_code:
-                group.committed = max(group.committed, nth)
-            done(error_code)
-
         try:
             records = [change.encode() for change in update.changes]
         except EncodeError as error:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST, str(error)) from error
-        return self._log.append(shard.tp, records, settled, applied=replay, client=client)
+        return self._log.append(shard.tp, records, _noting(group, nth, done), applied=replay, client=client)
 
     def when_committed(self, shard: GroupShard, group: ModernGroup[Any], done: Committed, *, client: str = "") -> None:
         """Call `done` when all changes of a group so far are committed; at once if they are."""
@@ -398,13 +393,7 @@ class UpdateWriter(Generic[U]):
         if group.committed == nth:
             done(ErrorCode.NONE)
             return
-
-        def settled(error_code: ErrorCode) -> None:
-            if not error_code:
-                group.committed = max(group.committed, nth)
-            done(error_code)
-
-        self._log.when_committed(shard.tp, settled, client=client)
+        self._log.when_committed(shard.tp, _noting(group, nth, done), client=client)
 
     def _apply(self, shard: GroupShard, update: U) -> list[Any]:
         """Apply an update; return the members that it removes."""
@@ -426,3 +415,14 @@ class UpdateWriter(Generic[U]):
 
     def _has_removed(self, shard: GroupShard, update: U, removed: list[Any]) -> None:
         """Called when an update was applied, with the members that it removed."""
+
+
+def _noting(group: ModernGroup[Any], nth: int, done: Committed) -> Committed:
+    """Return `done`, which notes that the group's first `nth` appends are committed, if they are."""
+
+    def settled(error_code: ErrorCode) -> None:
+        if not error_code:
+            group.committed = max(group.committed, nth)
+        done(error_code)
+
+    return settled
