@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from processes import Brokers
-from wire import Wire, metadata_of
+from purgatorio.client.wire import Wire
+from wire import metadata_of
 
 POM = Path(__file__).parent / "java" / "pom.xml"
 VERSION = "4.4.0"

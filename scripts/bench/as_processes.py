@@ -27,9 +27,10 @@ from loads import accepted, pipelined_at
 from processes import Brokers, brokers, brokers_on_etcd
 from purgatorio.admin.cli.admin_client import AdminClient
 from purgatorio.admin.cli.build import build
+from purgatorio.client.wire import Wire
 from purgatorio.protocol.messages.metadata import MetadataResponsePartition
 from rows import Row, at_most, rounds_at_least
-from wire import Wire, create_topic, metadata_of, produce_frame
+from wire import create_topic, metadata_of, produce_frame
 
 ROUNDS = 5
 JAVA_WARM_UP_COUNT = 150_000  # requests, after which the rate grows no more

@@ -14,9 +14,10 @@ from contextlib import ExitStack, contextmanager
 
 from loads import pipelined
 from processes import brokers
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire, frame
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from rows import Row, at_most, percentile
-from wire import TIMEOUT_SECONDS, Wire, create_topic, frame, produce_frame
+from wire import create_topic, produce_frame
 
 CROWD = 200
 BUSY_PROCESSES = 8

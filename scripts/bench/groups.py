@@ -16,9 +16,10 @@ from purgatorio.admin.cli.admin_client import AdminClient
 from purgatorio.client.client import Unavailable
 from purgatorio.client.group import GroupMembership, offset_commit, offset_fetch
 from purgatorio.client.link import Address
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire, decoded, frame, now
 from purgatorio.protocol.api_key import ApiKey
 from rows import Row, at_most, percentile
-from wire import TIMEOUT_SECONDS, BlockingClient, Wire, create_topic, decoded, frame, metadata_of, now, produce_frame
+from wire import BlockingClient, create_topic, produce_frame, wait_for_all_replicas
 
 ROUNDS = 5
 SUBSCRIPTIONS = 10
@@ -231,14 +232,6 @@ def _answers(address: tuple[str, int], request: bytes) -> Iterator[bytes]:
     raise AssertionError("the coordinator does not answer in time")
 
 
-def _wait_for_all_replicas(running: Brokers) -> None:
-    deadline = time.perf_counter() + TIMEOUT_SECONDS
-    with closing(Wire(running.addresses[0])) as wire:
-        while any(len(p.isr_nodes) < 3 for p in metadata_of(wire, [OFFSETS_TOPIC]).topics[0].partitions):
-            assert time.perf_counter() < deadline, "the in-sync sets are not full"
-            time.sleep(RETRY_SECONDS)
-
-
 def killed_coordinators(running: Brokers, quick: bool) -> Row:
     """From the death of a coordinator until its successor has answered a commit; the client asks all the time."""
     create_topic(running.addresses[0], "survives", 3)
@@ -253,7 +246,7 @@ def killed_coordinators(running: Brokers, quick: bool) -> Row:
         next(answer for answer in _answers(found, request) if not commit_error(answer))
         waits.append(time.perf_counter() - killed_at)
         AdminClient(running.admin_url).post(f"brokers/{killed}/start")
-        _wait_for_all_replicas(running)
+        wait_for_all_replicas(running.addresses[0], OFFSETS_TOPIC)
     name = f"coordinator killed → a commit is answered: worst of {len(waits)}"
     return at_most(name, max(waits), 2, " s", f" (median {statistics.median(waits):.2f} s)")
 
@@ -282,7 +275,7 @@ def load_of_offsets(quick: bool) -> Row:
             cpu_seconds.append(running.cpu_seconds - used)
             assert fetched.topics[0].partitions[0].committed_offset == 1, fetched
             AdminClient(running.admin_url).post(f"brokers/{killed}/start")
-            _wait_for_all_replicas(running)
+            wait_for_all_replicas(running.addresses[0], OFFSETS_TOPIC)
     name = f"{groups * offsets:,} committed offsets are loaded by the next coordinator"
     detail = f" (worst {max(waits):.2f} s; {statistics.median(cpu_seconds):.2f} s of CPU with the election)"
     return at_most(name, statistics.median(waits), 1, " s", detail)

@@ -15,11 +15,12 @@ from typing import Final
 from loads import pipelined
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.layers.faults import parse_rule
+from purgatorio.client.wire import Wire
 from purgatorio.testing import Kafka, cluster
 from purgatorio.testing.loop_thread import LoopThread
 from purgatorio.testing.options import ClusterOptions
 from rows import MET, MISSED, Row, at_most
-from wire import Wire, create_topic, produce_frame
+from wire import create_topic, produce_frame
 
 FIRST: Final = """
 import asyncio, time

@@ -17,9 +17,10 @@ from loads import pipelined
 from processes import Brokers, brokers
 from purgatorio.admin.cli.build import build
 from purgatorio.broker.metrics.loop_lag import BUCKETS_MS
+from purgatorio.client.wire import Wire, frame
 from purgatorio.protocol.messages.metadata import MetadataRequest
 from rows import Row, rounds_at_most
-from wire import Wire, create_topic, fetch_frame, frame, produce_frame
+from wire import create_topic, fetch_frame, produce_frame
 
 ROUNDS = 5
 TOPICS = 20

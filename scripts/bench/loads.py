@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire, decoded
 from purgatorio.protocol.api_key import ApiKey
 from rows import percentile
-from wire import TIMEOUT_SECONDS, Wire, decoded, fetch_frame
+from wire import fetch_frame
 
 READ_BYTES = 256 * 1024
 SETTLE_SECONDS = 1

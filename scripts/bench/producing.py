@@ -7,8 +7,9 @@ import time
 from purgatorio.client.link import Address
 from purgatorio.client.produce import batch_of, produce_request
 from purgatorio.client.transaction import TransactionalId
+from purgatorio.client.wire import Wire, now
 from purgatorio.protocol.errors import ErrorCode
-from wire import BlockingClient, Wire, now
+from wire import BlockingClient
 
 TRANSACTION_TIMEOUT_MS = 900_000
 

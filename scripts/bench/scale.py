@@ -9,8 +9,9 @@ from contextlib import ExitStack, closing
 
 from loads import lone_requests, pipelined
 from processes import Brokers, allow_open_files, brokers
+from purgatorio.client.wire import Wire
 from rows import Row, at_most, percentile
-from wire import Wire, create_topic, produce_frame
+from wire import create_topic, produce_frame
 
 PARTITIONS = (1, 100, 1_000, 10_000)
 PARTITIONS_OF_A_TOPIC = 1_000

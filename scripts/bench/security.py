@@ -28,6 +28,7 @@ from purgatorio.broker.metadata.clients import ScramMechanism, ScramUser
 from purgatorio.broker.routing.request import Principal, Session
 from purgatorio.broker.security.scram import SALT_BYTES, Scram, new_credential
 from purgatorio.broker.security.throw_away import throw_away_certificates
+from purgatorio.client.wire import Wire
 from purgatorio.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntry,
     AlterClientQuotasRequest,
@@ -35,7 +36,7 @@ from purgatorio.protocol.messages.alter_client_quotas import (
     ClientQuotasOp,
 )
 from rows import Row, at_least, at_most
-from wire import Wire, create_topic, produce_frame
+from wire import create_topic, produce_frame
 
 ROUNDS = 7
 DEPTH = 16

@@ -10,12 +10,12 @@ from groups import coordinator_of
 from purgatorio.client.group import assigned
 from purgatorio.client.link import Address
 from purgatorio.client.share import Acknowledgement, AcquiringSession, share_heartbeat
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire
 from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire import TIMEOUT_SECONDS, Wire
 
 ALTER_CONFIGS_VERSION = 1
 GROUP_RESOURCE = 32

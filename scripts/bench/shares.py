@@ -21,12 +21,13 @@ from apache_kafka import apache_kafka
 from loads import accepted, pipelined
 from processes import Brokers, brokers
 from purgatorio.admin.cli.admin_client import AdminClient
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire
 from purgatorio.protocol.coordinator_partition import coordinator_partition
 from purgatorio.protocol.share_state import SharePartitionKey
 from rows import Row, at_most, rounds_at_most
 from share_member import Acquired, ShareMember, configure_group
 from side_by_side import Figure, figure_row
-from wire import TIMEOUT_SECONDS, Wire, create_topic, fetch_frame, metadata_of, produce_frame
+from wire import create_topic, fetch_frame, metadata_of, produce_frame, wait_for_all_replicas
 
 KAFKA: Final = "4.4.0"
 ROUNDS: Final = 3
@@ -164,17 +165,9 @@ def killed_coordinators(quick: bool) -> Row:
                     assert time.perf_counter() < killed_at + TIMEOUT_SECONDS, code
                 waits.append(time.perf_counter() - killed_at)
                 admin.post(f"brokers/{killed}/start")
-                _wait_for_all_replicas(running)
+                wait_for_all_replicas(running.addresses[0], STATE_TOPIC)
     name = f"share coordinator killed → acknowledged again: worst of {len(waits)}"
     return at_most(name, max(waits), 1, " s", f" (median {statistics.median(waits):.2f} s)")
-
-
-def _wait_for_all_replicas(running: Brokers) -> None:
-    deadline = time.perf_counter() + TIMEOUT_SECONDS
-    with closing(Wire(running.addresses[0])) as wire:
-        while any(len(each.isr_nodes) < 3 for each in metadata_of(wire, [STATE_TOPIC]).topics[0].partitions):
-            assert time.perf_counter() < deadline, "the in-sync sets are not full"
-            time.sleep(0.01)
 
 
 def plain_requests(quick: bool) -> list[Row]:

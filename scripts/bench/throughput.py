@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from loads import records_per_second
 from processes import Brokers, brokers, echo
+from purgatorio.client.wire import Wire
 from rows import Row, rounds_at_least
-from wire import Wire, create_topic, produce_frame
+from wire import create_topic, produce_frame
 
 ROUNDS = 5
 DEPTH = 16

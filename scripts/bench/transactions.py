@@ -15,9 +15,10 @@ from loads import pipelined
 from processes import Brokers, allow_open_files, brokers
 from producing import TransactionalProducer
 from purgatorio.client.fetch import batches
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire, decoded
 from purgatorio.protocol.api_key import ApiKey
 from rows import Row, at_most, percentile
-from wire import TIMEOUT_SECONDS, Wire, create_topic, decoded, fetch_frame, produce_frame
+from wire import create_topic, fetch_frame, produce_frame
 
 ROUNDS = 5
 TRANSACTIONS = 500

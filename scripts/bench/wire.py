@@ -1,101 +1,31 @@
-"""A blocking connection that sends ready frames, for measurements without a client library, and our client over it."""
+"""Ready frames over blocking connections, for measurements without a client library, and our client over them."""
 
 from __future__ import annotations
 
-import socket
 import time
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from contextlib import closing
 
 from purgatorio.broker.time.system_clock import SystemClock
-from purgatorio.client.client import KEYS, VERSIONS, KafkaClient
+from purgatorio.client.client import KafkaClient
 from purgatorio.client.fetch import fetch_request
 from purgatorio.client.link import Address
 from purgatorio.client.produce import batch_of, produce_request
-from purgatorio.protocol.api import ApiKey, decode_response, encode_request
-from purgatorio.protocol.message import Message
+from purgatorio.client.wire import TIMEOUT_SECONDS, Wire, frame, now
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
-TIMEOUT_SECONDS = 30
 RETRY_SECONDS = 0.02
-T = TypeVar("T")
-
-
-class Wire:
-    """One connection, which is a link of our client, too; `frame` builds requests, `exchange` sends one and reads its
-    response.
-    """
-
-    def __init__(self, address: Address) -> None:
-        self.socket = socket.create_connection(address, timeout=TIMEOUT_SECONDS)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.closed = False
-
-    def exchange(self, frame: bytes) -> bytes:
-        """Send a request, and return the response without its size."""
-        self.socket.sendall(frame)
-        return self.receive()
-
-    def receive(self) -> bytes:
-        """Read one response, without its size."""
-        size_bytes = int.from_bytes(self.socket.recv(4, socket.MSG_WAITALL))
-        response = self.socket.recv(size_bytes, socket.MSG_WAITALL)
-        while len(response) < size_bytes:  # a socket with a timeout does not wait for all
-            rest = self.socket.recv(size_bytes - len(response), socket.MSG_WAITALL)
-            assert rest, "the connection was closed within a response"
-            response += rest
-        return response
-
-    def ask(self, message: Message, version: int | None = None) -> Any:
-        """Send a message, and return the response."""
-        key = KEYS[type(message)]
-        return decoded(key, self.exchange(frame(message, version)), version)
-
-    async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
-        """Send a message, and return the response; it blocks."""
-        return self.ask(message, api_version)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.closed = True
-        self.socket.close()
 
 
 class BlockingClient(KafkaClient[Wire]):
     """Our client over wires; `now` returns what it is asked for."""
 
     def __init__(self, bootstrap: Address, retry_seconds: float = RETRY_SECONDS) -> None:
-        super().__init__(_opened, lambda: [bootstrap], clock=SystemClock())
+        super().__init__(Wire.open, lambda: [bootstrap], clock=SystemClock())
         self._retry_seconds = retry_seconds
 
     async def back_off(self) -> None:
         time.sleep(self._retry_seconds)  # noqa: ASYNC251 - as all that it does
-
-
-async def _opened(address: Address) -> Wire:
-    return Wire(address)
-
-
-def now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that blocks where others wait for the event loop."""
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        result: T = done.value
-        return result
-    raise AssertionError("it waits for an event loop")
-
-
-def frame(message: Message, version: int | None = None, client_id: str = "bench") -> bytes:
-    """A request, its size in front."""
-    key = KEYS[type(message)]
-    return b"".join(encode_request(key, VERSIONS[key] if version is None else version, 1, client_id, message))
-
-
-def decoded(api_key: ApiKey, answer: bytes, version: int | None = None) -> Any:
-    """The response of an answer."""
-    return decode_response(api_key, VERSIONS[api_key] if version is None else version, answer)[1]
 
 
 def produce_frame(topic: str, value_bytes: int, *, acks: int, records: int = 1, client_id: str = "bench") -> bytes:
@@ -128,3 +58,12 @@ def create_topic(bootstrap: Address, topic: str, replication_factor: int, *, par
         assert time.perf_counter() < deadline, found
         time.sleep(RETRY_SECONDS)
     return client.addresses[client.leaders[topic, 0].broker_id]
+
+
+def wait_for_all_replicas(bootstrap: Address, topic: str) -> None:
+    """Wait until the in-sync sets of a topic's partitions have three replicas."""
+    deadline = time.perf_counter() + TIMEOUT_SECONDS
+    with closing(Wire(bootstrap)) as wire:
+        while any(len(each.isr_nodes) < 3 for each in metadata_of(wire, [topic]).topics[0].partitions):
+            assert time.perf_counter() < deadline, "the in-sync sets are not full"
+            time.sleep(0.005)
