@@ -8,46 +8,39 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Collection, Mapping
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
 
-from purgatorio.admin.operations.brokers import (
-    MAX_CLIENTS,
-    ChangeFollower,
-    KillBroker,
-    ListBrokers,
-    ListClients,
-    StartBroker,
-    StopBroker,
-)
-from purgatorio.admin.operations.clock import MAX_ENDED, AdvanceClock
-from purgatorio.admin.operations.declare import Answer, Operation
-from purgatorio.admin.operations.groups import MAX_MEMBERS, DescribeGroup
-from purgatorio.admin.operations.purgatories import ListParked
-from purgatorio.admin.operations.records import ReadRecords
-from purgatorio.admin.operations.topics import CreateTopic, FindLeader, ShowTopic
-from purgatorio.broker.cluster.cluster import BrokerStateError
-from purgatorio.broker.cluster.errors import no_broker
 from purgatorio.testing.backend import Backend
 from purgatorio.testing.records import record_of
 from purgatorio.testing.values import Advanced, Ended, Group, IsolationLevel, Parked, Record
 from purgatorio.testing.waiting import first
 
+if TYPE_CHECKING:
+    from purgatorio.admin.operations.brokers import ChangeFollower, KillBroker, StartBroker, StopBroker
+    from purgatorio.admin.operations.declare import Answer
+
 R = TypeVar("R")
 P = ParamSpec("P")
 
+ROOM: Final = "purgatorio.admin.operations"
 STATES: Final = ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling", "Dead")
 """The states of groups, as Kafka names them; Assigning and Reconciling are those of the consumer protocol (KIP-848)."""
 
 
 def loads(
-    *operations: type[Operation],
+    *operations: str,
 ) -> Callable[[Callable[Concatenate[Controls, P], R]], Callable[Concatenate[Controls, P], R]]:
-    """Have these operations load what they import in the caller's thread; the coroutine runs in the loop."""
+    """Import these operations, and what they import, in the caller's thread when they are needed first.
+
+    The coroutine, which imports them too, runs in the brokers' event loop.
+    """
 
     def decorated(method: Callable[Concatenate[Controls, P], R]) -> Callable[Concatenate[Controls, P], R]:
         @functools.wraps(method)
         def called(self: Controls, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            self.backend.load(operations)
+            names = (each.split(".") for each in operations)
+            self.backend.load([getattr(import_module(f"{ROOM}.{file}"), name) for file, name in names])
             return method(self, *args, **kwargs)
 
         return called
@@ -61,32 +54,40 @@ class Controls:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    @loads(CreateTopic, ShowTopic)
+    @loads("topics.CreateTopic", "topics.ShowTopic")
     async def topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
         """Create a topic; return when each partition has a leader that all running brokers know."""
+        from purgatorio.admin.operations.topics import CreateTopic
+
         await self.backend.ask(CreateTopic(name, partitions, None if replicas == -1 else replicas, dict(configs)))
         await first(lambda: self._topic(name), lambda topic: topic["led"])
 
-    @loads(ShowTopic, FindLeader)
+    @loads("topics.ShowTopic", "topics.FindLeader")
     async def until_in_sync(self, topic: str) -> None:
         """Wait until all replicas of a topic are in sync; a ValueError if there is no such topic."""
         await first(lambda: self._topic(topic), lambda found: found["in_sync"])
 
     async def _topic(self, name: str) -> Answer:
+        from purgatorio.admin.operations.topics import FindLeader, ShowTopic
+
         found = await self.backend.ask(ShowTopic(name))
         if not found["partition_count"]:
             await self.backend.ask(FindLeader(name))  # which says that there is none, and which there are
         return found
 
-    @loads(ReadRecords, ShowTopic)
+    @loads("records.ReadRecords", "topics.ShowTopic")
     async def records(self, topic: str, partition: int | None, isolation_level: IsolationLevel) -> list[Record]:
         """Return the committed records of a topic, by partition and offset."""
+        from purgatorio.admin.operations.records import ReadRecords
+
         found = await self.backend.read(ReadRecords(topic, partition, isolation_level=isolation_level))
         return [record_of(topic, index, each) for index, records in found for each in records]
 
-    @loads(AdvanceClock)
+    @loads("clock.AdvanceClock")
     async def advance(self, seconds: float, *, sessions: bool) -> Advanced:
         """Move the clock; return what ended by it."""
+        from purgatorio.admin.operations.clock import MAX_ENDED, AdvanceClock
+
         timeline = self.backend.timeline
         known = timeline.total
         ended = await self.backend.read(AdvanceClock(seconds, sessions, MAX_ENDED))
@@ -95,11 +96,13 @@ class Controls:
 
     # --- what waits ---
 
-    @loads(ListParked, DescribeGroup)
+    @loads("purgatories.ListParked", "groups.DescribeGroup")
     async def parked(
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
         """Return what waits in the brokers' purgatories, oldest first in each; heartbeats only if asked for."""
+        from purgatorio.admin.operations.purgatories import ListParked
+
         found = await self.backend.read(ListParked(api, topic, client))
         if group is not None:
             described = await self._described(group)
@@ -107,14 +110,14 @@ class Controls:
             found = [each for each in found if each.group == group or each.client in members]
         return [Parked(*each[:9]) for each in found]
 
-    @loads(ListParked, DescribeGroup)
+    @loads("purgatories.ListParked", "groups.DescribeGroup")
     async def until_parked(
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
         """Wait until something of that description waits; return it."""
         return await first(lambda: self.parked(api, topic, client, group))
 
-    @loads(ListClients)
+    @loads("brokers.ListClients")
     async def clients_gone(self, except_for: Collection[str], patience_seconds: float) -> list[str]:
         """Return the client ids that are still connected after a while; at once when there are no others than these."""
         loop = asyncio.get_running_loop()
@@ -122,14 +125,16 @@ class Controls:
         left = await first(self.clients, lambda names: allowed.issuperset(names) or loop.time() > give_up)
         return [name for name in left if name not in allowed]
 
-    @loads(ListClients)
+    @loads("brokers.ListClients")
     async def clients(self) -> list[str]:
         """Return the client ids that are connected; a connection that has not told its id is named by its address."""
+        from purgatorio.admin.operations.brokers import MAX_CLIENTS, ListClients
+
         return list((await self.backend.ask(ListClients(MAX_CLIENTS)))["clients"])
 
     # --- groups ---
 
-    @loads(DescribeGroup)
+    @loads("groups.DescribeGroup")
     async def group(self, group_id: str) -> Group | None:
         """Return a group; None if it does not exist, or has no coordinator."""
         row = await self._described(group_id)
@@ -139,12 +144,14 @@ class Controls:
         return Group(group_id, row["state"], row["coordinator"], row["epoch"], members, row["waits_for"])
 
     async def _described(self, group_id: str) -> Answer | None:
+        from purgatorio.admin.operations.groups import MAX_MEMBERS, DescribeGroup
+
         try:
             return await self.backend.ask(DescribeGroup(group_id, members=MAX_MEMBERS, offsets=0))
         except ValueError:
             return None
 
-    @loads(DescribeGroup)
+    @loads("groups.DescribeGroup")
     async def until_group(self, group_id: str, state: str | None, count: int | None) -> Group:
         """Wait until a group has that state and that many members; return it.
 
@@ -162,14 +169,20 @@ class Controls:
 
     # --- brokers ---
 
-    @loads(ListBrokers)
+    @loads("brokers.ListBrokers")
     async def running(self) -> list[int]:
         """Return the ids of the running brokers."""
+        from purgatorio.admin.operations.brokers import ListBrokers
+
         rows = (await self.backend.ask(ListBrokers()))["brokers"]
         return [row["id"] for row in rows if row["state"] == "running"]
 
     async def change_broker(self, operation: ChangeFollower | KillBroker | StartBroker | StopBroker) -> None:
         """Do an operation on a broker; a BrokerStateError if there is none of that id, or the cluster refuses it."""
+        from purgatorio.admin.operations.brokers import ListBrokers
+        from purgatorio.broker.cluster.cluster import BrokerStateError
+        from purgatorio.broker.cluster.errors import no_broker
+
         try:
             await self.backend.ask(operation)
         except ValueError as error:
