@@ -52,7 +52,7 @@ class InvalidConfig(ValueError):
         self.why = why
 
 
-class Options(TypedDict, total=False):
+class SettingOptions(TypedDict, total=False):
     """The parts of a declaration that few settings have; see `Setting`, where `names` are the dotted ones."""
 
     min_length: int
@@ -63,7 +63,7 @@ class Options(TypedDict, total=False):
     dynamic: bool
 
 
-class Bounded(Options, total=False):
+class BoundedOptions(SettingOptions, total=False):
     """These, and the smallest and the largest number."""
 
     ge: float | None
@@ -113,7 +113,7 @@ class Setting:
         "type",
     )
 
-    def __init__(self, default: object, doc: str, kind: ConfigType, **more: Unpack[Bounded]) -> None:
+    def __init__(self, default: object, doc: str, kind: ConfigType, **more: Unpack[BoundedOptions]) -> None:
         self.owner: type = object
         self.name = self.annotation = ""
         self.default: Any = default
@@ -259,23 +259,23 @@ def config_text(value: Any) -> str:
 
 
 def number(
-    default: int, doc: str, *, ge: int = 0, le: int | None = None, long: bool = False, **more: Unpack[Options]
+    default: int, doc: str, *, ge: int = 0, le: int | None = None, long: bool = False, **more: Unpack[SettingOptions]
 ) -> Any:
     """Declare a setting of type INT, or LONG, from `ge` to `le` (not given: the type's largest number)."""
     bound = le if le is not None else MAX_LONG if long else MAX_INT
     return Setting(default, doc, ConfigType.LONG if long else ConfigType.INT, ge=ge, le=bound, **more)
 
 
-def flag(default: bool, doc: str, **more: Unpack[Options]) -> Any:
+def flag(default: bool, doc: str, **more: Unpack[SettingOptions]) -> Any:
     """Declare a setting of type BOOLEAN."""
     return Setting(default, doc, ConfigType.BOOLEAN, **more)
 
 
-def text(default: str | None, doc: str, **more: Unpack[Options]) -> Any:
+def text(default: str | None, doc: str, **more: Unpack[SettingOptions]) -> Any:
     """Declare a setting of type STRING; a field's type may name choices, as a `Literal`."""
     return Setting(default, doc, ConfigType.STRING, **more)
 
 
-def other(default: object, doc: str, kind: ConfigType, **more: Unpack[Bounded]) -> Any:
+def other(default: object, doc: str, kind: ConfigType, **more: Unpack[BoundedOptions]) -> Any:
     """Declare a setting of any type. One whose default is None may be None; what it is else, follows from `kind`."""
     return Setting(default, doc, kind, **more)

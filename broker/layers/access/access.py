@@ -86,7 +86,7 @@ class FetchSessions(Protocol):
         ...
 
 
-class ShareSessions(Protocol):
+class ShareSessionLookup(Protocol):
     """The share sessions of a broker."""
 
     def find(self, group_id: str, member_id: str) -> Any:
@@ -115,7 +115,7 @@ class Access:
         audit: Audit,
         *,
         sessions: FetchSessions,
-        share_sessions: ShareSessions,
+        share_sessions: ShareSessionLookup,
         auto_create: bool,
     ) -> None:
         self.authorizer = authorizer

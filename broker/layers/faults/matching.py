@@ -45,7 +45,7 @@ class KnownTopics(Protocol):
         ...
 
 
-class ShareSessions(Protocol):
+class ShareSessionPartitions(Protocol):
     """The share sessions of a broker."""
 
     def partitions_of(self, group_id: str, member_id: str) -> Iterable[tuple[bytes, TopicPartition]]:
@@ -140,7 +140,7 @@ class ImageTopics:
         share_sessions: the broker's.
     """
 
-    def __init__(self, store: MetadataStore, share_sessions: ShareSessions) -> None:
+    def __init__(self, store: MetadataStore, share_sessions: ShareSessionPartitions) -> None:
         self._store = store
         self.of_share_session = share_sessions.partitions_of
 
