@@ -150,8 +150,8 @@ class Coordinators:
 
     def stop(self) -> None:
         """Wait for no other coordinator from now on: the broker stops."""
-        self._calls.stop()
         self.dead_letters.stop()
+        self._calls.stop()
 
     async def run(self) -> None:
         """Load, unload and clean in turns of the loop."""

@@ -14,7 +14,7 @@ from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.broker_calls import Answer, BrokerCalls, Call, CallKind, Retries
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.routing.passing_errors import ASK_AGAIN, VERIFICATIONS
+from purgatorio.broker.routing.passing_errors import VERIFICATIONS
 from purgatorio.broker.txn.partitions import TransactionPartitions, Verified
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -147,19 +147,12 @@ class PartitionVerifier(CallKind[_Verification]):
     def ended(self, call: _Verification, answer: Answer) -> None:
         """Pass the answer on; a partition without a code could not be asked for."""
         codes: Mapping[TopicPartition, ErrorCode] = answer.value or {}
-        codes_of_clients = {tp: _code_for_client(codes.get(tp, ErrorCode.NETWORK_EXCEPTION)) for tp in call.partitions}
-        self.failure_count += any(codes_of_clients.values())
-        call.done(codes_of_clients)
+        answered = {tp: codes.get(tp, ErrorCode.NETWORK_EXCEPTION) for tp in call.partitions}
+        self.failure_count += any(answered.values())
+        call.done(answered)
 
 
 def _answer(codes: Mapping[TopicPartition, ErrorCode]) -> Answer:
     """Return the codes, of which CONCURRENT_TRANSACTIONS is that of the whole."""
     is_early = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
     return Answer(ErrorCode.CONCURRENT_TRANSACTIONS if is_early else ErrorCode.NONE, value=codes)
-
-
-def _code_for_client(code: ErrorCode) -> ErrorCode:
-    """Return the error for a client, which knows no errors of coordinators in its request (KAFKA-16386)."""
-    if code in ASK_AGAIN:
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code

@@ -44,8 +44,7 @@ class VerifyPartitions(Protocol):
 
         Args:
             add: add the partitions to the transaction, as clients of transaction.version 2 want it.
-            done: gets NONE for partitions in the transaction, else the error code for a client. Failures on the way are
-                NOT_ENOUGH_REPLICAS, which all clients retry (KAFKA-16386).
+            done: gets NONE for partitions in the transaction, else the coordinator's error, or NETWORK_EXCEPTION.
         """
         ...
 
