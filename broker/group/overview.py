@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.words import MAX_NAMED, in_words, listed
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_rebalance import JoinKey, SyncKey
 from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
+from purgatorio.broker.group.classic.rebalances import JoinKey, SyncKey
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup
 from purgatorio.broker.group.consumer.member import LEFT_FOR_A_WHILE, ConsumerGroupMember, MemberState
 from purgatorio.broker.group.consumer.records import choose_assignor

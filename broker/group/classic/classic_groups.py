@@ -8,10 +8,9 @@ from typing import Final
 from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_rebalance import JoinKey, SyncKey
 from purgatorio.broker.group.classic.joins import Join, Joins, join_of
 from purgatorio.broker.group.classic.member import GroupState, JoinReply, SyncReply
-from purgatorio.broker.group.classic.rebalances import MAX_REASON, Rebalances
+from purgatorio.broker.group.classic.rebalances import MAX_REASON, JoinKey, Rebalances, SyncKey
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group

@@ -2,6 +2,9 @@
 
 A rebalance is prepared when the members change, and completed when all have joined again, or the rebalance timeout is
 over. It begins a generation, in which the leader's sync brings the assignment (`syncs`).
+
+One delayed operation stands for all parked joins of a group, another one for the syncs of a generation. That members
+have to ask for their assignment in time is KAFKA-12890.
 """
 
 from __future__ import annotations
@@ -10,24 +13,192 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from purgatorio.broker.causes.cause import FirstMembersToJoin, MembersToJoin, MembersToSync
 from purgatorio.broker.causes.words import MAX_NAMED, listed, shortened
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_rebalance import (
-    DelayedJoin,
-    DelayedSync,
-    InitialDelayedJoin,
-    JoinKey,
-    SyncKey,
-)
 from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.time.long_work import Steps
+from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.join_group import JoinGroupResponse
 from purgatorio.protocol.messages.sync_group import SyncGroupResponse
+from purgatorio.purgatory import DelayedOperation
+
+_SYNCING = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """The watch key of a group's rebalance: checked when a member joins, leaves, or is removed."""
+
+    group_id: str
+
+    def __str__(self) -> str:
+        return f"join of {shortened(self.group_id)}"
+
+
+class DelayedJoin(DelayedOperation):
+    """Waits until all members have joined again; at the deadline, the rebalance goes on with those that have.
+
+    One operation stands for all parked joins of the group.
+
+    Args:
+        group: the group, which prepares a rebalance.
+        rebalances: begins the next generation, and answers the parked joins.
+    """
+
+    __slots__ = ("_held_by", "_rebalances", "group")
+
+    def __init__(self, group: ClassicGroup, delay_ms: int, rebalances: Rebalances) -> None:
+        super().__init__(delay_ms)
+        self.group = group
+        self._rebalances = rebalances
+        self._held_by: tuple[str, ...] | None = None
+
+    def try_complete(self) -> bool:
+        """Complete if all members have joined, or the group is dead."""
+        group = self.group
+        return (group.has_all_joined or group.state is GroupState.DEAD) and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Begin the next generation."""
+        last = self.group.last_joined
+        self._held_by = self._waits_for() or (() if last is None else (self.group.label(last),))
+        self._rebalances.complete(self.group)
+
+    def on_shutdown(self) -> None:
+        """Answer the parked joins with NOT_COORDINATOR: the clients look for another broker."""
+        self._rebalances.answer_joins(self.group, ErrorCode.NOT_COORDINATOR)
+
+    def on_error(self, error: Exception) -> None:
+        """Answer the joins that are still parked with UNKNOWN_SERVER_ERROR."""
+        self._rebalances.answer_joins(self.group, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def causes(self) -> Sequence[MembersToJoin | FirstMembersToJoin]:
+        """Return the members that have not joined again."""
+        group = self.group
+        members, more_count = group.awaited([member for member in group.members.values() if member.join is None])
+        if not members and not group.pending:
+            return ()
+        return (MembersToJoin(group.group_id, members, more_count, len(group.pending)),)
+
+    def held_by(self) -> tuple[str, ...]:
+        """Return the first members that have not joined again; after the answer, if all had, the one that was last."""
+        return self._waits_for() if self._held_by is None else self._held_by
+
+    def _waits_for(self) -> tuple[str, ...]:
+        group = self.group
+        if group.joined_count == len(group.members):
+            return ()
+        absent = [member for member in group.members.values() if member.join is None]
+        return tuple(group.label(member) for member in absent[:MAX_NAMED])
+
+
+class InitialDelayedJoin(DelayedJoin):
+    """Waits a fixed time for the first members of an empty group, so that they make one rebalance together (KIP-134).
+
+    If a member has come meanwhile, another such operation follows, as long as the rebalance timeout allows.
+
+    Args:
+        rest_ms: the rest of the rebalance timeout after this delay.
+    """
+
+    __slots__ = ("_rest_ms",)
+
+    def __init__(self, group: ClassicGroup, delay_ms: int, rest_ms: int, rebalances: Rebalances) -> None:
+        super().__init__(group, delay_ms, rebalances)
+        self._rest_ms = rest_ms
+
+    def try_complete(self) -> bool:
+        """Wait on, unless there is no delay or the group is dead."""
+        return (self.delay_ms <= 0 or self.group.state is GroupState.DEAD) and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Wait again if members have come meanwhile, or else begin the first generation."""
+        if self.group.has_newcomers and self._rest_ms > 0 and self.group.is_alive:
+            self._rebalances.await_first_members(self.group, self._rest_ms)
+        else:
+            super().on_complete()
+
+    def causes(self) -> Sequence[FirstMembersToJoin]:
+        """Return that the delay is not over."""
+        return (FirstMembersToJoin(self.group.group_id, len(self.group.members)),)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncKey:
+    """The watch key of a generation's syncs: checked when a member syncs or is removed, or the generation ends."""
+
+    group_id: str
+
+    def __str__(self) -> str:
+        return f"sync of {shortened(self.group_id)}"
+
+
+class DelayedSync(DelayedOperation):
+    """Waits until each member of a generation has sent its sync, or the generation is over.
+
+    Args:
+        group: the group, at the beginning of a generation.
+        rebalances: removes the members that have not synced, which makes the others join again; answers the syncs.
+    """
+
+    __slots__ = ("_generation", "_held_by", "_rebalances", "group")
+
+    def __init__(self, group: ClassicGroup, delay_ms: int, rebalances: Rebalances) -> None:
+        super().__init__(delay_ms)
+        self.group = group
+        self._generation = group.generation
+        self._rebalances = rebalances
+        self._held_by: tuple[str, ...] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the generation has ended."""
+        return self.group.generation != self._generation or self.group.state not in _SYNCING
+
+    def try_complete(self) -> bool:
+        """Complete if all have synced, or the generation is over."""
+        return (not self.group.unsynced or self.is_over) and self.force_complete()
+
+    def on_complete(self) -> None:
+        """Answer no request: the syncs are answered by the leader's assignment, or by the next rebalance."""
+        self._held_by = self._waits_for()
+
+    def on_expiration(self) -> None:
+        """Remove the members that have not synced."""
+        self._rebalances.syncs_expired(self.group, self._generation)
+
+    def on_shutdown(self) -> None:
+        """Answer the parked syncs with NOT_COORDINATOR: the clients look for another broker."""
+        self._rebalances.answer_syncs(self.group, ErrorCode.NOT_COORDINATOR)
+
+    def causes(self) -> Sequence[MembersToSync]:
+        """Return the members that have not synced."""
+        group = self.group
+        if self.is_over or not group.unsynced:
+            return ()
+        members, more_count = group.awaited([group.members[member_id] for member_id in group.unsynced])
+        leader = None
+        if group.leader_id is not None and group.leader_id in group.unsynced:
+            leader = group.named(group.members[group.leader_id])
+        return (MembersToSync(group.group_id, group.generation, leader, members, more_count),)
+
+    def held_by(self) -> tuple[str, ...]:
+        """Return the first members that have not synced."""
+        return self._waits_for() if self._held_by is None else self._held_by
+
+    def _waits_for(self) -> tuple[str, ...]:
+        group = self.group
+        if self.is_over:
+            return ()
+        unsynced = list(group.unsynced)[:MAX_NAMED]
+        return tuple(group.label(group.members[member_id]) for member_id in unsynced)
+
 
 logger = get_logger(__name__)
 
@@ -90,25 +261,19 @@ class Rebalances:
             self.answer_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
         self.check_syncs(group, "rebalance")
         if before is GroupState.EMPTY:
-            self._await_first_members(group, group.rebalance_timeout_ms)
+            self.await_first_members(group, group.rebalance_timeout_ms)
         else:
             self._await_joins(group)
 
     def _await_joins(self, group: ClassicGroup) -> None:
-        operation = DelayedJoin(group, group.rebalance_timeout_ms, complete=self._complete, refuse=self.answer_joins)
+        operation = DelayedJoin(group, group.rebalance_timeout_ms, self)
         self._park(operation, group)
 
-    def _await_first_members(self, group: ClassicGroup, rest_ms: int) -> None:
+    def await_first_members(self, group: ClassicGroup, rest_ms: int) -> None:
+        """Wait for more members of a group that was empty, for a part of the rest of its rebalance timeout."""
         group.has_newcomers = False
         delay_ms = min(self._services.config.initial_rebalance_delay_ms, rest_ms)
-        operation = InitialDelayedJoin(
-            group,
-            delay_ms,
-            rest_ms - delay_ms,
-            complete=self._complete,
-            refuse=self.answer_joins,
-            again=self._await_first_members,
-        )
+        operation = InitialDelayedJoin(group, delay_ms, rest_ms - delay_ms, self)
         self._park(operation, group)
 
     def _park(self, operation: DelayedJoin, group: ClassicGroup) -> None:
@@ -116,7 +281,7 @@ class Rebalances:
         operation.client = "" if last is None else last.client_id
         self._services.rebalance_purgatory.try_complete_else_watch(operation, (JoinKey(group.group_id),))
 
-    def _complete(self, group: ClassicGroup) -> None:
+    def complete(self, group: ClassicGroup) -> None:
         """Begin the next generation with the members that have joined, and with static ones that have not (8220)."""
         if not group.is_alive:
             return
@@ -155,9 +320,7 @@ class Rebalances:
             reply = group.take_join(member)
             if reply is not None:
                 replies.append((reply, self.generation_of(group, member)))
-        operation = DelayedSync(
-            group, group.rebalance_timeout_ms, expired=self._syncs_expired, refuse=self.answer_syncs
-        )
+        operation = DelayedSync(group, group.rebalance_timeout_ms, self)
         self._services.rebalance_purgatory.try_complete_else_watch(operation, (SyncKey(group.group_id),))
         self._send(replies)
 
@@ -194,7 +357,7 @@ class Rebalances:
         group.is_logged |= self._services.log.append(group.shard.tp, [record], done)
         logger.info("group is empty", group=shortened(group.group_id), generation=group.generation)
 
-    def _syncs_expired(self, group: ClassicGroup, generation: int) -> None:
+    def syncs_expired(self, group: ClassicGroup, generation: int) -> None:
         """Remove the members that have a generation and have not asked for their assignment (KAFKA-12890)."""
         if not group.is_alive or generation != group.generation or not group.unsynced:
             return

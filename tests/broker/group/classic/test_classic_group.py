@@ -9,8 +9,8 @@ import pytest
 from purgatorio.broker.causes.cause import AwaitedMember
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
-from purgatorio.broker.group.classic.delayed_rebalance import JoinKey
 from purgatorio.broker.group.classic.member import TRANSITIONS, ClassicGroupMember, GroupState
+from purgatorio.broker.group.classic.rebalances import JoinKey
 from purgatorio.broker.group.delayed_heartbeat import MemberKey
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.shard import GroupShard
