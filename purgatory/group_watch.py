@@ -72,7 +72,7 @@ class WatchedKey(Generic[G]):
 
 
 KEY_COST: Final = 5
-"""What the check of an operation costs for each key that it weighs, in microseconds of CPU."""
+"""The cost of checking an operation for each key that it weighs, in microseconds of CPU."""
 TakeLater = Callable[[Iterator[int]], object]
 """Takes steps from the next turn of the event loop on, in each turn as many as there is time for; each yields what it
 has cost, in microseconds of CPU. A caller without a better one makes one of its loop's `call_soon`."""

@@ -127,7 +127,7 @@ class Controls:
 
     @loads("brokers.ListClients")
     async def clients(self) -> list[str]:
-        """Return the client ids that are connected; a connection that has not told its id is named by its address."""
+        """Return the client ids that are connected; a connection without a client id yet is named by its address."""
         from purgatorio.admin.operations.brokers import MAX_CLIENTS, ListClients
 
         return list((await self.backend.ask(ListClients(MAX_CLIENTS)))["clients"])

@@ -1,6 +1,6 @@
 """A cluster whose brokers are processes: operations go through the supervisor's admin HTTP, as a user's do.
 
-What needs the brokers' objects in the test's own process is refused in a sentence.
+Methods that need the brokers' objects in the test's own process raise an error that says so.
 """
 
 from __future__ import annotations

@@ -164,6 +164,24 @@ def says_nothing(source: str) -> list[str]:
     return [node.name for node in nodes if re.match(r"See `?[\w.]+`?|Ignored\.", ast.get_docstring(node) or "")]
 
 
+UNPLAIN = re.compile(r"(?:^|[.:;]\s+|\n\s*)What\b|\b[Tt](?:old|ells?)\b(?!:)")
+"""What as a subject, and what is told: name the actor, and say that it returns, reports, notifies or learns."""
+MAX_UNPLAIN = 8
+"""The docstrings that are to be said otherwise yet."""
+
+
+def unplain(source: str) -> list[str]:
+    """The docstrings, of attributes too, with a sentence that begins with What, or in which something is told."""
+    if not re.search(r"\b(?:What|[Tt]old|[Tt]ells?)\b", source):
+        return []
+    texts = [
+        (node.lineno, node.value.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
+    return [f"line {line}: {match[0].strip(' .:;')}" for line, text in texts for match in UNPLAIN.finditer(text)]
+
+
 def classes(module: ast.Module) -> Iterator[tuple[str, list[str], list[Function]]]:
     """Name, bases and methods of each class at the top."""
     for node in module.body:
@@ -214,6 +232,26 @@ def test_a_docstring_that_says_nothing_is_seen() -> None:
     source = 'class A:\n    def f(self):\n        """See `B.f`."""\n    def g(self):\n        """See to it."""\n'
     assert says_nothing(source + '    def h(self):\n        """Ignored."""\n') == ["f", "g", "h"]
     assert says_nothing('def f():\n    """Say it."""\n') == []
+
+
+def test_docstrings_have_subjects_and_nothing_is_told() -> None:
+    found = [f"{file} {each}" for file, source in DESCRIBED.items() for each in unplain(source)]
+    assert len(found) <= MAX_UNPLAIN, found
+
+
+@pytest.mark.parametrize(
+    ("docstring", "found"),
+    [
+        ("What a broker keeps of a user.", ["What"]),
+        ("The rest: what it has read. What it has not is gone.", ["What"]),
+        ("Notify the clients; none is told twice.", ["told"]),
+        ("Tell them.", ["Tell"]),
+        ("Return what was read, as KIP-227 says; return intelligible words.", []),
+    ],
+)
+def test_a_docstring_without_a_subject_is_seen(docstring: str, found: list[str]) -> None:
+    assert unplain(f'def f():\n    """{docstring}"""\n') == [f"line 2: {each}" for each in found]
+    assert unplain(f'LIMIT = 7\n"""{docstring}"""\n') == [f"line 2: {each}" for each in found]
 
 
 def test_an_override_needs_no_docstring_and_a_declaration_does() -> None:

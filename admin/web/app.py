@@ -35,7 +35,7 @@ from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.time.long_work import Steps
 
 COST_OF_SAMPLE: Final = 3
-"""What a scrape costs for each sample (see `LongWork`)."""
+"""The cost of a sample in a scrape (see `LongWork`)."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 

@@ -137,7 +137,7 @@ def _most(argument: Argument) -> int:
 
 
 async def refused(request: Request, error: Exception) -> Response:
-    """Answer an `OperationRefused` with JSON; `refusal` tells those that say whether it may be asked again."""
+    """Answer an `OperationRefused` with JSON; `refusal` names the kind where clients go on by it."""
     assert isinstance(error, OperationRefused)
     content: dict[str, Any] = {"error": str(error)}
     if isinstance(error, AwaitsElection | Elsewhere | MayBeDone):

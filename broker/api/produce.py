@@ -57,9 +57,9 @@ NODE_ENDPOINTS_VERSION = 10
 ZSTD_VERSION = 7
 """The first version that may carry zstd (KIP-110)."""
 COST_OF_BATCH = 8
-"""What the append of a batch costs (see `LongWork`), besides a microsecond for each KiB."""
+"""The cost of appending a batch (see `LongWork`), besides a microsecond for each KiB."""
 MAX_COST = 2 * SLICE
-"""What the batches of a request cost that are appended at once, if they are several; more are appended in steps."""
+"""The cost of the batches of a request that are appended at once, if they are several; more are appended in steps."""
 SLOW_MS = 1_000
 """The longest that a client waits between two requests because its uncommitted records fill the memory."""
 ADMIN_CLIENT_ID = "__admin_client"

@@ -32,7 +32,7 @@ MAX_NAME_CHARS: Final = 100
 CLUSTER_METADATA: Final = ("client_quotas", "acls", "scram_credentials", "group_configs")
 """The metadata that is no topic's and no broker's, as `ClusterImage` names it."""
 COST_OF_BATCH: Final = 10
-"""What it costs to append a batch (see `LongWork`), besides a microsecond for each KiB."""
+"""The cost of appending a batch (see `LongWork`), besides a microsecond for each KiB."""
 LEAD_TIME_LIMIT_MS: Final = 60_000
 """Time that brokers have to take their roles, and coordinators to read what they keep; of a busy machine seconds."""
 

@@ -34,7 +34,7 @@ READ_BYTES: Final = 256 * 1024
 """The most bytes that are read at once, unless one batch is larger."""
 
 RECORD_COST: Final = 6
-"""What the replay of a batch costs besides its records, and of a record such as a committed offset (see `LongWork`)."""
+"""The cost of replaying a batch, besides its records, and a record such as a committed offset (see `LongWork`)."""
 
 
 class Shards(ABC, Generic[S]):

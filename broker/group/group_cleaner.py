@@ -33,7 +33,7 @@ MAX_CHANGES: Final = 200
 """The most tombstones of one batch: far less than it may have."""
 CHECK_COST: Final = 4
 CHANGE_COST: Final = 20
-"""What it costs to look at an offset, or at a group without offsets, and to write a tombstone (see `LongWork`)."""
+"""The cost of looking at an offset, or at a group without offsets, and of writing a tombstone (see `LongWork`)."""
 
 T = TypeVar("T")
 

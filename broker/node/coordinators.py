@@ -62,13 +62,13 @@ from purgatorio.purgatory.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorParts:
-    """What the coordinators of one broker are made of.
+    """The parts that the coordinators of one broker use.
 
     Attributes:
         store: has the image, and grants producer ids.
         topics: the defaults of topics.
         rng: chooses the replicas of topics that coordinators create, and ids.
-        work: takes the steps of what takes long.
+        work: takes the steps of long works.
     """
 
     config: BrokerConfig

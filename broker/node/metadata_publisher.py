@@ -13,7 +13,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.long_work import OwnWork, Steps
 
 COST_OF_ROLES: Final = 1_000
-"""What `ReplicaManager.apply_more` costs (see `LongWork`)."""
+"""The cost of `ReplicaManager.apply_more` (see `LongWork`)."""
 TURNS_BETWEEN_ROLES: Final = 4
 """Turns of the event loop from one call of it to the next. Brokers that share a loop apply an image at the same time; a
 produce request with acks=all needs about five turns, and should not meet a step in each."""

@@ -54,7 +54,7 @@ from purgatorio.purgatory.clock import Clock
 logger = get_logger(__name__)
 
 LOOK_COST: Final = 4
-"""What it costs the periodic work to look at a replica for which there is nothing to do (see `LongWork`)."""
+"""The cost of a periodic look at a replica for which there is nothing to do (see `LongWork`)."""
 
 
 class ReplicaManager:

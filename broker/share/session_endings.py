@@ -21,8 +21,8 @@ PARTITION_COST: Final = 2
 RUN_COST: Final = 10
 WRITE_COST: Final = 50
 DROP_COST: Final = 20
-"""What it costs (see `LongWork`) to look at a partition, to release one run, to write what was released of a partition,
-and to drop a share partition."""
+"""The costs (see `LongWork`) of looking at a partition, of releasing one run, of writing what was released of a
+partition, and of dropping a share partition."""
 
 
 class SessionEndings:

@@ -38,7 +38,7 @@ MAX_REFUSED_LATER: Final = 1_000
 """The most requests whose refusal for too many sessions is delayed; further ones are refused at once."""
 
 RUN_COST: Final = 10
-"""What it costs to acknowledge a run of records, or to look for a partition (see `LongWork`)."""
+"""The cost of acknowledging a run of records, or of looking for a partition (see `LongWork`)."""
 
 Acknowledgements = Mapping[SharePartitionKey, Sequence[Acknowledgement]]
 

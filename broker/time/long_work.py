@@ -8,8 +8,8 @@ The works of all brokers of a process share one `LongWork`. In a turn of the eve
 steps have cost `SLICE`, one after the other; when they have cost `TURN` together, the others go first in the next turn.
 A work that yields 0 has done enough for this turn, whatever it has cost.
 
-What connections do (`Turns` in `broker/server`) is no work of this kind: each of their turns is short, and ends by the
-clock, since a request's cost is known only afterwards.
+The turns of connections (`Turns` in `broker/server`) are no work of this kind: each of their turns is short, and ends
+by the clock, since a request's cost is known only afterwards.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Final, NoReturn
 from purgatorio.purgatory.clock import Clock
 
 SLICE: Final = 2_000
-"""What the steps of one work cost in one turn of the event loop, but for the last of them."""
+"""The cost of one work's steps in one turn of the event loop, but for the last of them."""
 TURN: Final = 5_000
-"""What the steps of all works cost in one turn, but for the last of them."""
+"""The cost of all works' steps in one turn, but for the last of them."""
 
 Steps = Iterator[int]
 """The steps of a work, and what each has cost, in microseconds of CPU; 0 ends the work's part of this turn."""

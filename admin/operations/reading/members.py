@@ -113,7 +113,7 @@ def read_elected(result: ElectionResult) -> Answer:
 
 
 def connected_clients(brokers: Iterable[Broker]) -> list[str]:
-    """Return the client ids that are connected; a connection that has not told its id is named by its address.
+    """Return the client ids that are connected; a connection without a client id yet is named by its address.
 
     A client that has closed its end is not, though a request that it left be parked: it may be gone.
     """

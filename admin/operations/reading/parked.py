@@ -1,4 +1,4 @@
-"""What waits in the brokers' purgatories, an operation a row, chosen by purgatory, topic and client."""
+"""The parked operations of the brokers, an operation a row, chosen by purgatory, topic and client."""
 
 from __future__ import annotations
 

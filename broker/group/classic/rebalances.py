@@ -203,7 +203,7 @@ class DelayedSync(DelayedOperation):
 logger = get_logger(__name__)
 
 COST_OF_ANSWER: Final = 20
-"""What it costs to answer a member (see `LongWork`)."""
+"""The cost of answering a member (see `LongWork`)."""
 MAX_REASON: Final = 255
 """The most characters of a client's reason that are logged (KIP-800)."""
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60_000

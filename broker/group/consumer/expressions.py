@@ -28,7 +28,7 @@ MAX_UNUSED: Final = 10
 """The most expressions of one broker that are kept without a group: of members whose heartbeats were refused."""
 
 NAME_COST: Final = 2
-"""What it costs to match a name (see `LongWork`), besides a microsecond for ten characters. A character of an
+"""The cost of matching a name (see `LongWork`), besides a microsecond for ten characters. A character of an
 expression takes as long to be parsed; one that is hard to match takes up to 15 ms more, once."""
 
 

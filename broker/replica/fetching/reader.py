@@ -50,7 +50,7 @@ null after other errors."""
 MANY_ABORTED: Final = 16
 """From so many aborted transactions on, columns take less time than objects."""
 READ_COST: Final = 8
-"""What it costs to read a partition in steps (see `LongWork`)."""
+"""The cost of reading a partition in steps (see `LongWork`)."""
 
 
 class ReplicaReader:

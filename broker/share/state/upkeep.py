@@ -28,7 +28,7 @@ from purgatorio.protocol.share_state import SharePartitionKey
 logger = get_logger(__name__)
 
 RECORD_COST: Final = 40
-"""What it costs to write a record (see `LongWork`), besides a microsecond for each state batch of a snapshot. A batch
+"""The cost of writing a record (see `LongWork`), besides a microsecond for each state batch of a snapshot. A batch
 of records is written when its records cost a slice."""
 
 RECORD_BYTES: Final = 40
