@@ -10,9 +10,8 @@ its next try, or until the image has another leader. A kind of calls is a `CallK
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -23,7 +22,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.delta import changed_topics
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionState
 from purgatorio.broker.metadata.store import MetadataStore
-from purgatorio.broker.routing.listings import in_turns
+from purgatorio.broker.time.long_work import SLICE, OwnWork, Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -348,6 +347,7 @@ class BrokerCalls:
     Args:
         store: has this broker's image; `image_changed` is called when it has changed.
         purgatories: have one for each row, where calls wait to be made again.
+        work: makes in later turns of the loop what is too much for one.
     """
 
     def __init__(
@@ -357,6 +357,7 @@ class BrokerCalls:
         store: MetadataStore,
         ask: AskBroker,
         purgatories: Purgatories,
+        work: OwnWork,
     ) -> None:
         self._broker_id = broker_id
         self._store = store
@@ -369,7 +370,7 @@ class BrokerCalls:
         self._ready: dict[_Destination, None] = {}  # with calls that could be made
         self._heavy: deque[tuple[_Destination, _Try]] = deque()  # of this broker, each for another turn
         self._is_sending = False
-        self._has_work = asyncio.Event()
+        self._wake = work.whenever_woken(self.steps)
         self._has_stopped = False
 
     # --- doors ---
@@ -437,12 +438,8 @@ class BrokerCalls:
             if call.tries == nth and not call.is_done:
                 self._end(call, call.kind.refusal)
 
-    async def run(self) -> None:
-        """Count the calls of this broker by turns of the loop."""
-        await in_turns(self._has_work, self.steps)
-
-    def steps(self) -> Iterator[None]:
-        """Make the calls of this broker that came too many in one turn, in steps."""
+    def steps(self) -> Steps:
+        """Make the calls of this broker that came too many in one turn, in later ones."""
         while True:
             for destination in self._here():
                 destination.under_way = 0
@@ -454,7 +451,7 @@ class BrokerCalls:
             if not self._ready:
                 return
             self._send()
-            yield
+            yield SLICE
 
     def _here(self) -> list[_Destination]:
         return [each for each in self._destinations.values() if each.is_here]
@@ -482,7 +479,7 @@ class BrokerCalls:
             destination = self._destinations[key] = _Destination(kind, leader, is_here=is_here)
         if is_here and call.weight > LARGE and not self._has_stopped:
             self._heavy.append((destination, (call, nth)))
-            self._has_work.set()
+            self._wake()
         elif is_alone and is_here and not (self._is_sending or destination.lanes) and destination.has_room:
             self._is_sending = True
             try:
@@ -515,7 +512,7 @@ class BrokerCalls:
                     else:
                         self._ask_there(destination)
                 if destination.is_here and destination.lanes:
-                    self._has_work.set()
+                    self._wake()
         finally:
             self._is_sending = False
 
@@ -550,7 +547,7 @@ class BrokerCalls:
     def _call_group(self, destination: _Destination, group: list[Any]) -> None:
         kind = destination.kind
         if not destination.under_way:
-            self._has_work.set()  # the next turn has room again
+            self._wake()  # the next turn has room again
         destination.under_way += len(group)
         answered = partial(self._here_answered, {call: call.tries for call in group})
         try:

@@ -109,7 +109,9 @@ class Coordinators:
     def __init__(self, parts: CoordinatorParts, ask: AskBroker, observer: ShareObserver) -> None:
         config, replicas, clock = parts.config, parts.replicas, parts.clock
         self.share_settings = ShareGroupSettings(parts.store, share_settings(config))
-        self._calls = BrokerCalls(replicas.broker_id, store=parts.store, ask=ask, purgatories=parts.purgatories)
+        self._calls = BrokerCalls(
+            replicas.broker_id, store=parts.store, ask=ask, purgatories=parts.purgatories, work=parts.work
+        )
         self.shares, self.persister = _shares(parts, self._calls)
         self.groups = Groups(_group_services(parts, self._calls, self.share_settings, self.persister), replicas)
         settings = transaction_config(config)
@@ -154,13 +156,11 @@ class Coordinators:
         self._calls.stop()
 
     async def run(self) -> None:
-        """Load, unload and clean in turns of the loop."""
+        """Do from time to time what is due."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.groups.run())
-            tasks.create_task(self._calls.run())
             tasks.create_task(self.transactions.run())
             tasks.create_task(self.shares.run())
-            tasks.create_task(self.dead_letters.run())
 
 
 def _group_services(
@@ -254,4 +254,5 @@ def _dead_letters(parts: CoordinatorParts, calls: BrokerCalls, settings: ShareGr
         rules=dead_letter_rules(parts.config, parts.topics.log, parts.image),
         create_topic=create_topic,
         clock=parts.clock,
+        work=parts.work,
     )

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any
-
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.time.long_work import OwnWork, Steps, Work, take_slice
-
-
-async def in_turns(has_work: asyncio.Event, steps: Callable[[], Iterator[Any]]) -> None:
-    """Take the steps whenever there is work, and let other tasks run after each."""
-    while True:
-        await has_work.wait()
-        has_work.clear()
-        for _ in steps():
-            await asyncio.sleep(0)
 
 
 class Listings:

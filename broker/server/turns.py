@@ -5,6 +5,8 @@ once. They are worked on for `MAX_TURN_SECONDS`; those that come later in the tu
 when the loop makes the calls that were asked for in the turn, or in later turns, in the order in which they came.
 Between these turns the loop serves everything else.
 
+They go by the clock, and are no `LongWork`: most requests cost less than it would take to say what they cost.
+
 The loop does not report the end of a turn. It has when no connection worked for a while, or when a callback has run
 that was asked for in that turn: uvloop reports bytes, then makes these calls, then asks the system for more bytes. One
 is asked for when half of the time is used up, so that a lone busy connection is not put off.

@@ -152,7 +152,7 @@ class DeadLetterBatch:
 
 def make_batch(
     backlog: Backlog, replica: Partition, *, copies: bool, max_bytes: int, now_ms: int, not_copied: NotCopied
-) -> Generator[None, Any, DeadLetterBatch]:
+) -> Generator[int, Any, DeadLetterBatch]:
     """Make the next batch of a backlog; yields between steps.
 
     Args:
@@ -171,7 +171,7 @@ def make_batch(
             break
     offsets = {offset for each, last_offset in asked for offset in range(each.next_offset, last_offset + 1)}
     found = yield from read_records(replica, sorted(offsets), copies=copies, max_bytes=max_bytes, not_copied=not_copied)
-    yield
+    yield 0
     return _fitted(backlog, asked, found, min(max_bytes, MAX_BATCH_BYTES), now_ms)
 
 

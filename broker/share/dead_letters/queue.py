@@ -12,8 +12,7 @@ that is given up is in the dead-letter topic at least once, but perhaps twice.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -27,7 +26,6 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.delayed_produce import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing import passing_errors
-from purgatorio.broker.routing.listings import in_turns
 from purgatorio.broker.share.dead_letters.backlog import (
     MAX_RECORDS,
     Backlog,
@@ -45,6 +43,7 @@ from purgatorio.broker.share.dead_letters.destination import (
     destination,
 )
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause, RecordsOwner
+from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import LineBudget, get_logger
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
@@ -107,6 +106,7 @@ class DeadLetterQueue(CallKind[Backlog]):
         rules: DeadLetterRules,
         create_topic: CreateTopic,
         clock: Clock,
+        work: OwnWork,
     ) -> None:
         self._calls = calls
         self._replicas = replicas
@@ -119,7 +119,7 @@ class DeadLetterQueue(CallKind[Backlog]):
         self._not_copied_lines = LineBudget()
         self._backlogs: dict[SharePartitionKey, Backlog] = {}
         self._ready: dict[Backlog, None] = {}
-        self._has_ready = asyncio.Event()
+        self._wake = work.whenever_woken(self.steps)
         self._batches = 0  # under way
         self._has_stopped = False
         self.counts = DeadLetterCounts()
@@ -154,15 +154,11 @@ class DeadLetterQueue(CallKind[Backlog]):
         """Write no dead letters from now on: the broker stops. The next leaders do."""
         self._has_stopped = True
 
-    async def run(self) -> None:
-        """Make batches in turns of the loop."""
-        await in_turns(self._has_ready, self.steps)
-
     # --- backlogs ---
 
     def _make_ready(self, backlog: Backlog) -> None:
         self._ready[backlog] = None
-        self._has_ready.set()
+        self._wake()
 
     def _go_on(self, backlog: Backlog) -> None:
         """Begin the next batch, or forget a backlog of which nothing is left."""
@@ -176,23 +172,23 @@ class DeadLetterQueue(CallKind[Backlog]):
         del self._backlogs[backlog.key]
         self._calls.drop(backlog)
 
-    def steps(self) -> Iterator[None]:
+    def steps(self) -> Steps:
         """Begin batches, as many as may be under way, in steps."""
         while self._ready and self._batches < MAX_BATCHES:
             backlog = next(iter(self._ready))
             del self._ready[backlog]
             self._batches += 1
             yield from self._begin(backlog)
-            yield
+            yield 0
 
     def _end_batch(self) -> None:
         self._batches -= 1
         if self._ready:
-            self._has_ready.set()
+            self._wake()
 
     # --- batches ---
 
-    def _begin(self, backlog: Backlog) -> Iterator[None]:
+    def _begin(self, backlog: Backlog) -> Steps:
         """Begin a batch."""
         replica = self._leader_of(backlog)
         if replica is None:
@@ -218,7 +214,7 @@ class DeadLetterQueue(CallKind[Backlog]):
             now_ms=self._clock.wall_ms(),
             not_copied=self._not_copied,
         )
-        yield
+        yield 0
         if made.records:
             self._write(backlog, made)
         else:

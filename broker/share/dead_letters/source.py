@@ -16,8 +16,8 @@ READ_BYTES: Final = 1_048_576
 MIN_UNPACKED_BYTES: Final = 1_048_576
 """A record batch may unpack to so many bytes, or to as many as a batch of the dead-letter topic may have; as in Kafka,
 of a larger one there are only the headers."""
-STEP_RECORDS: Final = 1_000
-"""The most records that are read in one step."""
+RECORD_COST: Final = 3
+"""What it costs to read a record (see `LongWork`)."""
 
 Content = tuple[bytes | None, bytes | None]
 """Key and value."""
@@ -28,7 +28,7 @@ NO_CONTENT: Final[Content] = (None, None)
 
 def read_records(
     replica: Partition, offsets: Sequence[int], *, copies: bool, max_bytes: int, not_copied: NotCopied
-) -> Generator[None, None, dict[int, Content]]:
+) -> Generator[int, None, dict[int, Content]]:
     """Find the records of a partition that this broker leads; yields between steps.
 
     Args:
@@ -67,23 +67,22 @@ def read_records(
                     not_copied(header, str(error))
             if position == len(offsets):
                 break
-        yield
+        yield 0
     return found
 
 
 def _read_batch(
     found: dict[int, Content], header: BatchHeader, batch: Buffer, wanted: Sequence[int], copies: bool, max_bytes: int
-) -> Generator[None, None, None]:
+) -> Generator[int, None, None]:
     is_dense = header.record_count == header.last_offset_delta + 1
     if is_dense and not copies:
         found.update(dict.fromkeys(wanted, NO_CONTENT))
         return
     missing = dict.fromkeys(wanted)
     data = unpack_records(header, batch, max_bytes)
-    for nth, record in enumerate(iter_unpacked(header, data), 1):
+    for record in iter_unpacked(header, data):
         if record.offset in missing:
             found[record.offset] = (record.key, record.value) if copies else NO_CONTENT
         if record.offset >= wanted[-1]:
             break
-        if nth % STEP_RECORDS == 0:
-            yield
+        yield RECORD_COST

@@ -18,6 +18,7 @@ from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.time.by_hand import HandWork, slices
 
 HERE = 1
 ORDERS_0 = TopicPartition("orders", 0)
@@ -73,7 +74,11 @@ class World:
             "EndOffset", self.timer, actions=ActionQueue(), on_finished=self.ended.append
         )
         self.calls = BrokerCalls(
-            HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+            HERE,
+            store=self,
+            ask=self._ask,
+            purgatories=SimpleNamespace(of=lambda row: self.purgatory),
+            work=HandWork().own,
         )
         self.elect(*(leaders or (2, 2)))
 
@@ -223,7 +228,7 @@ def test_calls_of_this_broker_are_spread_over_turns(monkeypatch: pytest.MonkeyPa
     world = World(None, HERE, HERE)
     world.make(*"abcde")
     assert len(world.kind.here_calls) == 2
-    assert [len(world.kind.here_calls) for _ in world.calls.steps()] == [4, 5]
+    assert [len(world.kind.here_calls) for _ in slices(world.calls.steps())] == [4, 5]
     world.calls.stop()
     world.make(*"fgh")
     assert len(world.kind.here_calls) == 8

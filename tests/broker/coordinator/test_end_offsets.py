@@ -22,6 +22,7 @@ from purgatorio.protocol.messages.list_offsets import (
 )
 from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
+from tests.broker.time.by_hand import HandWork
 
 OK = ErrorCode.NONE
 BILLS = [TopicPartition("bills", number) for number in range(3)]
@@ -40,7 +41,11 @@ class Peers(Harness):
         self.is_down = False
         self.purgatory: Purgatory[Any] = Purgatory("EndOffset", timer, actions=self.actions)
         self.calls = BrokerCalls(
-            1, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+            1,
+            store=self,
+            ask=self._ask,
+            purgatories=SimpleNamespace(of=lambda row: self.purgatory),
+            work=HandWork().own,
         )
         self.ends = EndOffsets(self.calls, self.replicas)
 

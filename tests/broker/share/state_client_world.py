@@ -21,6 +21,7 @@ from purgatorio.protocol.parts import parts_of
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory import ActionQueue, FinishedOperation, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.time.by_hand import HandWork
 
 HERE = 1
 ORDERS_ID = b"orders".ljust(16, b"\0")
@@ -148,8 +149,13 @@ class World:
         self.purgatory: Purgatory[Any] = Purgatory(
             "Persister", self.timer, actions=ActionQueue(), on_finished=self.finished.append
         )
+        self.work = HandWork()
         self.calls = BrokerCalls(
-            HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+            HERE,
+            store=self,
+            ask=self._ask,
+            purgatories=SimpleNamespace(of=lambda row: self.purgatory),
+            work=self.work.own,
         )
         self.client = StateClient(
             self.calls,
@@ -161,12 +167,8 @@ class World:
         )
 
     def turn(self) -> int:
-        """Let the calls go on in a turn of the loop, if they want to; returns the number of steps."""
-        has_work = self.calls._has_work
-        if not has_work.is_set():
-            return 0
-        has_work.clear()
-        return sum(1 for _ in self.calls.steps())
+        """Let the calls go on in turns of the loop, if they want to; returns the number of these, but for the last."""
+        return max(0, sum(1 for _ in self.work.turns()) - 1)
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
         self.sent.append(Sent(broker_id, api_key, version, message, done))

@@ -23,6 +23,7 @@ from purgatorio.protocol.messages.write_txn_markers import (
 )
 from purgatorio.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.time.by_hand import HandWork
 
 HERE = 1
 ORDERS_0 = TopicPartition("orders", 0)
@@ -121,7 +122,11 @@ class World:
         self.is_instant = False
         self.purgatory: Purgatory[Any] = Purgatory("Marker", self.timer, actions=ActionQueue())
         self.calls = BrokerCalls(
-            HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory)
+            HERE,
+            store=self,
+            ask=self._ask,
+            purgatories=SimpleNamespace(of=lambda row: self.purgatory),
+            work=HandWork().own,
         )
         self.sender = MarkerSender(self.calls, self._write)
 

@@ -35,6 +35,7 @@ from purgatorio.protocol.messages.add_partitions_to_txn import (
 )
 from purgatorio.purgatory import ActionQueue, Purgatory, Timer
 from purgatorio.purgatory.clock import ManualClock
+from tests.broker.time.by_hand import HandWork
 from tests.error_log import ErrorLog
 
 HERE = 1
@@ -115,7 +116,13 @@ class World:
         self.raises: Exception | None = None
         self.refuses: Exception | None = None
         self.purgatory: Purgatory[Any] = Purgatory("Verification", self.timer, actions=ActionQueue())
-        calls = BrokerCalls(HERE, store=self, ask=self._ask, purgatories=SimpleNamespace(of=lambda row: self.purgatory))
+        calls = BrokerCalls(
+            HERE,
+            store=self,
+            ask=self._ask,
+            purgatories=SimpleNamespace(of=lambda row: self.purgatory),
+            work=HandWork().own,
+        )
         self.verifier = PartitionVerifier(calls, self)  # type: ignore[arg-type]  # a fake
 
     def elect(self, *brokers: int) -> None:

@@ -6,11 +6,14 @@ import pytest
 
 from purgatorio.broker.share.dead_letters import source
 from purgatorio.broker.share.dead_letters.source import NO_CONTENT, Content, read_records
+from purgatorio.broker.time import long_work
+from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import BatchHeader, build_batch
 from tests.broker.replica.harness import ORDERS, Harness, topic
+from tests.broker.time.by_hand import turns_of
 
 
 @pytest.fixture
@@ -38,13 +41,12 @@ def found(
         told.append(f"{header.base_offset}: {why}")
 
     steps = read_records(house.partition(), offsets, copies=copies, max_bytes=max_bytes, not_copied=not_copied)
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value, count
-        count += 1
+    content: dict[int, Content] = {}
+
+    def collected() -> Steps:
+        content.update((yield from steps))
+
+    return content, turns_of(collected())
 
 
 def test_key_and_value_are_found_over_batches(house: Harness) -> None:
@@ -58,7 +60,7 @@ def test_key_and_value_are_found_over_batches(house: Harness) -> None:
 
 def test_a_batch_is_read_in_steps(house: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     append(house, *((nth, None, b"%d" % nth) for nth in range(100)))
-    monkeypatch.setattr(source, "STEP_RECORDS", 10)
+    monkeypatch.setattr(long_work, "SLICE", 10 * source.RECORD_COST)
     assert found(house, 5, 95) == ({5: (None, b"5"), 95: (None, b"95")}, 10)
     assert found(house, 5) == ({5: (None, b"5")}, 1)
 

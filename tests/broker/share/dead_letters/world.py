@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.purgatory import FinishedOperation, Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, topic
+from tests.broker.time.by_hand import HandWork
 
 DLQ = TopicPartition("dlq.jobs", 0)
 
@@ -111,7 +113,8 @@ class World(Harness):
             "DeadLetter", self.timers[-1], actions=self.actions, on_finished=self.ended.append
         )
         purgatories = SimpleNamespace(of=lambda row: self.purgatory)
-        self.calls = BrokerCalls(1, store=self, ask=self._ask, purgatories=purgatories)
+        self.calls_work, self.queue_work = HandWork(), HandWork()
+        self.calls = BrokerCalls(1, store=self, ask=self._ask, purgatories=purgatories, work=self.calls_work.own)
         self.queue = DeadLetterQueue(
             self.calls,
             self.replicas,
@@ -120,6 +123,7 @@ class World(Harness):
             rules=self.rules,
             create_topic=lambda name, done: self.creating.append((name, done)),
             clock=self.clock,
+            work=self.queue_work.own,
         )
 
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
@@ -155,14 +159,10 @@ class World(Harness):
         self.queue.give_up(by, first_offset, last_offset, count, cause)
 
     def turn(self) -> int:
-        """Let the queue go on, if it wants to; returns the number of its steps."""
-        steps = 0
-        while self.queue._has_ready.is_set():
-            self.queue._has_ready.clear()
-            steps += sum(1 for _ in self.queue.steps())
-        for _ in self.calls.steps():
-            pass
-        return steps
+        """Let the queue go on, if it wants to; returns the number of turns that this takes."""
+        turns = sum(1 for _ in self.queue_work.turns())
+        deque(self.calls_work.turns(), maxlen=0)
+        return turns
 
     @property
     def letters(self) -> list[Record]:
