@@ -85,13 +85,14 @@ class World:
     def _ask(self, broker_id: int, api_key: ApiKey, version: int, message: Any, done: Callable[..., None]) -> None:
         self.sent.append((broker_id, message, done))
 
-    def elect(self, *leaders: int, isr: tuple[int, ...] = (1, 2, 3)) -> None:
+    def elect(self, *leaders: int, isr: tuple[int, ...] = (1, 2, 3), is_applied: bool = True) -> None:
         in_sync = tuple(BrokerIncarnation(each, each) for each in isr)
         states = tuple(PartitionState(leader, 0, (1, 2, 3), in_sync) for leader in leaders)
         topics = [Topic("orders", b"\1" * 16, states)] if leaders else []
         image = self.image.with_topics(topics) if topics else self.image.without_topics(["orders"])
         self.image = image.with_version(self.image.version + 1)
-        self.calls.image_changed(self.image)
+        if is_applied:
+            self.calls.image_changed(self.image)
 
     def make(self, *ids: Any, tp: TopicPartition = ORDERS_0) -> list[Call]:
         made = [Call(self.kind, tp, each) for each in ids]
@@ -176,6 +177,7 @@ def test_a_former_leader_counts_only_with_success_and_only_once() -> None:
     world.elect(2, 2)
     assert [broker_id for broker_id, _, _ in world.sent] == [3, 2]
     world.answer(Answer())
+    assert world.kind.told == [("a", 0)]
     world.answer(Answer())
     assert world.kind.told == [("a", 0)]
 
@@ -195,6 +197,40 @@ def test_calls_that_wait_for_a_partition_go_on_together() -> None:
     assert world.answer() == ["a", "b"]
     world.elect(2, 2, isr=(2,))
     assert [ids for _, ids, _ in world.sent] == [["a", "b"]]
+
+
+def test_a_success_at_a_partition_lets_the_waits_there_begin_anew() -> None:
+    world = World(Follower())
+    world.make("a")
+    for wait_ms in (10, 100, 200):
+        world.answer()
+        world.advance_ms(wait_ms)
+    world.make("b")
+    world.answer()
+    world.answer(Answer())
+    world.answer()
+    world.advance_ms(10)
+    world.answer()
+    (parked,) = world.purgatory.operations()
+    assert parked.deadline_ms - world.clock.now_ms() == 100
+
+
+def test_a_leader_that_is_lost_ends_no_wait() -> None:
+    world = World(Follower())
+    world.make("a")
+    world.answer()
+    world.elect(NO_LEADER, 2)
+    assert world.ended == []
+
+
+def test_a_call_that_knows_of_a_new_leader_takes_those_along_that_wait() -> None:
+    world = World(Follower())
+    world.make("a")
+    world.make("b")
+    world.answer()
+    world.elect(3, 2, is_applied=False)
+    world.answer()
+    assert [(broker_id, ids) for broker_id, ids, _ in world.sent] == [(3, ["a", "b"])]
 
 
 def test_a_queued_call_goes_to_where_its_leader_is_by_then(monkeypatch: pytest.MonkeyPatch) -> None:
