@@ -120,7 +120,7 @@ def rooms() -> str:
             head = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
             assert head, f"{file} has no docstring"
             name = file.parent.relative_to(ROOT).as_posix()
-            depth = "##" if "/" not in name else "###"
+            depth = "##" if name in FOLDERS else "###"
             # Programs of a docstring, with the sentence before them, are for its reader, and not for this page.
             text = re.sub(
                 r"(?:.+\n)*.*::\n\n(?:    .*\n|\n)+", "", f"{head.partition(chr(10) + chr(10) + 'Attributes:')[0]}\n"
