@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from purgatorio.broker.api.routes import APIS
+from purgatorio.client.wire import Wire
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from purgatorio.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -37,7 +38,6 @@ from tests.compat.same_answers.talk import NOT_READY, PATIENCE_SECONDS, Field, T
 
 from apache_kafka import apache_kafka  # isort: skip  # `talk` has put scripts/bench on the path
 from processes import brokers  # isort: skip
-from wire import Wire  # isort: skip
 
 KAFKA_VERSION = "4.4.0"
 TOPICS = {"letters": 3, "numbers": 2}
@@ -143,11 +143,11 @@ def clusters(*, guarded: bool) -> Iterator[Sides]:
 def _with_topics(bootstrap: tuple[str, int], first_epoch: int) -> Side:
     wire = Wire(bootstrap)
     new = [CreatableTopic(name=name, num_partitions=count, replication_factor=1) for name, count in TOPICS.items()]
-    created = wire.ask(19, 5, CreateTopicsRequest(topics=new, timeout_ms=10_000))
+    created = wire.ask(CreateTopicsRequest(topics=new, timeout_ms=10_000))
     assert not any(topic.error_code for topic in created.topics), created
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
-        metadata = wire.ask(3, 10, MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS]))
+        metadata = wire.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS]), 10)
         if not any(topic.error_code for topic in metadata.topics):
             break
         assert time.monotonic() < deadline, metadata
@@ -163,17 +163,17 @@ def await_coordinators(wire: Wire, deadline: float) -> None:
     for key in keys:
         for key_type in (0, 1):
             request = FindCoordinatorRequest(key=key, key_type=key_type)
-            while (found := wire.ask(10, 2, request)).error_code:
+            while (found := wire.ask(request, 2)).error_code:
                 assert time.monotonic() < deadline, found
                 time.sleep(0.05)
     of_shares = FindCoordinatorRequest(
         key_type=2, coordinator_keys=[f"any:{'A' * 22}:{number}" for number in range(40)]
     )
-    while any(each.error_code for each in wire.ask(10, 6, of_shares).coordinators):
+    while any(each.error_code for each in wire.ask(of_shares, 6).coordinators):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     described = DescribeGroupsRequest(groups=keys)
-    while any(group.error_code in NOT_READY for group in wire.ask(15, 5, described).groups):
+    while any(group.error_code in NOT_READY for group in wire.ask(described, 5).groups):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

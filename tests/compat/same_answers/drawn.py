@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from purgatorio.protocol.api import decode_response
+from purgatorio.client.wire import Wire
 from purgatorio.protocol.api_key import ApiKey
-from purgatorio.protocol.errors import BufferUnderflow
 from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages import sasl_authenticate, sasl_handshake
 from purgatorio.protocol.primitives import ZERO_UUID
@@ -47,7 +46,6 @@ from tests.compat.same_answers.talk import LEFT_OUT, PATIENCE_SECONDS, Talk
 
 from apache_kafka import apache_kafka  # isort: skip  # `talk` has put scripts/bench on the path
 from processes import Brokers, brokers  # isort: skip
-from wire import Wire, frame  # isort: skip
 
 ANSWER_SECONDS: Final = 2.0
 """What is not answered so long is noted as not answered: it waits, by a limit that was drawn."""
@@ -146,9 +144,9 @@ class DrawnTalk(Talk):
         if not self._client.login:
             return super()._connect(address)
         wire = super()._connect(self._cluster.listeners[0]["SASL_PLAINTEXT"])
-        wire.ask(ApiKey.SASL_HANDSHAKE, 1, sasl_handshake.SaslHandshakeRequest(mechanism="PLAIN"))
+        wire.ask(sasl_handshake.SaslHandshakeRequest(mechanism="PLAIN"), 1)
         token = f"\0{self._client.login}\0{PASSWORD}".encode()
-        answer = wire.ask(ApiKey.SASL_AUTHENTICATE, 1, sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token))
+        answer = wire.ask(sasl_authenticate.SaslAuthenticateRequest(auth_bytes=token), 1)
         assert answer.error_code == 0, answer
         return wire
 
@@ -176,8 +174,8 @@ class DrawnTalk(Talk):
         request = request_of(key, version, draw, names)
         self._asked[key] = version
         try:
-            answer = decode_response(key, version, wire.exchange(frame(key, version, request)))[1]
-        except (BufferUnderflow, OSError) as error:
+            answer = wire.ask(request, version)
+        except OSError as error:
             wire.close()
             del self._wires[:]
             self._connect(self._bootstrap)

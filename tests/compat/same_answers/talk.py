@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from purgatorio.protocol.api import ApiKey, decode_response
-from purgatorio.protocol.errors import BufferUnderflow
+from purgatorio.client.wire import Wire, decoded, frame
+from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.message import Message
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from purgatorio.protocol.messages.create_topics import (
@@ -28,7 +28,6 @@ from purgatorio.protocol.messages.produce import ProduceRequest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts" / "bench"))
 
-from wire import Wire, frame
 
 PATIENCE_SECONDS = 60
 """What comes is there within a second; a busy machine takes longer."""
@@ -124,7 +123,7 @@ class Talk:
         """
         try:
             return self._start(self._wire, step, request, record, version)()
-        except BufferUnderflow:
+        except ConnectionResetError:
             name, api_key = type(request).__name__.removesuffix("Request"), api_key_of(request)
             self.steps[f"{name}, {step}"] = api_key, self._asked[api_key]
             self.fields.append((f"{name}, {step}: connection", "closed"))
@@ -230,7 +229,7 @@ class Talk:
         wire = self._connect(self._bootstrap)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            found = wire.ask(ApiKey.FIND_COORDINATOR, 2, FindCoordinatorRequest(key=self.group, key_type=0))
+            found = wire.ask(FindCoordinatorRequest(key=self.group, key_type=0), 2)
             if found.error_code == 0:
                 return found.host, found.port
             assert found.error_code in NOT_READY, found
@@ -245,10 +244,10 @@ class Talk:
         if isinstance(request, ProduceRequest) and asked >= PRODUCE_BY_ID_VERSION:
             for topic in request.topic_data:
                 topic.topic_id = self.topic_ids.get(topic.name, UNKNOWN_ID)
-        wire.socket.sendall(frame(api_key, asked, request))
+        wire.socket.sendall(frame(request, asked))
 
         def answer() -> Answer:
-            response = decode_response(api_key, asked, wire.receive())[1]
+            response = decoded(api_key, wire.receive(), asked)
             if record:
                 self.note(step, response, asked)
             return response

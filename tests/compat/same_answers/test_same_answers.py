@@ -11,11 +11,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from purgatorio.client.wire import Wire
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from tests.compat.same_answers.compare import RUNS, Compared, Run, Side, Sides, clusters, known
 from tests.compat.same_answers.known import KNOWN, NOT_ALWAYS
-
-from wire import Wire  # isort: skip  # `talk` has put scripts/bench on the path
 
 pytestmark = [
     pytest.mark.heavy,
@@ -75,7 +74,7 @@ def _features(side: Side, version: int) -> dict[tuple[str, str], tuple[int, int]
     """The levels of each feature, by what is told and the feature's name."""
     wire = Wire(side[0])
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-    answer = wire.ask(18, version, request)
+    answer = wire.ask(request, version)
     wire.close()
     assert answer.finalized_features_epoch >= 0
     supported = {("supported", each.name): (each.min_version, each.max_version) for each in answer.supported_features}

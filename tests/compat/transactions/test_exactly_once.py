@@ -13,14 +13,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from purgatorio.admin.cli.admin_client import AdminClient as Operator
+from purgatorio.client.wire import Wire
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tests.compat.conftest import RunningCluster, wait_for_all_replicas
 from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
 from tests.compat.transactions.conftest import Start, create
 from tests.compat.transactions.harness import PATIENCE_SECONDS, Worker
 from tests.compat.transactions.test_transactions import CLIENTS, OTHERS
-
-from wire import Wire  # isort: skip  # the conftest has put scripts/bench on the path
 
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + 300)
 
@@ -120,7 +119,7 @@ def coordinator(bootstrap: str, key: str, key_type: int) -> int:
     wire = Wire((host, int(port)))
     with contextlib.closing(wire):
         until = time.monotonic() + PATIENCE_SECONDS
-        while (found := wire.ask(10, FIND_VERSION, FindCoordinatorRequest(key=key, key_type=key_type))).error_code:
+        while (found := wire.ask(FindCoordinatorRequest(key=key, key_type=key_type), FIND_VERSION)).error_code:
             assert time.monotonic() < until, found
             time.sleep(0.05)
     return int(found.node_id)
