@@ -27,8 +27,8 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, is_internal
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import NO_TRANSACTIONAL_ID, Partition
-from purgatorio.broker.replica.producing.delayed_produce import AppendDone, AppendResult
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
+from purgatorio.broker.replica.producing.writes import AppendDone, AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.producing.delayed_produce import AppendResult
+from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode

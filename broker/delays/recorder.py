@@ -24,7 +24,7 @@ from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
-from purgatorio.broker.replica.producing.delayed_produce import AppendResult
+from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.long_work import Steps
 from purgatorio.logger import get_logger

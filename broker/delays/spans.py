@@ -26,8 +26,7 @@ from purgatorio.broker.delays.finished import detail_of, kind_of
 from purgatorio.broker.delays.span_maker import Spans, Watch
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.producing.delayed_produce import PendingAck
-from purgatorio.broker.replica.producing.writes import WatchAcks
+from purgatorio.broker.replica.producing.writes import PendingAck, WatchAcks
 from purgatorio.protocol.errors import DecodeError
 from purgatorio.protocol.records import iter_batches, iter_unpacked, unpack_records
 from purgatorio.purgatory import FinishedOperation

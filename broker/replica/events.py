@@ -33,7 +33,6 @@ from purgatorio.broker.replica.fetching.fetch_context import FetchWatch, Partiti
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.producing.delayed_verification import ProduceOperation
 from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory, TakeLater
 
 
@@ -53,7 +52,7 @@ class ReplicaEvents:
     def __init__(self, lookup: ReplicaLookup, purgatories: Purgatories, later: TakeLater) -> None:
         self._lookup = lookup
         self._actions = purgatories.actions
-        self._produce_purgatory: Purgatory[ProduceOperation] = purgatories.of(PRODUCE)
+        self._produce_purgatory: Purgatory[Any] = purgatories.of(PRODUCE)
         self.watch = FetchWatch.over(purgatories.of(FETCH), later, self._note_level)
         share_fetches: Purgatory[Any] = purgatories.of(SHARE_FETCH)
         self.share_watch: GroupWatch[TopicPartition, Any] = GroupWatch(share_fetches, LaterChecks(share_fetches, later))

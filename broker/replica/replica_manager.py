@@ -38,11 +38,16 @@ from purgatorio.broker.replica.fetching.reader import ContextReader, ReplicaRead
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.observer import LeadershipListener, ReplicaObserver
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.delayed_produce import AppendDone, AppendResult, DelayedProduce, PendingAck
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.transactional_writes import TransactionalAppend
 from purgatorio.broker.replica.producing.verification import ProducerTransaction
-from purgatorio.broker.replica.producing.writes import LeaderWrites
+from purgatorio.broker.replica.producing.writes import (
+    AppendDone,
+    AppendResult,
+    DelayedProduce,
+    LeaderWrites,
+    PendingAck,
+)
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.broker.replica.roles import Refollowed, ReplicaRoles
 from purgatorio.broker.time.long_work import OwnWork, Steps

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.producing.delayed_produce import AppendResult
+from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch

@@ -24,7 +24,7 @@ from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.producing.delayed_produce import AppendResult
+from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 

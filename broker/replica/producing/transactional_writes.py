@@ -3,18 +3,97 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 
+from purgatorio.broker.causes.cause import TransactionNotConfirmed
+from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.log.errors import InvalidBatch
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
-from purgatorio.broker.replica.producing.delayed_produce import AppendDone, AppendResult, PendingAck
-from purgatorio.broker.replica.producing.delayed_verification import DelayedVerification, WaitingBatch
 from purgatorio.broker.replica.producing.transaction_guard import TransactionGuard
 from purgatorio.broker.replica.producing.verification import GuardedAppend, ProducerTransaction
-from purgatorio.broker.replica.producing.writes import LeaderWrites
+from purgatorio.broker.replica.producing.writes import (
+    AppendDone,
+    AppendResult,
+    LeaderWrites,
+    PendingAck,
+)
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
+from purgatorio.purgatory import DelayedOperation
+
+
+class WaitingBatch:
+    """A batch that is neither appended nor refused yet.
+
+    Attributes:
+        partition: the replica that shall append it; a new topic of the same name has another one.
+        records: the batch.
+        result: the partition's result, to be filled in.
+    """
+
+    __slots__ = ("partition", "records", "result")
+
+    def __init__(self, partition: Partition, records: Buffer, result: AppendResult) -> None:
+        self.partition = partition
+        self.records = records
+        self.result = result
+
+
+class DelayedVerification(DelayedOperation):
+    """Waits, per partition, until the coordinator has answered or this broker does not lead the partition any more.
+
+    Args:
+        delay_ms: the rest of the request's timeout.
+        request: has the batches that wait; it appends or refuses them, and goes on when none waits any more.
+        transactional_id: names the transaction, for the page.
+    """
+
+    __slots__ = ("_request", "_transactional_id")
+
+    def __init__(self, delay_ms: int, request: TransactionalAppend, transactional_id: str) -> None:
+        super().__init__(delay_ms)
+        self._request = request
+        self._transactional_id = transactional_id
+
+    def try_complete(self) -> bool:
+        """Refuse the batches of partitions that are led elsewhere now; complete when no batch waits."""
+        request = self._request
+        for batch in list(request.waiting):
+            try:
+                request.lookup.check_kept(batch.partition)
+                if not batch.partition.is_leader:
+                    raise PartitionError(
+                        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        f"{batch.partition.tp} is led by broker {batch.partition.leader} now",
+                    )
+            except PartitionError as error:
+                request.give_up(batch, error)
+        return not request.waiting and self.force_complete()
+
+    def causes(self) -> tuple[TransactionNotConfirmed]:
+        """Return the transaction, and the first partitions that its coordinator has not confirmed."""
+        partitions = tuple(batch.partition.tp for batch in islice(self._request.waiting, MAX_NAMED))
+        more_count = len(self._request.waiting) - len(partitions)
+        return (TransactionNotConfirmed(self._transactional_id, partitions, more_count),)
+
+    def on_complete(self) -> None:
+        """Go on; batches that still wait are refused with NOT_ENOUGH_REPLICAS: clients send them again."""
+        self._refuse_all(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction's coordinator did not answer in time")
+
+    def on_shutdown(self) -> None:
+        """Go on; batches that wait are refused with NOT_LEADER_OR_FOLLOWER: clients send them to the next leader."""
+        self._refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the broker stops")
+
+    def on_error(self, error: Exception) -> None:
+        """Go on; batches that wait are refused with UNKNOWN_SERVER_ERROR."""
+        self._refuse_all(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed")
+
+    def _refuse_all(self, code: ErrorCode, reason: str) -> None:
+        for batch in list(self._request.waiting):
+            self._request.give_up(batch, PartitionError(code, reason))
+        self._request.go_on()
 
 
 class TransactionalAppend:
@@ -27,6 +106,7 @@ class TransactionalAppend:
         timeout_ms: the longest wait, for the coordinator and for the in-sync replicas together.
 
     Attributes:
+        lookup: finds this broker's replicas.
         results: one for each batch.
         waiting: the batches that the guard has not decided on, with their places there.
     """
@@ -41,6 +121,7 @@ class TransactionalAppend:
         "_pending",
         "_transaction",
         "_writes",
+        "lookup",
         "results",
         "waiting",
     )
@@ -56,6 +137,7 @@ class TransactionalAppend:
         client: str,
     ) -> None:
         self._writes = writes
+        self.lookup = writes.lookup
         self._guard = guard
         self._transaction = transaction
         self._acks = acks
@@ -75,7 +157,7 @@ class TransactionalAppend:
         if records is None or not is_transactional(records):
             self._note(writes.append_one(tp, records, result, self._acks, from_client=True))
             return
-        known = writes.lookup.known(tp)
+        known = self.lookup.known(tp)
         if known is not None and self._guard.is_open(self._transaction, known):  # as of most batches
             self._append(known, records, result)
             return
@@ -87,7 +169,7 @@ class TransactionalAppend:
             header = read_header(records)
             if header.is_control:
                 raise InvalidBatch(ErrorCode.INVALID_RECORD, "control records are not for clients to write")
-            partition = self._writes.lookup.find(tp)
+            partition = self.lookup.find(tp)
         except CorruptRecordError as error:
             self._writes.refuse(tp, result, InvalidBatch(error.error_code, str(error)))
         except (InvalidBatch, PartitionError) as error:
@@ -107,13 +189,11 @@ class TransactionalAppend:
         if self.waiting:
             self._guard.admit(self._transaction, [(batch.partition, append) for batch, append in self.waiting.items()])
         if not self.waiting:
-            self._go_on()
+            self.go_on()
             return
         for batch in self.waiting:
             batch.records = bytes(batch.records)  # a view would keep all bytes that were received with it
-        operation = DelayedVerification(
-            self._left_ms(), self._transaction.transactional_id, self.waiting, writes.lookup, self._give_up, self._go_on
-        )
+        operation = DelayedVerification(self._left_ms(), self, self._transaction.transactional_id)
         operation.client = self._client
         self._operation = operation
         writes.produce_purgatory.try_complete_else_watch(operation, [batch.partition.tp for batch in self.waiting])
@@ -147,7 +227,7 @@ class TransactionalAppend:
             code, f"{tp} is not open to the transaction of {self._transaction.transactional_id}: {code.name}"
         )
 
-    def _give_up(self, batch: WaitingBatch, error: PartitionError) -> None:
+    def give_up(self, batch: WaitingBatch, error: PartitionError) -> None:
         """Refuse a batch that waits at the guard."""
         self._guard.withdraw(self.waiting.pop(batch))
         self._refuse(batch, error)
@@ -165,7 +245,7 @@ class TransactionalAppend:
     def _left_ms(self) -> int:
         return max(0, self._deadline_ms - self._writes.clock.now_ms())
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Answer when the replicas have what was appended."""
         self._operation = None
         done = partial(self._done, self.results)

@@ -11,7 +11,7 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.producing.delayed_produce import AppendResult
+from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record

@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistrati
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.replica.producing.delayed_produce import AppendResult
+from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
