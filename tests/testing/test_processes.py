@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -40,7 +41,12 @@ def test_a_produce_waits_for_a_held_follower_and_is_answered_when_it_is_let_go(k
     (parked,) = kafka.until_parked(api="Produce", client="shop").wait()
     assert (parked.broker, parked.keys) == (leader, ("orders-0",))
     assert f"broker {follower} is at 0 of 1" in parked.missing
-    assert f"broker {leader} Produce of shop: orders-0: " in kafka.report()
+    report = kafka.report()
+    assert re.search(
+        rf"  broker {leader} Produce of shop, \d+ ms, \d+ ms left: orders-0: broker {follower} is ", report
+    )
+    assert report.startswith("brokers: 1 at 127.0.0.1:")
+    assert "connected clients: shop" in report
     assert "shop" in kafka.clients
     kafka.release()
     assert shop.flush(10) == 0
@@ -87,6 +93,7 @@ def test_a_killed_broker_is_a_killed_process_and_starts_again(kafka: Kafka) -> N
     kafka.kill(leader)
     assert kafka.produce("orders", "b", partition=1) == first + 1
     assert leader not in kafka.brokers
+    assert f"{leader} (has ended: SIGKILL)" in kafka.report()
     with pytest.raises(BrokerStateError, match=f"broker {leader} is not running"):
         kafka.kill(leader)
     assert kafka.leader("orders", 1) != leader

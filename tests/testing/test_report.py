@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import socket
+import threading
 
 from purgatorio.protocol.api import encode_request
 from purgatorio.protocol.api_key import ApiKey
@@ -34,6 +37,30 @@ def test_an_idle_cluster_says_that_nothing_waits() -> None:
         kafka.produce("orders", "first")
         kafka.until_parked(api="Fetch").wait()
         assert kafka.report().splitlines()[1:] == ["parked operations: none"]
+
+
+def test_waits_that_have_ended_are_told_with_what_they_missed_and_alike_ones_once() -> None:
+    """A client that gives up in its ``async with`` has nothing parked by the time at which the report is made."""
+
+    def produce() -> None:
+        with contextlib.suppress(TimeoutError):
+            kafka.produce("orders", "late")
+
+    with cluster() as kafka:
+        kafka.topic("orders")
+        leader = kafka.move_leader("orders")
+        for follower in {1, 2, 3} - {leader}:
+            kafka.hold_follower(follower)
+        for _ in range(3):
+            producing = threading.Thread(target=produce)
+            producing.start()
+            kafka.expire(kafka.until_parked(api="Produce").wait()[0])
+            producing.join()
+        lines = kafka.report().splitlines()
+    at = lines.index("waits that ended without what they waited for, the last one first:")
+    wanted = rf"  at [\d.]+ s broker {leader} Produce of purgatorio.testing, expired after \d+ ms: orders-0: "
+    assert re.match(wanted + r"broker \d is at 0 of 3.* \(2 more like it before\)$", lines[at + 1])
+    assert not lines[at + 2].startswith("  ")
 
 
 def test_a_client_that_has_closed_its_end_is_not_connected() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from purgatorio.admin.operations.control.transaction_control import TransactionControl
 from purgatorio.admin.operations.reading.members import connected_clients
-from purgatorio.broker.causes.kinds import KINDS
-from purgatorio.broker.causes.words import in_words
+from purgatorio.admin.operations.reading.parked import ParkedRow, read_parked
+from purgatorio.broker.cluster.decisions import newest
 from purgatorio.broker.layers.faults import LiveToxic
 from purgatorio.broker.routing.request import is_of_broker
 
@@ -20,6 +21,9 @@ MAX_WIDTH: Final = 240
 PARKED_SHOWN: Final = 12
 PARKED_READ: Final = 1_000
 """Parked operations of one purgatory that are looked at."""
+ENDED_LOOKED_AT: Final = 300
+"""Operations that ended last, among which those of clients are shown."""
+ENDED_SHOWN: Final = 6
 FAULTS_SHOWN: Final = 10
 REQUESTS_SHOWN: Final = 8
 
@@ -32,7 +36,11 @@ def report_of(cluster: BrokerCluster, more: Iterable[str] = ()) -> str:
     Args:
         more: lines behind it.
     """
-    lines = [*(line for each in SECTIONS for line in each(cluster)), *more]
+    return bounded([*(line for each in SECTIONS for line in each(cluster)), *more])
+
+
+def bounded(lines: Sequence[str]) -> str:
+    """Return lines as the text of a report, whose lines and their lengths have limits."""
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES - 1], f"… and {len(lines) - MAX_LINES + 1} more lines"]
     return "\n".join(line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…" for line in lines)
@@ -61,10 +69,12 @@ def _brokers(cluster: BrokerCluster) -> list[str]:
             shown.append(f"{broker_id} (does not run)")
         else:
             shown.append(f"{broker_id} at {broker.address[0]}:{broker.address[1]}{_stands(cluster, broker)}")
-    lines = ["brokers: " + ", ".join(shown)]
-    if clients := connected_clients(cluster.brokers):
-        lines.append("connected clients: " + ", ".join(clients))
-    return lines
+    return first_lines(shown, connected_clients(cluster.brokers))
+
+
+def first_lines(brokers: Sequence[str], clients: Sequence[str]) -> list[str]:
+    """Return the lines of a report that say which brokers and clients there are."""
+    return ["brokers: " + ", ".join(brokers), *(["connected clients: " + ", ".join(clients)] if clients else [])]
 
 
 def _stands(cluster: BrokerCluster, broker: Broker) -> str:
@@ -79,29 +89,50 @@ def _stands(cluster: BrokerCluster, broker: Broker) -> str:
 
 
 def _parked(cluster: BrokerCluster) -> list[str]:
-    """Return what waits; fetches of followers are left out, as each idle follower has one."""
-    found = []
-    for broker in cluster.brokers:
-        for purgatory in broker.purgatories:
-            if KINDS[purgatory.name].is_idle:
-                continue
-            now_ms = purgatory.now_ms()
-            found += [
-                (now_ms - each.parked_ms, each.deadline_ms - now_ms, broker.broker_id, each)
-                for each in purgatory.operations(limit=PARKED_READ)
-                if not is_of_broker(each.client)
-            ]
+    transactions = TransactionControl(cluster, lambda: newest(cluster.network).image)
+    return parked_waits(read_parked(cluster.brokers, transactions, None, None, None, PARKED_READ))
+
+
+def parked_waits(rows: Iterable[ParkedRow]) -> list[str]:
+    """Return the section of what waits, but for sessions and for fetches of followers, of which each one has one."""
+    found = sorted((each for each in rows if not is_of_broker(each.client)), key=lambda each: -each.waited_ms)
     if not found:
         return ["parked operations: none"]
-    found.sort(key=lambda each: -each[0])
     lines = []
-    for waited_ms, left_ms, broker_id, each in found[:PARKED_SHOWN]:
+    for each in found[:PARKED_SHOWN]:
         whose = f" of {each.client}" if each.client else ""
         lines.append(
-            f"broker {broker_id} {each.purgatory}{whose}, {waited_ms} ms, {left_ms} ms left: "
-            f"{in_words(each.causes) or ', '.join(map(str, each.keys))}"
+            f"broker {each.broker} {each.purgatory}{whose}, {each.waited_ms} ms, {each.remaining_ms} ms left: "
+            f"{each.missing or ', '.join(each.keys)}"
         )
     return section("parked operations, the longest waiting first", lines, len(found) - PARKED_SHOWN)
+
+
+def _ended(cluster: BrokerCluster) -> list[str]:
+    from purgatorio.admin.operations.reading.state import read_finished
+
+    return ended_waits(read_finished(cluster.brokers, ENDED_LOOKED_AT))
+
+
+def ended_waits(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the section of waits of clients that ended unmet, of each client and purgatory the last one.
+
+    Args:
+        rows: operations that ended, newest first, as the operation Finished lists them.
+    """
+    alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["outcome"] != "completed" and row["client"] and not is_of_broker(row["client"]):
+            alike.setdefault((row["purgatory"], row["client"]), []).append(row)
+    lines = []
+    for last, *earlier in alike.values():
+        more = f" ({len(earlier)} more like it before)" if earlier else ""
+        lines.append(
+            f"at {last['done_ms'] / 1000:.3f} s broker {last['broker']} {last['purgatory']} of {last['client']}, "
+            f"{last['outcome']} after {last['waited_ms']} ms: {last['detail'] or ', '.join(last['keys'])}{more}"
+        )
+    title = "waits that ended without what they waited for, the last one first"
+    return section(title, lines[:ENDED_SHOWN], len(lines) - ENDED_SHOWN)
 
 
 def _faults(cluster: BrokerCluster) -> list[str]:
@@ -140,5 +171,5 @@ def _counted(fired: int, matched: int, what: str) -> str:
     return f"matched {matched} {what}s, never fired" if matched else f"matched no {what}"
 
 
-SECTIONS: Final[tuple[Section, ...]] = (_brokers, _parked, _faults, _requests)
+SECTIONS: Final[tuple[Section, ...]] = (_brokers, _parked, _ended, _faults, _requests)
 """The parts of the report, in order; each returns its lines."""
