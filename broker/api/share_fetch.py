@@ -20,7 +20,7 @@ from purgatorio.broker.api.share_requests import (
 )
 from purgatorio.broker.layers.access.guards.share_groups import share_fetch as guard
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
-from purgatorio.broker.share.acquiring import AcquireMode
+from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode
 from purgatorio.broker.share.share_fetches import (
     FINAL_EPOCH,
     Results,
@@ -30,7 +30,6 @@ from purgatorio.broker.share.share_fetches import (
     ShareWants,
     named,
 )
-from purgatorio.broker.share.share_reader import AcquireLimits
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.share_fetch import (

@@ -43,6 +43,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.dead_letters.destination import AUTO_CREATED_CONFIGS, why_not_created
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.led_shares import LedShares
+from purgatorio.broker.share.services import ShareLeaderServices
 from purgatorio.broker.share.share_metrics import ShareObserver
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
@@ -122,8 +123,7 @@ class Coordinators:
         self.transactions = Transactions(_transaction_services(parts, settings, self._marker_sender), replicas)
         self._verifier = replicas.guard.verify = PartitionVerifier(self._calls, self.transactions.partitions)
         self.dead_letters = _dead_letters(parts, self._calls, self.share_settings)
-        self.led_shares = LedShares(
-            replicas,
+        leader_services = ShareLeaderServices(
             image=parts.image,
             settings=self.share_settings,
             persister=self.persister,
@@ -135,6 +135,7 @@ class Coordinators:
             observer=observer,
             work=parts.work,
         )
+        self.led_shares = LedShares(leader_services, replicas)
 
     @property
     def transaction_numbers(self) -> TransactionNumbers:

@@ -30,6 +30,21 @@ class AcquireMode(enum.IntEnum):
     RECORD_LIMIT = 1
 
 
+class AcquireLimits(NamedTuple):
+    """How much a share fetch acquires.
+
+    Attributes:
+        max_bytes: of record batches; the first one may be larger (KIP-74).
+        max_records: of records; how strictly, the mode says (KIP-1206).
+        batch_size: the records that one acknowledgement should name, at most; see `Acquisition`.
+    """
+
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    mode: AcquireMode
+
+
 class AcquiredRecords(NamedTuple):
     """Records that a member may process: a part of those in a fetch's answer, with one lock."""
 
@@ -89,9 +104,7 @@ class Acquisition:
         self,
         records: InFlight,
         settings: ShareSettings,
-        mode: AcquireMode,
-        max_records: int,
-        batch_size: int,
+        limits: AcquireLimits,
         batches: Sequence[OffsetRange],
         *,
         max_parts: int,
@@ -102,9 +115,9 @@ class Acquisition:
         self._delivery_limit = settings.delivery_count_limit
         self._max_locks = settings.max_record_locks
         self._max_parts = max_parts
-        self._mode = mode
-        self._records_left = max_records
-        self._batch_size = max(1, batch_size)
+        self._mode = limits.mode
+        self._records_left = limits.max_records
+        self._batch_size = max(1, limits.batch_size)
         self._batches = batches
         self._bases = [batch.first_offset for batch in batches]
         self._lock = lock

@@ -10,30 +10,15 @@ from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from purgatorio.broker.causes.cause import NoShareRecordsYet, NoShareSessionLeft, SharePosition
+from purgatorio.broker.causes.cause import NoShareRecordsYet, NoShareSessionLeft
 from purgatorio.broker.causes.words import MAX_NAMED, shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share.share_session import SessionPartition, ShareSession
-from purgatorio.purgatory import DelayedOperation, GroupOperation
+from purgatorio.broker.share.share_reader import ShareSessionReader
+from purgatorio.broker.share.share_session import ShareSession
+from purgatorio.purgatory import DelayedOperation, GroupOperation, LaterChecks
 
 WATCHED_PARTITIONS = 8
 """The most partitions under which a share fetch is watched, for the page. One of more is watched under its member."""
-
-
-class ShareReader(Protocol):
-    """Looks at the partitions of a session."""
-
-    def look(self, session: ShareSession) -> None:
-        """Look at the partitions that had an event since the last look."""
-        ...
-
-    def position(self, partition: SessionPartition) -> SharePosition:
-        """Return where a session is on a partition, and why nothing can be acquired there."""
-        ...
-
-    def is_due(self, session: ShareSession, min_bytes: int) -> bool:
-        """Return whether a fetch of a session is to be answered, by a look at every partition that changes nothing."""
-        ...
 
 
 class ShareFetchKey(NamedTuple):
@@ -56,6 +41,22 @@ class ShareMemberKey(NamedTuple):
         return f"{shortened(self.group_id)}: {shortened(self.member_id)}"
 
 
+class WaitingRequest(Protocol):
+    """The request of a share fetch that waits. Either `acquire` or `failed` is called, once."""
+
+    def acquire(self) -> None:
+        """Acquire what there is, and answer."""
+        ...
+
+    def failed(self) -> None:
+        """Answer with UNKNOWN_SERVER_ERROR."""
+        ...
+
+    def expired(self) -> None:
+        """Count that its time was over before there was enough."""
+        ...
+
+
 class DelayedShareFetch(GroupOperation):
     """Waits until records of at least `min_bytes` can be acquired, or a partition has an error.
 
@@ -65,37 +66,30 @@ class DelayedShareFetch(GroupOperation):
     Args:
         session: the member's session, whose partitions are all watched.
         reader: looks at them.
-        answer: acquires and answers; called once, unless `failed` is.
-        failed: answers after an unexpected error.
-        expired: called when the fetch expires.
-        look_later: has it checked in a later turn of the event loop: there is more to look at.
+        later: checks it in a later turn of the event loop if there is more to look at.
     """
 
-    __slots__ = ("_answer", "_expired", "_failed", "_look_later", "_reader", "_session", "min_bytes")
+    __slots__ = ("_later", "_reader", "_request", "_session", "min_bytes")
 
     def __init__(
         self,
         session: ShareSession,
-        reader: ShareReader,
+        request: WaitingRequest,
         *,
+        reader: ShareSessionReader,
+        later: LaterChecks,
         max_wait_ms: int,
         min_bytes: int,
         client: str,
-        answer: Callable[[], None],
-        failed: Callable[[], None],
-        expired: Callable[[], None],
-        look_later: Callable[[DelayedShareFetch], None],
     ) -> None:
         super().__init__(max_wait_ms)
         self.client = client
         self.is_deferred = False
         self.min_bytes = min_bytes
         self._session = session
+        self._request = request
         self._reader = reader
-        self._answer = answer
-        self._failed = failed
-        self._expired = expired
-        self._look_later = look_later
+        self._later = later
 
     @property
     def weight(self) -> int:
@@ -117,7 +111,7 @@ class DelayedShareFetch(GroupOperation):
         if session.marked:
             self._reader.look(session)
             if session.marked and session.is_open:
-                self._look_later(self)
+                self._later.add(self, "share fetch", self.watch_keys()[0])
                 return False
         return self._is_due and self.force_complete()
 
@@ -141,16 +135,16 @@ class DelayedShareFetch(GroupOperation):
     def on_complete(self) -> None:
         """Acquire what there is, and answer."""
         self._session.operation = None
-        self._answer()
+        self._request.acquire()
 
     def on_expiration(self) -> None:
         """Count the expiry."""
-        self._expired()
+        self._request.expired()
 
     def on_error(self, error: Exception) -> None:
         """Answer with UNKNOWN_SERVER_ERROR."""
         self._session.operation = None
-        self._failed()
+        self._request.failed()
 
     def causes(self) -> tuple[NoShareRecordsYet]:
         """Return the bytes that are missing, and what keeps the member from records on the first partitions."""

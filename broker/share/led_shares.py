@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from purgatorio.broker.coordinator.share_settings import ResetTo, ShareGroupSettings
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.coordinator.share_settings import ResetTo
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.routing.listings import Listings
-from purgatorio.broker.share.giving_up import DeadLetters
-from purgatorio.broker.share.persister import Persister
+from purgatorio.broker.share.services import ShareLeaderServices, ShareServices
 from purgatorio.broker.share.session_endings import SessionEndings
 from purgatorio.broker.share.share_fetches import ShareFetches
-from purgatorio.broker.share.share_metrics import ShareMetrics, ShareObserver
-from purgatorio.broker.share.share_partition import SharePartition, ShareServices
+from purgatorio.broker.share.share_metrics import ShareMetrics
+from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
 from purgatorio.broker.share.share_session import SessionPartition, ShareSessionCache
-from purgatorio.broker.time.long_work import OwnWork
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory
-from purgatorio.purgatory.clock import Clock
+from purgatorio.purgatory import GroupWatch, LaterChecks
 
 
 class LedShares:
     """The share partitions that one broker leads, and the members that fetch from them.
-
-    Args:
-        purgatory: "ShareFetch".
-        lock_purgatory: returns "AcquisitionLock"; it is made when the first record is acquired.
-        max_sessions: the most share sessions (group.share.max.share.sessions).
-        observer: counts requests by topic.
-        work: takes the steps of what takes long.
 
     Attributes:
         settings: those of each share group.
@@ -46,57 +31,40 @@ class LedShares:
         metrics: what is counted of all these.
     """
 
-    def __init__(
-        self,
-        replicas: ReplicaManager,
-        *,
-        image: Callable[[], ClusterImage],
-        settings: ShareGroupSettings,
-        persister: Persister,
-        clock: Clock,
-        purgatory: Purgatory[Any],
-        lock_purgatory: Callable[[], Purgatory[Any]],
-        dead_letters: DeadLetters,
-        max_sessions: int,
-        observer: ShareObserver,
-        work: OwnWork,
-    ) -> None:
+    def __init__(self, services: ShareLeaderServices, replicas: ReplicaManager) -> None:
+        purgatory, work, settings = services.purgatory, services.work, services.settings
         self.settings = settings
-        self.dead_letters = dead_letters
-        self._clock = clock
-        self._lock_purgatory = lock_purgatory
+        self.dead_letters = services.dead_letters
+        self._clock = services.clock
+        self._lock_purgatory = services.lock_purgatory
         later = LaterChecks(purgatory, work.later)
         self._watch: GroupWatch[SharePartitionKey, SessionPartition] = GroupWatch(purgatory, later)
         self._services = ShareServices(
-            persister=persister,
-            locks=lock_purgatory,
+            persister=services.persister,
+            locks=services.lock_purgatory,
             settings=settings.of,
             changed=lambda key: self._watch.check_and_complete(key, "share partition"),
             fenced=lambda key, error_code: self.partitions.fenced(key, error_code),
-            dead_letters=dead_letters,
+            dead_letters=services.dead_letters,
         )
-        self.metrics = ShareMetrics(observer, clock.now_ms)
+        self.metrics = ShareMetrics(services.observer, services.clock.now_ms)
         self.partitions = SharePartitions(replicas, self._make, self.metrics)
         self.sessions = ShareSessionCache(
-            max_sessions,
+            services.max_sessions,
             lambda session, is_last: self.endings.begin(session, is_last),
             lambda connection: self.fetches.has_room(connection),
         )
         reader = ShareSessionReader(
             replicas, self.partitions, self._watch, lambda group_id: settings.of(group_id).reads_committed
         )
-        self.endings = SessionEndings(self.partitions, reader, self.sessions.has_group, replicas.actions, work)
+        self.endings = SessionEndings(reader, self.sessions, replicas.actions, work)
         self.fetches = ShareFetches(
-            image=image,
-            shares=self.partitions,
+            services,
             sessions=self.sessions,
             reader=reader,
             actions=replicas.actions,
-            purgatory=purgatory,
             metrics=self.metrics,
-            call_later=clock.call_later,
-            listings=Listings(work),
-            look_later=lambda fetch: later.add(fetch, "share fetch", fetch.watch_keys()[0]),
+            later=later,
         )
 
     def now_ms(self) -> int:

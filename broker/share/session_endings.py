@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_reader import ShareSessionReader
-from purgatorio.broker.share.share_session import ShareSession
+from purgatorio.broker.share.share_session import ShareSession, ShareSessionCache
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import ActionQueue
@@ -29,21 +27,20 @@ class SessionEndings:
     """The ends of one broker's share sessions.
 
     Args:
-        has_group: returns whether a group has a session here.
+        sessions: those that have not ended.
         work: takes the steps.
     """
 
     def __init__(
         self,
-        shares: SharePartitions,
         reader: ShareSessionReader,
-        has_group: Callable[[str], bool],
+        sessions: ShareSessionCache,
         actions: ActionQueue,
         work: OwnWork,
     ) -> None:
-        self._shares = shares
+        self._shares = reader.shares
         self._reader = reader
-        self._has_group = has_group
+        self._sessions = sessions
         self._actions = actions
         self._work = work
         self._ending: deque[Steps] = deque()
@@ -85,7 +82,7 @@ class SessionEndings:
             yield cost
         if is_last:
             for share in self._shares.of_group(session.group_id):
-                if self._has_group(session.group_id):
+                if self._sessions.has_group(session.group_id):
                     return
                 with self._actions:
                     self._shares.drop(share)

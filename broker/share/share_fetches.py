@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -16,17 +16,18 @@ from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
+from purgatorio.broker.share.acquiring import AcquireLimits
 from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch, DelayedShareSession, ShareMemberKey
+from purgatorio.broker.share.services import ShareLeaderServices
 from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_partition import SharePartition
-from purgatorio.broker.share.share_partitions import SharePartitions
-from purgatorio.broker.share.share_reader import Acquired, AcquireLimits, ShareSessionReader
+from purgatorio.broker.share.share_reader import Acquired, ShareSessionReader
 from purgatorio.broker.share.share_session import ShareSession, ShareSessionCache
 from purgatorio.broker.time.long_work import SLICE, Steps
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.purgatory import ActionQueue, Purgatory
+from purgatorio.purgatory import ActionQueue, LaterChecks, Purgatory
 
 INITIAL_EPOCH: Final = 0
 """The epoch of a request that opens a session."""
@@ -138,17 +139,62 @@ class _Acknowledging:
             self.then()
 
 
+@dataclass(slots=True)
+class _Fetch:
+    """A fetch whose acknowledgements have their results, while it waits for records."""
+
+    session: ShareSession
+    limits: AcquireLimits
+    results: Results
+    answer: Answer
+    since_ms: int
+    reader: ShareSessionReader
+    metrics: ShareMetrics
+
+    def acquire(self) -> None:
+        """Acquire records, and answer with the partitions that have news, and those that no answer named yet."""
+        session, results = self.session, self.results
+        if session.is_open:
+            for partition, acquired, error in self.reader.acquire(session, self.limits):
+                if acquired.records or error is not None:
+                    result = results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
+                    result.acquired, result.error = acquired, error
+            self._count()
+            for partition in session.unnamed:
+                results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
+            session.unnamed.clear()
+        self.answer(results, None)
+
+    def failed(self) -> None:
+        """Answer with UNKNOWN_SERVER_ERROR."""
+        self.answer({}, ShareRequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be acquired"))
+
+    def expired(self) -> None:
+        """Count that its time was over before there was enough."""
+        self.metrics.expired()
+
+    def _count(self) -> None:
+        """Count what it got from its partitions."""
+        session, results, metrics = self.session, self.results, self.metrics
+        got = [(each.tp, each.acquired) for each in results.values() if each.acquired and each.acquired.records]
+        for tp, acquired in got:
+            metrics.observer.share_fetched(tp.topic, sum(len(part) for part in acquired.parts))
+        failed = dict.fromkeys(each.tp.topic for each in results.values() if each.error is not None)
+        for topic in failed.keys() & session.topics.keys():
+            metrics.observer.share_fetch_failed(topic)
+        if got:
+            waited_ms, of_count = metrics.now_ms() - self.since_ms, len(session.partitions)
+            metrics.acquired(session.group_id, waited_ms=waited_ms, partition_count=len(got), of_count=of_count)
+
+
 class ShareFetches:
     """The share sessions of one broker, and the requests in them.
 
     Args:
-        image: returns the image that this broker acts on.
+        reader: looks at the partitions of sessions, and acquires their records.
         actions: the queue of events that are handled when the outermost call returns.
-        purgatory: "ShareFetch".
         metrics: counts them.
-        call_later: the clock's; with 0, a later turn of the event loop.
-        listings: takes the steps of requests that acknowledge much.
-        look_later: checks a fetch in a later turn, whose look has not ended.
+        later: checks a fetch in a later turn, whose look has not ended.
 
     Attributes:
         shares: the share partitions that this broker leads.
@@ -157,28 +203,24 @@ class ShareFetches:
 
     def __init__(
         self,
+        services: ShareLeaderServices,
         *,
-        image: Callable[[], ClusterImage],
-        shares: SharePartitions,
         sessions: ShareSessionCache,
         reader: ShareSessionReader,
         actions: ActionQueue,
-        purgatory: Purgatory[DelayedShareFetch | DelayedShareSession],
         metrics: ShareMetrics,
-        call_later: Callable[[int, Callable[[], None]], Any],
-        listings: Listings,
-        look_later: Callable[[DelayedShareFetch], None],
+        later: LaterChecks,
     ) -> None:
-        self.shares = shares
+        self.shares = reader.shares
         self.sessions = sessions
-        self.purgatory = purgatory
-        self._image = image
+        self.purgatory: Purgatory[DelayedShareFetch | DelayedShareSession] = services.purgatory
+        self._image = services.image
         self._reader = reader
         self._actions = actions
         self._metrics = metrics
-        self._call_later = call_later
-        self._listings = listings
-        self._look_later = look_later
+        self._clock = services.clock
+        self._listings = Listings(services.work)
+        self._later = later
         self._refused_later = 0
 
     # --- requests ---
@@ -235,7 +277,7 @@ class ShareFetches:
 
     def has_room(self, connection: Session) -> None:
         """Check the fetches of a connection in a later turn: its members had too many locks, and may acquire again."""
-        self._call_later(0, partial(self._check_fetches, connection))
+        self._clock.call_later(0, partial(self._check_fetches, connection))
 
     def _check_fetches(self, connection: Session) -> None:
         for session in self.sessions.of_connection(connection):
@@ -396,51 +438,19 @@ class ShareFetches:
         for partition in session.worth:
             if partition.error_code:
                 session.marked[partition] = None
-        limits, since_ms = wants.limits, self._metrics.now_ms()
         self._metrics.observer.share_fetch_started(session.topics)
+        now_ms = self._metrics.now_ms()
         operation = DelayedShareFetch(
             session,
-            self._reader,
+            _Fetch(session, wants.limits, results, answer, now_ms, self._reader, self._metrics),
+            reader=self._reader,
+            later=self._later,
             max_wait_ms=wants.max_wait_ms,
             min_bytes=wants.min_bytes,
             client=client.client_id,
-            answer=lambda: self._acquire(session, limits, since_ms, results, answer),
-            failed=lambda: answer(
-                {}, ShareRequestError(ErrorCode.UNKNOWN_SERVER_ERROR, "the records could not be acquired")
-            ),
-            expired=self._metrics.expired,
-            look_later=self._look_later,
         )
         session.operation = operation
         self.purgatory.try_complete_else_watch(operation, operation.watch_keys())
-
-    def _acquire(
-        self, session: ShareSession, limits: AcquireLimits, since_ms: int, results: Results, answer: Answer
-    ) -> None:
-        """Acquire records, and answer with the partitions that have news, and those that no answer named yet."""
-        if session.is_open:
-            for partition, acquired, error in self._reader.acquire(session, limits):
-                if acquired.records or error is not None:
-                    result = results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
-                    result.acquired, result.error = acquired, error
-            self._count(session, since_ms, results)
-            for partition in session.unnamed:
-                results.setdefault(partition.key, ShareResult(partition.key, partition.tp))
-            session.unnamed.clear()
-        answer(results, None)
-
-    def _count(self, session: ShareSession, since_ms: int, results: Results) -> None:
-        """Count what a fetch got from its partitions."""
-        metrics = self._metrics
-        got = [(each.tp, each.acquired) for each in results.values() if each.acquired and each.acquired.records]
-        for tp, acquired in got:
-            metrics.observer.share_fetched(tp.topic, sum(len(part) for part in acquired.parts))
-        failed = dict.fromkeys(each.tp.topic for each in results.values() if each.error is not None)
-        for topic in failed.keys() & session.topics.keys():
-            metrics.observer.share_fetch_failed(topic)
-        if got:
-            waited_ms, of_count = metrics.now_ms() - since_ms, len(session.partitions)
-            metrics.acquired(session.group_id, waited_ms=waited_ms, partition_count=len(got), of_count=of_count)
 
 
 def named(image: ClusterImage, key: SharePartitionKey) -> TopicPartition:

@@ -15,7 +15,7 @@ import enum
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -27,16 +27,16 @@ from purgatorio.broker.share.acknowledging import (
     decisions,
     has_room,
 )
-from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, Acquisition, OffsetRange, ReadRecords
+from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireLimits, Acquisition, OffsetRange, ReadRecords
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
-from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS, Archived, DeadLetters, GiveUpCause
+from purgatorio.broker.share.giving_up import Archived, GiveUpCause
 from purgatorio.broker.share.holdings import LockHolder
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
 from purgatorio.broker.share.lock_table import LockTable, held_by, held_under
-from purgatorio.broker.share.persister import Done, Persister, ShareState
+from purgatorio.broker.share.persister import Done, ShareState
+from purgatorio.broker.share.services import ShareServices
 from purgatorio.broker.share.share_metrics import PartitionCounts
 from purgatorio.broker.share.stored_state import FENCING, archived_batches, client_error, in_flight, state_batches
-from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import (
     NO_START_OFFSET,
@@ -45,31 +45,9 @@ from purgatorio.protocol.share_state import (
     SharePartitionKey,
     StateBatch,
 )
-from purgatorio.purgatory import Purgatory
 
 FindStart = Callable[[], tuple[ErrorCode, int]]
 """Returns the offset at which a group begins that has none yet (share.auto.offset.reset), or an error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareServices:
-    """Services that the share partitions of one broker share.
-
-    Attributes:
-        locks: returns the purgatory "AcquisitionLock"; it is first asked when records are acquired.
-        settings: returns the settings of a group as they are now.
-        changed: called when share fetches that wait for a share partition should be checked: there may be records to
-            acquire, or it is fenced.
-        fenced: called once when a share partition becomes FENCED: it is to leave the cache.
-        dead_letters: copies records that are given up.
-    """
-
-    persister: Persister
-    locks: Callable[[], Purgatory[Any]]
-    settings: Callable[[str], ShareSettings]
-    changed: Callable[[SharePartitionKey], None]
-    fenced: Callable[[SharePartitionKey, ErrorCode], None]
-    dead_letters: DeadLetters = NO_DEAD_LETTERS
 
 
 class SharePartitionState(enum.Enum):
@@ -275,30 +253,21 @@ class SharePartition:
 
     # --- acquiring ---
 
-    def acquire(
-        self,
-        holder: LockHolder,
-        read: ReadRecords,
-        *,
-        max_records: int,
-        batch_size: int,
-        mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED,
-    ) -> list[AcquiredRecords]:
+    def acquire(self, holder: LockHolder, read: ReadRecords, limits: AcquireLimits) -> list[AcquiredRecords]:
         """Acquire records that were read for a member, as one delivery more of each.
 
         Args:
             holder: the member; nothing is acquired if it has no room for another lock.
             read: the batches from `next_fetch_offset` on; nothing is acquired if the records have been deleted since.
-            max_records: the most records, in batch-optimized mode up to a record batch more.
-            batch_size: in batch-optimized mode the records of a part, if there are more; see `Acquisition`.
+            limits: those on bytes do not count: so many were read.
 
         Returns:
             The records that the member may process, in ascending order. Other records that were read are not for it.
         """
         records = self._records
-        if self.state is not SharePartitionState.ACTIVE or max_records <= 0 or not read.batches or holder.room <= 0:
+        if self.state is not SharePartitionState.ACTIVE or limits.max_records <= 0:
             return []
-        if read.fetch_offset > records.end_offset + 1:
+        if not read.batches or holder.room <= 0 or read.fetch_offset > records.end_offset + 1:
             return []
         undelivered = read.undelivered
         if read.batches[0].first_offset > read.fetch_offset:
@@ -307,9 +276,7 @@ class SharePartition:
         acquisition = Acquisition(
             records,
             settings,
-            mode,
-            max_records,
-            batch_size,
+            limits,
             read.batches,
             max_parts=holder.room,
             lock=lambda batch: self._locks.lock([batch], holder, settings.record_lock_duration_ms, self),

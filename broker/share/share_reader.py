@@ -11,7 +11,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireMode, OffsetRange, ReadRecords
+from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireLimits, OffsetRange, ReadRecords
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_session import SessionPartition, ShareSession
@@ -32,21 +32,6 @@ ACQUIRED_PER_TURN: Final = 200
 fetch goes on with the others."""
 
 
-class AcquireLimits(NamedTuple):
-    """How much a share fetch acquires from all its partitions.
-
-    Attributes:
-        max_bytes: of record batches; the first one may be larger (KIP-74).
-        max_records: of records; how strictly, the mode says (KIP-1206).
-        batch_size: the records that one acknowledgement should name, at most.
-    """
-
-    max_bytes: int
-    max_records: int
-    batch_size: int
-    mode: AcquireMode
-
-
 class Acquired(NamedTuple):
     """The records that a member got from one partition: whole record batches, and the offsets that are the member's."""
 
@@ -61,9 +46,11 @@ class ShareSessionReader:
     """Looks at partitions, and acquires their records, for one broker's share sessions.
 
     Args:
-        shares: the share partitions, which `look` has loaded.
         share_watch: gets the share partitions that were looked at, to hear of their next event.
         reads_committed: whether a group acquires no records of aborted transactions (share.isolation.level).
+
+    Attributes:
+        shares: the share partitions, which `look` has loaded.
     """
 
     def __init__(
@@ -74,7 +61,7 @@ class ShareSessionReader:
         reads_committed: Callable[[str], bool],
     ) -> None:
         self._replicas = replicas
-        self._shares = shares
+        self.shares = shares
         self._share_watch = share_watch
         self._reads_committed = reads_committed
 
@@ -100,13 +87,13 @@ class ShareSessionReader:
         """
         total_bytes = 0
         for partition in session.partitions.values():
-            if self._shares.known(partition.key) is None:
+            if self.shares.known(partition.key) is None:
                 continue
             try:
                 replica = self._led(partition.key, partition.tp)
             except PartitionError:
                 return True
-            share = self._shares.known(partition.key)
+            share = self.shares.known(partition.key)
             if share is not None and share.leader_epoch == replica.leader_epoch:
                 total_bytes += self._bytes_to_acquire(session, share, replica)
         return 0 < total_bytes >= min_bytes and session.holder.room > 0
@@ -138,7 +125,7 @@ class ShareSessionReader:
             PartitionError: with the error code for the member.
         """
         replica = self._led(partition.key, partition.tp)
-        share = self._shares.of(partition.key, replica)
+        share = self.shares.of(partition.key, replica)
         share.log_start_moved(replica.log.log_start_offset)
         return share, replica
 
@@ -164,7 +151,7 @@ class ShareSessionReader:
 
     def position(self, partition: SessionPartition) -> SharePosition:
         """Return where a session is on a partition, and why nothing can be acquired there."""
-        share, replica = self._shares.known(partition.key), self._replicas.lookup.known(partition.tp)
+        share, replica = self.shares.known(partition.key), self._replicas.lookup.known(partition.tp)
         if share is None or replica is None or share.state is not SharePartitionState.ACTIVE:
             return SharePosition(partition.tp, -1, ShareStateLoading())
         offset = share.next_fetch_offset()
@@ -182,7 +169,11 @@ class ShareSessionReader:
     def acquire(
         self, session: ShareSession, limits: AcquireLimits
     ) -> Iterator[tuple[SessionPartition, Acquired, PartitionError | None]]:
-        """Acquire records of the partitions that are worth it, in turn; yields what each gives, or why it does not."""
+        """Acquire records of the partitions that are worth it, in turn; yields what each gives, or why it does not.
+
+        Args:
+            limits: of all partitions together.
+        """
         worth = session.in_turn(session.worth)
         left_records = limits.max_records
         fair_bytes = limits.max_bytes // max(1, len(worth))
@@ -193,7 +184,8 @@ class ShareSessionReader:
             if (left_records <= 0 or left_partitions <= 0) and not partition.error_code:
                 continue
             try:
-                acquired = self._acquire_from(session, partition, limits, fair_bytes, left_records, is_first)
+                left = limits._replace(max_bytes=fair_bytes, max_records=left_records)
+                acquired = self._acquire_from(session, partition, left, is_first)
             except PartitionError as error:
                 yield partition, NOTHING, error
                 continue
@@ -203,31 +195,23 @@ class ShareSessionReader:
             yield partition, acquired, None
 
     def _acquire_from(
-        self,
-        session: ShareSession,
-        partition: SessionPartition,
-        limits: AcquireLimits,
-        max_bytes: int,
-        max_records: int,
-        is_first: bool,
+        self, session: ShareSession, partition: SessionPartition, limits: AcquireLimits, is_first: bool
     ) -> Acquired:
         share, replica = self._find(partition)
         if not share.may_acquire():
             return NOTHING
         reads_committed = self._reads_committed(session.group_id)
         offset, end_offset = share.next_fetch_offset(), self._end_offset(session.group_id, replica)
-        read = replica.log.read(offset, max_bytes=max_bytes, end_offset=end_offset, min_one=is_first)
+        read = replica.log.read(offset, max_bytes=limits.max_bytes, end_offset=end_offset, min_one=is_first)
         unread = (found for part in read.parts for found in iter_batches(part))
-        while batches := _up_to(share.in_flight.reach(max_records), unread):
+        while batches := _up_to(share.in_flight.reach(limits.max_records), unread):
             headers = [header for header, _ in batches]
             found = ReadRecords(
                 offset,
                 [OffsetRange(header.base_offset, header.last_offset) for header in headers],
                 _of_aborted_transactions(replica.log, headers) if reads_committed else (),
             )
-            acquired = share.acquire(
-                session.holder, found, max_records=max_records, batch_size=limits.batch_size, mode=limits.mode
-            )
+            acquired = share.acquire(session.holder, found, limits)
             if acquired:
                 return Acquired(_with_records_of(acquired, batches), acquired)
             offset = share.next_fetch_offset()

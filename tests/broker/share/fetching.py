@@ -9,10 +9,11 @@ from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, S
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.acknowledging import Acknowledgement
-from purgatorio.broker.share.acquiring import AcquireMode
+from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode
 from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
+from purgatorio.broker.share.services import ShareLeaderServices
 from purgatorio.broker.share.share_fetches import (
     Results,
     ShareClient,
@@ -21,7 +22,6 @@ from purgatorio.broker.share.share_fetches import (
     ShareWants,
     named,
 )
-from purgatorio.broker.share.share_reader import AcquireLimits
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from purgatorio.purgatory import Purgatory, Timer
@@ -216,8 +216,7 @@ class ShareHarness(Harness):
         settings = settings or ShareSettings(auto_offset_reset=OffsetReset(ResetTo.EARLIEST))
         self.set_topics(topic(partitions=partitions, replicas=(1,)))
         self.metrics = BrokerMetrics(1)
-        self.shares = LedShares(
-            self.replicas,
+        services = ShareLeaderServices(
             image=lambda: self.image,
             settings=ShareGroupSettings(self, settings),
             persister=self.persister,
@@ -229,6 +228,7 @@ class ShareHarness(Harness):
             observer=self.metrics,
             work=self.long_work.own,
         )
+        self.shares = LedShares(services, self.replicas)
 
     def key(self, partition: int = 0) -> SharePartitionKey:
         return SharePartitionKey(GROUP, self.image.topics[ORDERS.topic].topic_id, partition)

@@ -11,13 +11,14 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.share.acknowledging import Acknowledgement
-from purgatorio.broker.share.acquiring import AcquireMode, OffsetRange, ReadRecords
+from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode, OffsetRange, ReadRecords
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.giving_up import GiveUpCause, RecordsOwner
 from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
+from purgatorio.broker.share.services import ShareServices
 from purgatorio.broker.share.share_metrics import ShareMetrics
-from purgatorio.broker.share.share_partition import SharePartition, ShareServices
+from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory import ActionQueue, FinishedOperation, ParkedOperation, Purgatory, Timer
@@ -210,7 +211,7 @@ class Shared:
         """Acquire of what was read at an offset, by default the next one to fetch."""
         offset = self.partition.next_fetch_offset() if at is None else at
         read = ReadRecords(offset, ranges(*batches), ranges(*undelivered))
-        acquired = self.partition.acquire(self.holder(member), read, max_records=most, batch_size=size, mode=mode)
+        acquired = self.partition.acquire(self.holder(member), read, AcquireLimits(1_000_000, most, size, mode))
         return [(each.first_offset, each.last_offset, each.delivery_count) for each in acquired]
 
     def ack(
