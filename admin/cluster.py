@@ -5,7 +5,7 @@ from __future__ import annotations
 from purgatorio.admin.web.server import AdminServer
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.config import ClusterConfig
-from purgatorio.broker.node.member import Member
+from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.purgatory.clock import Clock
 
@@ -30,7 +30,7 @@ class Cluster(BrokerCluster):
         seed: int | None = None,
         admin: bool = True,
         garbage: GarbageTuning | None = None,
-        member: Member | None = None,
+        member: ProcessMember | None = None,
     ) -> None:
         super().__init__(config, clock, seed=seed, garbage=garbage, member=member)
         self._starts_admin = admin

@@ -7,8 +7,8 @@ is the short way; the other classes are its parts.
 from purgatorio.purgatory.actions import ActionQueue
 from purgatorio.purgatory.clock import Alarm
 from purgatorio.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
-from purgatorio.purgatory.group import PurgatoryGroup
-from purgatorio.purgatory.group_watch import GroupOperation, GroupWatch, KeyGroup, LaterChecks, TakeLater, WatchedKey
+from purgatorio.purgatory.key_group import GroupOperation, GroupWatch, KeyGroup, LaterChecks, TakeLater, WatchedKey
+from purgatorio.purgatory.purgatories import PurgatoryGroup
 from purgatorio.purgatory.purgatory import Purgatory
 from purgatorio.purgatory.reaper import Reaper
 from purgatorio.purgatory.snapshots import ParkedOperation, WatchListSnapshot

@@ -95,7 +95,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "fetch-is-not-woken",
-        "purgatory/group_watch.py",
+        "purgatory/key_group.py",
         "                checked += operation.weight\n            self._purgatory.check(operation, cause, key)\n",
         "                checked += operation.weight\n",
         REPLICA,

@@ -33,7 +33,7 @@ _log = get_logger(__name__)
 A = TypeVar("A", bound=Hashable)
 E = TypeVar("E")
 
-Telling = Generator[int, None, E]
+EntryPieces = Generator[int, None, E]
 """Makes one entry of an answer; yields after each piece of it the bytes that the piece takes."""
 
 
@@ -41,7 +41,7 @@ def answer_each(
     listings: Listings,
     ctx: RequestContext,
     asked: Iterable[A],
-    tell: Callable[[A], Telling[E]],
+    make: Callable[[A], EntryPieces[E]],
     refuse: Callable[[A, ErrorCode], E],
     reply: Callable[[list[E]], None],
 ) -> None:
@@ -49,16 +49,16 @@ def answer_each(
 
     Args:
         asked: the names in the request; a repeated name counts once.
-        tell: yields the bytes of each piece of an entry, and returns it.
+        make: yields the bytes of each piece of an entry, and returns it.
         refuse: makes an entry with an error: NO_ROOM, or UNKNOWN_SERVER_ERROR for all if an entry cannot be made.
         reply: sends the answer with these entries.
     """
-    listings.begin(_steps(list(dict.fromkeys(asked)), tell, refuse, reply), ctx.session)
+    listings.begin(_steps(list(dict.fromkeys(asked)), make, refuse, reply), ctx.session)
 
 
 def _steps(
     asked: Sequence[A],
-    tell: Callable[[A], Telling[E]],
+    make: Callable[[A], EntryPieces[E]],
     refuse: Callable[[A, ErrorCode], E],
     reply: Callable[[list[E]], None],
 ) -> Steps:
@@ -70,10 +70,10 @@ def _steps(
             if total_bytes > MAX_ANSWER_BYTES:
                 entries.append(refuse(each, NO_ROOM))
                 continue
-            telling = tell(each)
-            while (told := _next(telling, entries)) is not None:
-                total_bytes += told
-                yield 1 + told // BYTES_PER_COST
+            pieces = make(each)
+            while (size_bytes := _next(pieces, entries)) is not None:
+                total_bytes += size_bytes
+                yield 1 + size_bytes // BYTES_PER_COST
             yield PIECE_BYTES // BYTES_PER_COST
     except Exception:  # a bug costs the request that met it, and no other
         _log.exception("an answer in steps failed")
@@ -81,10 +81,10 @@ def _steps(
     reply(entries)
 
 
-def _next(telling: Telling[E], entries: list[E]) -> int | None:
+def _next(pieces: EntryPieces[E], entries: list[E]) -> int | None:
     """Make the next piece of an entry, and return its bytes; None if that was the last, and the entry is added."""
     try:
-        return next(telling)
+        return next(pieces)
     except StopIteration as end:
         entries.append(end.value)
         return None

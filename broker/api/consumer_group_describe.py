@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, EntryPieces, answer_each
 from purgatorio.broker.api.listing import GROUP_OPERATIONS, NO_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -52,7 +52,7 @@ def handle(groups: Groups, ctx: RequestContext, request: ConsumerGroupDescribeRe
     )
 
 
-def _describe(groups: Groups, operations: int, group_id: str) -> Telling[DescribedGroup]:
+def _describe(groups: Groups, operations: int, group_id: str) -> EntryPieces[DescribedGroup]:
     try:
         group = groups.find(group_id, ConsumerGroup, "consumer")
     except CoordinatorError as error:
@@ -69,15 +69,15 @@ def _describe(groups: Groups, operations: int, group_id: str) -> Telling[Describ
     )
     image, target = groups.image, group.target
     for member in members:  # as they were when the description began, though others may come and go between two
-        told = _member(image, member, target.get(member.member_id, NO_PARTITIONS))
-        described.members.append(told)
-        yield _size_bytes(told)
+        member_result = _member(image, member, target.get(member.member_id, NO_PARTITIONS))
+        described.members.append(member_result)
+        yield _size_bytes(member_result)
     return described
 
 
-def _size_bytes(told: Member) -> int:
-    size_bytes = PIECE_BYTES + len(told.subscribed_topic_regex or "") + sum(map(len, told.subscribed_topic_names))
-    for assignment in (told.assignment, told.target_assignment):
+def _size_bytes(member: Member) -> int:
+    size_bytes = PIECE_BYTES + len(member.subscribed_topic_regex or "") + sum(map(len, member.subscribed_topic_names))
+    for assignment in (member.assignment, member.target_assignment):
         for topic in assignment.topic_partitions:
             size_bytes += PIECE_BYTES + NUMBER_BYTES * len(topic.partitions)
     return size_bytes

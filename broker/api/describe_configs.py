@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from purgatorio.broker.api.answers import NO_ROOM, PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.answers import NO_ROOM, PIECE_BYTES, EntryPieces, answer_each
 from purgatorio.broker.api.config_listing import (
     ConfigEntry,
     ConfigResourceType,
@@ -50,7 +50,7 @@ def handle(admin: AdminContext, ctx: RequestContext, request: DescribeConfigsReq
         admin.listings,
         ctx,
         resources,
-        lambda key: listed.tell(resources[key]),
+        lambda key: listed.make(resources[key]),
         _refused,
         lambda results: reply(DescribeConfigsResponse(results=results)),
     )
@@ -63,9 +63,9 @@ class _Listed:
         self._admin = admin
         self._request = request
         self._of_topics: dict[Any, list[DescribeConfigsResourceResult]] = {}
-        self._told: dict[ConfigEntry, DescribeConfigsResourceResult] = {}
+        self._results: dict[ConfigEntry, DescribeConfigsResourceResult] = {}
 
-    def tell(self, resource: DescribeConfigsResource) -> Telling[DescribeConfigsResult]:
+    def make(self, resource: DescribeConfigsResource) -> EntryPieces[DescribeConfigsResult]:
         """Make the entry of one resource, with its configs or its error."""
         result = DescribeConfigsResult(
             error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -83,11 +83,11 @@ class _Listed:
             return result
         for entry in entries:
             if _is_wanted(resource, entry):
-                told = self._told.get(entry)
-                if told is None:
-                    told = self._told[entry] = _result(self._request, entry)
+                shown = self._results.get(entry)
+                if shown is None:
+                    shown = self._results[entry] = _result(self._request, entry)
                     yield PIECE_BYTES * (1 + len(entry.synonyms)) + len(entry.value or "")
-                result.configs.append(told)
+                result.configs.append(shown)
             yield ENCODED_BYTES  # an entry that is not asked for takes time, too
         self._share(resource, result.configs)
         return result

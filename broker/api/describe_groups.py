@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.answers import PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.answers import PIECE_BYTES, EntryPieces, answer_each
 from purgatorio.broker.api.listing import GROUP_OPERATIONS, NO_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -47,7 +47,7 @@ def handle(groups: Groups, ctx: RequestContext, request: DescribeGroupsRequest, 
     )
 
 
-def _describe(groups: Groups, version: int, operations: int, group_id: str) -> Telling[DescribedGroup]:
+def _describe(groups: Groups, version: int, operations: int, group_id: str) -> EntryPieces[DescribedGroup]:
     try:
         shard = groups.coordinator.shard_of(group_id)
     except CoordinatorError as error:
@@ -68,7 +68,7 @@ def _describe(groups: Groups, version: int, operations: int, group_id: str) -> T
     return found
 
 
-def _described(group: ClassicGroup, operations: int) -> Telling[DescribedGroup]:
+def _described(group: ClassicGroup, operations: int) -> EntryPieces[DescribedGroup]:
     """Describe a group; while it is not stable, without its protocol, and members have the assignments of before."""
     protocol = group.protocol if group.state is GroupState.STABLE else None
     described = DescribedGroup(

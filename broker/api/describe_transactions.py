@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, EntryPieces, answer_each
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.layers.access.guards.each import EachOne
@@ -39,7 +39,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: DescribeTra
     )
 
 
-def _describe(transactions: Transactions, transactional_id: str) -> Telling[DescribedTransaction]:
+def _describe(transactions: Transactions, transactional_id: str) -> EntryPieces[DescribedTransaction]:
     if not transactional_id:
         return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
     try:

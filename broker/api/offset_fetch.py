@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from purgatorio.broker.api.answers import PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.answers import PIECE_BYTES, EntryPieces, answer_each
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.groups import Groups
@@ -60,14 +60,14 @@ def handle(groups: Groups, ctx: RequestContext, request: OffsetFetchRequest, rep
     def answer(answers: list[OffsetFetchResponseGroup]) -> None:
         reply(_single(answers[0]) if is_of_one else OffsetFetchResponse(groups=answers))
 
-    def tell(nth: int) -> Telling[OffsetFetchResponseGroup]:
-        return fetch.tell(asked[nth], failed)
+    def make(nth: int) -> EntryPieces[OffsetFetchResponseGroup]:
+        return fetch.make(asked[nth], failed)
 
     def refuse(nth: int, error_code: ErrorCode) -> OffsetFetchResponseGroup:
         return failed(asked[nth], error_code)
 
     failed = _failed if is_of_one else _refused
-    answer_each(groups.listings, ctx, range(len(asked)), tell, refuse, answer)
+    answer_each(groups.listings, ctx, range(len(asked)), make, refuse, answer)
 
 
 class _Fetch:
@@ -79,11 +79,11 @@ class _Fetch:
         self._require_stable = require_stable
         self._unstable: dict[str, dict[str, dict[int, None]]] = {}
 
-    def tell(
+    def make(
         self,
         asked: OffsetFetchRequestGroup,
         failed: Callable[[OffsetFetchRequestGroup, ErrorCode], OffsetFetchResponseGroup],
-    ) -> Telling[OffsetFetchResponseGroup]:
+    ) -> EntryPieces[OffsetFetchResponseGroup]:
         """Make the answer for one group, with its committed offsets.
 
         Args:
@@ -101,17 +101,17 @@ class _Fetch:
             kept = of_group.get(topic.name, {})
             open_ones = unstable.get(topic.name, {})
             indexes = topic.partitions
-            told: list[OffsetFetchResponsePartitions] = []
+            partitions: list[OffsetFetchResponsePartitions] = []
             for index in list(dict.fromkeys((*kept, *open_ones))) if indexes is None else indexes:
                 committed = kept.get(index, _NOTHING)
                 if index in open_ones:
-                    told.append(_unstable(index, topic))
+                    partitions.append(_unstable(index, topic))
                 elif indexes is not None or (committed is not _NOTHING and committed.is_of(topic.topic_id)):
-                    told.append(_partition(index, committed, topic))
+                    partitions.append(_partition(index, committed, topic))
                 yield PIECE_BYTES + len(committed.metadata)
-            if told or indexes is not None:
+            if partitions or indexes is not None:
                 answer.topics.append(
-                    OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=told)
+                    OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
                 )
                 yield PIECE_BYTES
         return answer

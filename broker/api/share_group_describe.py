@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, Telling, answer_each
+from purgatorio.broker.api.answers import NUMBER_BYTES, PIECE_BYTES, EntryPieces, answer_each
 from purgatorio.broker.api.listing import GROUP_OPERATIONS, NO_OPERATIONS
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -46,7 +46,7 @@ def handle(groups: Groups, ctx: RequestContext, request: ShareGroupDescribeReque
     )
 
 
-def _describe(groups: Groups, operations: int, group_id: str) -> Telling[DescribedGroup]:
+def _describe(groups: Groups, operations: int, group_id: str) -> EntryPieces[DescribedGroup]:
     try:
         group = groups.find(group_id, ShareGroup, "share")
     except CoordinatorError as error:
@@ -62,15 +62,15 @@ def _describe(groups: Groups, operations: int, group_id: str) -> Telling[Describ
     )
     image = groups.image
     for member in [group.members[member_id] for member_id in sorted(group.members)]:
-        told = _member(image, member)
-        described.members.append(told)
-        yield _size_bytes(told)
+        member_result = _member(image, member)
+        described.members.append(member_result)
+        yield _size_bytes(member_result)
     return described
 
 
-def _size_bytes(told: Member) -> int:
-    size_bytes = PIECE_BYTES + sum(map(len, told.subscribed_topic_names))
-    for topic in told.assignment.topic_partitions:
+def _size_bytes(member: Member) -> int:
+    size_bytes = PIECE_BYTES + sum(map(len, member.subscribed_topic_names))
+    for topic in member.assignment.topic_partitions:
         size_bytes += PIECE_BYTES + NUMBER_BYTES * len(topic.partitions)
     return size_bytes
 

@@ -29,7 +29,7 @@ from purgatorio.broker.metrics.loop_lag import LoopLag
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.broker_maker import BrokerMaker
 from purgatorio.broker.node.machine import fitted, usable_memory_bytes
-from purgatorio.broker.node.member import Member, Ports, close
+from purgatorio.broker.node.member import Ports, ProcessMember, close
 from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.system_clock import SystemClock
@@ -82,7 +82,7 @@ class BrokerCluster:
     Attributes:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
-        lease_clock, session_clock, member_clock: see `BrokerMaker`.
+        lease_clock, transaction_clock, member_clock: see `BrokerMaker`.
         work: takes the steps of what takes long, for the cluster and its operators.
         faults: the fault rules; a broker that is started again is under them too.
         network: lets brokers stand still, and cuts them off from each other.
@@ -101,7 +101,7 @@ class BrokerCluster:
         *,
         seed: int | None = None,
         garbage: GarbageTuning | None = None,
-        member: Member | None = None,
+        member: ProcessMember | None = None,
     ) -> None:
         self.config = config
         self._member = member
@@ -109,7 +109,7 @@ class BrokerCluster:
         self._garbage = garbage
         self._maker = BrokerMaker(config, self.clock, seed, member)
         self.cluster_id = self._maker.cluster_id
-        self.lease_clock, self.session_clock = self._maker.lease_clock, self._maker.session_clock
+        self.lease_clock, self.transaction_clock = self._maker.lease_clock, self._maker.transaction_clock
         self.member_clock = self._maker.member_clock
         self.work = self._maker.long_work.of_owner()
         self.loop_lag = LoopLag(SystemClock())
@@ -173,9 +173,9 @@ class BrokerCluster:
         """
         loop = asyncio.get_running_loop()
         self._failure = loop.create_future()
-        for clock in (self.lease_clock, self.session_clock):
+        for clock in (self.lease_clock, self.transaction_clock):
             clock.beat()  # the time before the start does not count as a suspension
-        self._lease_beat = loop.create_task(self.lease_clock.run(self.session_clock), name="lease clock")
+        self._lease_beat = loop.create_task(self.lease_clock.run(self.transaction_clock), name="lease clock")
         if isinstance(self.store, EmbeddedStore):
             self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:

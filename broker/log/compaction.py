@@ -58,7 +58,7 @@ UNPACKED_PER_COST: Final = 300
 
 RECORD_COST: Final = 3
 BATCH_COST: Final = 20
-"""What it costs to read or write a record, and what a batch costs besides (see `LongWork`)."""
+"""The cost of reading or writing a record, and that of a batch besides (see `LongWork`)."""
 
 
 class Compaction:

@@ -264,7 +264,7 @@ class Broker:
             listings=self._listings,
         )
         self.layers = RouteLayers(own_routes(self._services(admin)))
-        self.layers.put(Layer.PARTS, in_parts(self._listings))
+        self.layers.put(Layer.LARGE_REQUESTS, in_parts(self._listings))
         self.quotas = broker_quotas(
             self.layers,
             self._parked,
@@ -307,7 +307,7 @@ class Broker:
         return ListenerParts(
             limits=connection_limits(self.config),
             clock=self.clock,
-            session_clock=self.clocks.transactions,
+            deadline_clock=self.clocks.transactions,
             turns=turns or Turns(call_soon, self.clock.now_seconds),
             answers=Listings(long_work.of_owner()),
             memory=self.request_memory,

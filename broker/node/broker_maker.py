@@ -12,7 +12,7 @@ from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.node.member import Member
+from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
@@ -35,11 +35,11 @@ class BrokerMaker:
     Attributes:
         long_work: what takes long, of all brokers and of the cluster.
         lease_clock: `clock` without the times in which this process was suspended; it times leases.
-        session_clock: `clock` without standstills; it times open transactions.
-        member_clock: `session_clock` without the times that a test skipped; it times sessions of groups' members.
+        transaction_clock: `clock` without standstills; it times open transactions.
+        member_clock: `transaction_clock` without the times that a test skipped; it times sessions of groups' members.
     """
 
-    def __init__(self, config: ClusterConfig, clock: Clock, seed: int | None, member: Member | None) -> None:
+    def __init__(self, config: ClusterConfig, clock: Clock, seed: int | None, member: ProcessMember | None) -> None:
         self._config = config
         self._clock = clock
         self._seed = seed
@@ -50,8 +50,8 @@ class BrokerMaker:
         own_id = new_cluster_id(self._rng.randbytes)
         self.cluster_id = member.store.image.cluster_id if member else own_id
         self.lease_clock = RunningClock(clock)
-        self.session_clock = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
-        self.member_clock = MemberClock(self.session_clock)
+        self.transaction_clock = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+        self.member_clock = MemberClock(self.transaction_clock)
         self._first_credentials = {} if member else first_credentials(config.broker, self._rng.randbytes)
         self._turns = Turns(call_soon, clock.now_seconds)
         self.long_work = LongWork(call_soon)
@@ -71,7 +71,7 @@ class BrokerMaker:
                 self._clock,
                 # A store in another process does not wait for this one, so that no standstill is excused.
                 SystemClock() if self._member else self.lease_clock,
-                self.session_clock,
+                self.transaction_clock,
                 self.member_clock,
                 self._member.SLOWEST_RATE if self._member else 1.0,
             ),

@@ -18,7 +18,7 @@ Ports = Mapping[str, Sequence[socket.socket]]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ProcessMember:
     """A broker of a cluster whose other brokers are processes of their own.
 
     Attributes:

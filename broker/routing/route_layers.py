@@ -20,7 +20,7 @@ class Layer(enum.IntEnum):
 
     ACCESS = 0
     """Whether the principal may (ACLs)."""
-    PARTS = 1
+    LARGE_REQUESTS = 1
     """Whether the request is worked on in parts, since it is long."""
     QUOTAS = 2
     """The cost of the request, and whether its connection is muted for it; refused requests cost, too."""

@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         self._requests = RequestQueue(services.memory, max_request_bytes)
         self._replies = ReplyQueue(services.limits, services.observer, services.clock.now_seconds)
         self._deadlines = Deadlines(
-            services.limits, services.session_clock.now_ms(), authenticates=services.sasl is not None
+            services.limits, services.deadline_clock.now_ms(), authenticates=services.sasl is not None
         )
         self._entered = self._has_ended = False
         self._is_new = services.sasl is None
@@ -156,7 +156,7 @@ class Connection(asyncio.Protocol):
         except DecodeError as error:
             self._refuse_stream(error)
             return
-        deadlines.received(services.session_clock.now_ms(), completed, continued)
+        deadlines.received(services.deadline_clock.now_ms(), completed, continued)
         if not completed:
             self._steer_reading()
             return
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
             return False
         self._has_ended = True
         self._requests.ended(self)
-        self._deadlines.client_ended(self._services.session_clock.now_ms())
+        self._deadlines.client_ended(self._services.deadline_clock.now_ms())
         self._pause_reading()
         self._steer_to_end()
         return True
@@ -378,7 +378,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
         elif self._reading_paused:
             self._reading_paused = False
-            self._deadlines.reading_resumed(self._services.session_clock.now_ms())
+            self._deadlines.reading_resumed(self._services.deadline_clock.now_ms())
             self._transport.resume_reading()
 
     def _pause_reading(self) -> None:
@@ -402,13 +402,13 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close now; answers that were not sent are lost."""
-        self._deadlines.aborted(self._services.session_clock.now_ms())
+        self._deadlines.aborted(self._services.deadline_clock.now_ms())
         self._transport.abort()
 
     def _close(self) -> None:
         """Close as soon as the client has taken the answers that were sent; a sweep aborts if it does not."""
         if self._deadlines.closing_since_ms is None:
-            self._deadlines.closing(self._services.session_clock.now_ms())
+            self._deadlines.closing(self._services.deadline_clock.now_ms())
             self._transport.close()
 
     def _refuse_stream(self, error: DecodeError) -> None:

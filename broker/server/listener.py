@@ -62,7 +62,7 @@ class Listener:
         self._parts = parts
         self._limits = parts.limits
         self._clock = parts.clock
-        self._session_clock = parts.session_clock
+        self._deadline_clock = parts.deadline_clock
         self._observer = parts.observer
         self._login = login
         self._refusals = RefusalLog(name, parts.clock)
@@ -118,7 +118,7 @@ class Listener:
             listener=self.name,
             limits=self._limits,
             clock=self._clock,
-            session_clock=self._session_clock,
+            deadline_clock=self._deadline_clock,
             turns=self._parts.turns,
             goes_first=self._goes_first,
             dispatcher=Dispatcher(self._routes),
@@ -164,7 +164,7 @@ class Listener:
             slots=self._slots,
             refused=refused,
             handshake_ms=self._limits.handshake_ms,
-            clock=self._session_clock,
+            clock=self._deadline_clock,
         )
 
     def keep_port(self) -> list[socket.socket]:
@@ -197,14 +197,14 @@ class Listener:
 
     def connections(self, limit: int | None = None) -> list[ConnectionSnapshot]:
         """The state of each connection, oldest first; of the first `limit` ones, if it is given."""
-        now_ms = self._session_clock.now_ms()
+        now_ms = self._deadline_clock.now_ms()
         return [connection.snapshot(now_ms) for connection in itertools.islice(self._connections, limit)]
 
     # Deadlines.
 
     def sweep(self) -> None:
         """Close every connection that is past one of its deadlines; called every `sweep_interval_ms` of the clock."""
-        now_ms = self._session_clock.now_ms()
+        now_ms = self._deadline_clock.now_ms()
         unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
         answers_short = unsent_bytes > self._limits.unsent_memory_bytes
         # After a shortage every connection is swept once more, and notices its end.

@@ -34,7 +34,7 @@ class ListenerParts:
     Attributes:
         limits: bounds connections and requests.
         clock: the time at which requests were received, and of the durations that `observer` gets.
-        session_clock: the time of connections' deadlines: `clock` without the time in which this process stood still
+        deadline_clock: the time of connections' deadlines: `clock` without the time in which this process stood still
             and read nothing (`RunningClock`).
         turns: when connections work.
         answers: encodes long answers in steps.
@@ -44,7 +44,7 @@ class ListenerParts:
 
     limits: ConnectionLimits
     clock: Clock
-    session_clock: Clock
+    deadline_clock: Clock
     turns: Turns
     answers: Listings
     memory: RequestMemory
@@ -72,7 +72,7 @@ class SharedServices:
 
     Attributes:
         listener: the listener's name.
-        session_clock: the time of deadlines: `clock` without the time in which this process stood still.
+        deadline_clock: the time of deadlines: `clock` without the time in which this process stood still.
         turns: the turns of the event loop, which all connections of a broker share.
         goes_first: whether the clients are other brokers, whose turns come first once they have proved it.
         sasl: how clients authenticate; None: they do not.
@@ -83,7 +83,7 @@ class SharedServices:
     listener: str
     limits: ConnectionLimits
     clock: Clock
-    session_clock: Clock
+    deadline_clock: Clock
     turns: Turns
     goes_first: bool = False
     dispatcher: Dispatcher

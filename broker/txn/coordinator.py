@@ -27,10 +27,10 @@ MAX_TOMBSTONES: Final = 200
 """The most tombstones of one batch."""
 
 TOMBSTONE_COST: Final = 15
-"""What it costs to write one (see `LongWork`)."""
+"""The cost of writing one (see `LongWork`)."""
 
 TIMERS_COST: Final = 80
-"""What it costs to start or stop the timers or markers of a transactional id."""
+"""The cost of starting or stopping the timers or markers of a transactional id."""
 
 TOMBSTONE_BYTES: Final = 40
 """The most bytes of a tombstone in a batch, beside its key."""

@@ -53,7 +53,7 @@ class Jump(NamedTuple):
 
 
 @dataclass(slots=True)
-class Progress:
+class ReadProgress:
     """A consumer's progress on one assignment: it has read from `start` to `last` (None if nothing yet)."""
 
     start: int
@@ -224,7 +224,7 @@ class PartitionHistory:
         self.deletes = False
         self.keys = 0
         self._final_read_began = False
-        self._readings: dict[str, Progress] = {}
+        self._readings: dict[str, ReadProgress] = {}
         self._newest: dict[int, dict[int, int]] = {}
         self._taken = 0
         self._latest_epoch = -1  # the highest leader epoch that the history has named
@@ -272,7 +272,7 @@ class PartitionHistory:
             self.resets.append((event, reading.next_offset))
         self._end_reading(event.consumer)
         if event.offset >= 0:
-            self._readings[event.consumer] = Progress(event.offset)
+            self._readings[event.consumer] = ReadProgress(event.offset)
 
     def end(self) -> None:
         """End all assignments, at the end of the history or of an era."""
@@ -354,7 +354,7 @@ class PartitionHistory:
                 self._end_reading(poll.consumer)
                 reading = None
         if reading is None:
-            reading = self._readings[poll.consumer] = Progress(offset)
+            reading = self._readings[poll.consumer] = ReadProgress(offset)
         reading.last = offset
 
     def _end_reading(self, consumer: str) -> None:

@@ -97,7 +97,7 @@ class SimulatedCluster:
         self._memory_bytes = memory_bytes
         self._slowest_rate = 1.0 if one_process else clock_rates[0]
         self._lease_clock = RunningClock(self.clock) if one_process else None
-        self._session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS) if one_process else None
+        self._transaction_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS) if one_process else None
         store_rng = random.Random(f"store {rng.random()}")
         self.store = WatchedStore(
             loop, store_rng, self._lease_clock or self.clock, skips_images=skips_images, keyed=keyed
@@ -205,10 +205,10 @@ class SimulatedCluster:
         """Start the store and all brokers."""
         store = self.loop.node(STORE_NODE)
         self._background = [store.spawn(self.store.run(), name="leases")]
-        if self._lease_clock is not None and self._session_clock is not None:
+        if self._lease_clock is not None and self._transaction_clock is not None:
             self._lease_clock.beat()
-            self._session_clock.beat()
-            self._background.append(store.spawn(self._lease_clock.run(self._session_clock), name="lease clock"))
+            self._transaction_clock.beat()
+            self._background.append(store.spawn(self._lease_clock.run(self._transaction_clock), name="lease clock"))
         await asyncio.gather(*(self.start_broker(broker_id) for broker_id in self._hosts))
 
     def start_broker(self, broker_id: int) -> asyncio.Task[None]:
@@ -231,7 +231,7 @@ class SimulatedCluster:
 
     def _clocks(self, clock: Clock) -> Clocks:
         """Return the clocks of a broker, of which this is the one of its host."""
-        lease, sessions = self._lease_clock or clock, self._session_clock or clock
+        lease, sessions = self._lease_clock or clock, self._transaction_clock or clock
         return Clocks(clock, lease, sessions, sessions, self._slowest_rate)
 
     def kill_broker(self, broker_id: int) -> None:

@@ -29,7 +29,7 @@ from purgatorio.broker.metadata.etcd.gateway import gateway
 from purgatorio.broker.metadata.etcd.store import BY_CERTIFICATES, ClusterMembership, EtcdStore, StoreUnusable
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker_maker import new_cluster_id
-from purgatorio.broker.node.member import Member
+from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
@@ -125,7 +125,7 @@ async def _serve(
 ) -> int:
     token = _token(config, secret)
     own = config.model_copy(update={"admin_port": config.admin_port and config.admin_port + 1, "admin_token": token})
-    cluster = Cluster(own, MovableClock(), garbage=GarbageTuning(), member=Member(0, store, secret))
+    cluster = Cluster(own, MovableClock(), garbage=GarbageTuning(), member=ProcessMember(0, store, secret))
     cluster.admin.asked_as = lambda: asked_as(config.broker.broker_id, _page(cluster, config))
     for rule in faults:
         cluster.faults.add(rule)

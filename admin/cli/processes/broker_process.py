@@ -24,7 +24,7 @@ from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, a
 from purgatorio.admin.web.server import AdminServer
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.served import Message, ServedStore
-from purgatorio.broker.node.member import Member
+from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.server import open_files
 from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
@@ -73,7 +73,7 @@ class BrokerProcess:
         configure_logging(config.log_format, config.log_level)
         sockets = iter(self._listening)
         ports = {name: list(itertools.islice(sockets, count)) for name, count in begin["sockets"].items()}
-        member = Member(begin["number"], self._store, bytes.fromhex(begin["secret"]), ports)
+        member = ProcessMember(begin["number"], self._store, bytes.fromhex(begin["secret"]), ports)
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)
         self._admin = cluster.admin
         try:

@@ -89,7 +89,7 @@ class ClockControl:
     def _moving(self, ended: _EndedOperations, sessions: bool) -> Callable[[int], None]:
         def moving(step_ms: int) -> None:
             self._cluster.lease_clock.beat()
-            self._cluster.session_clock.beat()
+            self._cluster.transaction_clock.beat()
             ended.collect()
             if not sessions:
                 self._cluster.member_clock.leave_out(step_ms)

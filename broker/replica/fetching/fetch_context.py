@@ -16,7 +16,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory, TakeLater
-from purgatorio.purgatory.group_watch import GroupOperation, KeyGroup, WatchedKey
+from purgatorio.purgatory.key_group import GroupOperation, KeyGroup, WatchedKey
 
 NOT_TOLD = -1
 

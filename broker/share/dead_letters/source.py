@@ -17,7 +17,7 @@ MIN_UNPACKED_BYTES: Final = 1_048_576
 """A record batch may unpack to so many bytes, or to as many as a batch of the dead-letter topic may have; as in Kafka,
 of a larger one there are only the headers."""
 RECORD_COST: Final = 3
-"""What it costs to read a record (see `LongWork`)."""
+"""The cost of reading a record (see `LongWork`)."""
 
 Content = tuple[bytes | None, bytes | None]
 """Key and value."""

@@ -194,8 +194,8 @@ class FakeCluster:
     def __init__(self) -> None:
         self.clock = ManualClock(START_MS)
         self.lease_clock = RunningClock(self.clock)
-        self.session_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
-        self.member_clock = MemberClock(self.session_clock)
+        self.transaction_clock = RunningClock(self.clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
+        self.member_clock = MemberClock(self.transaction_clock)
         self.loop_lag = LoopLag(self.clock)
         self.faults = FaultRegistry(self.clock)
         self.network = Network(self)

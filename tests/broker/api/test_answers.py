@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.api.answers import BYTES_PER_COST, MAX_ANSWER_BYTES, NO_ROOM, Telling, answer_each
+from purgatorio.broker.api.answers import BYTES_PER_COST, MAX_ANSWER_BYTES, NO_ROOM, EntryPieces, answer_each
 from purgatorio.broker.time.long_work import SLICE
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -21,7 +21,7 @@ class Answered:
         self.answers: list[list[object]] = []
         self.listings = HandListings()
 
-        def tell(name: str) -> Telling[object]:
+        def make(name: str) -> EntryPieces[object]:
             if name == fails_at:
                 raise ValueError(name)
             self.told.append(name)
@@ -30,7 +30,7 @@ class Answered:
             return name
 
         ctx = context(ApiKey.DESCRIBE_GROUPS, 6)
-        answer_each(self.listings, ctx, asked, tell, lambda name, code: code, self.answers.append)
+        answer_each(self.listings, ctx, asked, make, lambda name, code: code, self.answers.append)
 
 
 def test_what_is_repeated_is_answered_once() -> None:

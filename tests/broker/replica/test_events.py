@@ -6,7 +6,7 @@ import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.time import long_work
-from purgatorio.purgatory import group_watch
+from purgatorio.purgatory import key_group
 from tests.broker.replica.harness import Fetched, Harness, topic
 from tests.compiled import replaces_functions
 
@@ -18,8 +18,8 @@ PARTITIONS = [TopicPartition("wide", number) for number in range(20)]
 @pytest.fixture
 def wide(monkeypatch: pytest.MonkeyPatch) -> Harness:
     """Broker 1 leads a topic of twenty partitions alone; one event has 100 partitions read in a turn."""
-    monkeypatch.setattr(group_watch, "CHECKED_PER_TURN", 100)
-    monkeypatch.setattr(long_work, "SLICE", 100 * group_watch.KEY_COST)
+    monkeypatch.setattr(key_group, "CHECKED_PER_TURN", 100)
+    monkeypatch.setattr(long_work, "SLICE", 100 * key_group.KEY_COST)
     broker = Harness()
     broker.set_topics(topic("wide", partitions=20, isr=(1,)))
     return broker

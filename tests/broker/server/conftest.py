@@ -200,7 +200,7 @@ class Bench:
             listener="PLAINTEXT",
             limits=limits,
             clock=self.clock,
-            session_clock=self.clock,
+            deadline_clock=self.clock,
             turns=Turns(self._callbacks.append, self.clock.now_seconds),
             dispatcher=Dispatcher(routes_of(table)),
             answers=Listings(LongWork(self._callbacks.append).of_owner()),
@@ -322,9 +322,9 @@ async def start_listener(
     started: list[Listener] = []
 
     async def start(
-        rates: ConnectionRates | None = None, session_clock: Clock | None = None, **limits: Any
+        rates: ConnectionRates | None = None, deadline_clock: Clock | None = None, **limits: Any
     ) -> Listener:
-        parts = listener_parts(ConnectionLimits(**limits), clock, session_clock=session_clock, observer=probe)
+        parts = listener_parts(ConnectionLimits(**limits), clock, deadline_clock=deadline_clock, observer=probe)
         listener = listener_of(routes, parts, rates=rates)
         await listener.start("127.0.0.1", 0)
         started.append(listener)

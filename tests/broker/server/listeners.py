@@ -37,7 +37,7 @@ def listener_parts(
     limits: ConnectionLimits,
     clock: Clock,
     *,
-    session_clock: Clock | None = None,
+    deadline_clock: Clock | None = None,
     observer: Any = None,
     memory: RequestMemory | None = None,
 ) -> ListenerParts:
@@ -45,7 +45,7 @@ def listener_parts(
     return ListenerParts(
         limits=limits,
         clock=clock,
-        session_clock=session_clock or clock,
+        deadline_clock=deadline_clock or clock,
         answers=Listings(LongWork(call_soon).of_owner()),
         turns=Turns(call_soon, clock.now_seconds),
         memory=memory or RequestMemory(limits.request_memory_bytes),

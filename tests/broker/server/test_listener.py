@@ -314,7 +314,7 @@ async def test_a_standstill_of_the_process_closes_no_connection(
     """Nobody read while it lasted: no client was idle, nor slow to send the rest of a request."""
     handler.decide = handler.answer
     running = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
-    listener = await start_listener(session_clock=running)
+    listener = await start_listener(deadline_clock=running)
     idle, slow, silent = [await connect(listener) for _ in range(3)]
     for client in (idle, slow):
         client.send(request_of(1))

@@ -344,7 +344,7 @@ def test_the_end_of_a_session_counts_what_it_releases_not_the_partitions(
 
 def test_a_fetch_looks_at_so_many_partitions_in_a_turn(house: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("purgatorio.broker.share.share_reader.LOOKED_PER_TURN", 2)
-    monkeypatch.setattr("purgatorio.purgatory.group_watch.CHECKED_PER_TURN", 1)
+    monkeypatch.setattr("purgatorio.purgatory.key_group.CHECKED_PER_TURN", 1)
     looks = []
     look = house.shares.fetches._reader.look
     house.shares.fetches._reader.look = lambda session: (looks.append(len(session.marked)), look(session))  # type: ignore[method-assign,assignment,func-returns-value]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from purgatorio.purgatory import GroupOperation, GroupWatch, KeyGroup, LaterChecks, Purgatory, WatchedKey
-from purgatorio.purgatory.group_watch import CHECKED_PER_TURN, KEY_COST
+from purgatorio.purgatory.key_group import CHECKED_PER_TURN, KEY_COST
 
 
 class Key(WatchedKey["Basket"]):
