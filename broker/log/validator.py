@@ -9,7 +9,7 @@ from typing import Final
 
 from purgatorio.broker.log.config import LARGEST_RECORD_BYTES, MAX_LONG, LogConfig
 from purgatorio.broker.log.errors import InvalidBatch, RecordError, UnexpectedOffset
-from purgatorio.protocol.compression import Buffer, Compression, compress, decompress_within
+from purgatorio.protocol.compression import GZIP_IS_FAST_ABOVE_BYTES, Buffer, Compression, compress, decompress_within
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode, RecordTooLargeError
 from purgatorio.protocol.record_check import MAX_KEYLESS, InvalidRecordAtError, check_records, check_sizes
 from purgatorio.protocol.records import (
@@ -45,6 +45,8 @@ COMPRESSED_PER_UNIT: Final = {
     Compression.ZSTD: 76,
 }
 """Bytes of records that the broker compresses, by codec."""
+FAST_GZIP_PER_UNIT: Final = 70
+"""Those of large batches, by gzip."""
 MAX_RECORD_ERRORS: Final = MAX_KEYLESS
 """Refused records that an answer names, of one batch."""
 
@@ -110,13 +112,16 @@ class RecordValidation:
         return True
 
     def may_compress(self, codec: Compression, size_bytes: int) -> bool:
-        """Return whether any work is left, and take what compressing so many bytes needs; the last batch may overdraw.
+        """Return whether work is left for compressing so many bytes; if so, take it.
 
-        gzip would leave most topics that want it with a mixture otherwise: 400 KB take a whole request's work.
+        The last batch may overdraw by a quarter of a request's work: 1 MiB of records of 100 bytes, which gzip takes
+        11 ms for, finds little more than half of it left by the check of the records.
         """
-        if self.left <= 0:
+        is_fast = codec is Compression.GZIP and size_bytes > GZIP_IS_FAST_ABOVE_BYTES
+        units = size_bytes // (FAST_GZIP_PER_UNIT if is_fast else COMPRESSED_PER_UNIT[codec])
+        if self.left <= 0 or units > self.left + self._work // 4:
             return False
-        self.left -= size_bytes // COMPRESSED_PER_UNIT[codec]
+        self.left -= units
         return True
 
 

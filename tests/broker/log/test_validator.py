@@ -129,6 +129,16 @@ def test_batches_are_compressed_anew_while_work_is_left(batch_of) -> None:
         assert codecs == [Compression.GZIP, Compression.GZIP, Compression.NONE]
 
 
+def test_a_batch_that_would_take_too_long_to_compress_keeps_the_codec_of_its_producer(batch_of) -> None:
+    """11 MiB of JSON that zstd had packed took gzip half a second."""
+    admission = Admission(LogConfig(compression_type="gzip"), validation := RecordValidation())
+    sizes = {1_000_000: Compression.GZIP, 11_000_000: Compression.ZSTD}
+    for size_bytes, codec in sizes.items():
+        validation.begin_request()
+        produced = batch_of(bytes(size_bytes), at_ms=NOW_MS, compression=Compression.ZSTD)
+        assert admission.admit(produced, NOW_MS)[0].compression is codec
+
+
 def test_very_many_records_for_a_compacted_topic_are_checked_up_to_the_limit(batch_of) -> None:
     """50,000 in a batch took 300 ms, and those of each further batch as long."""
     values = [b"v" * (number % 5) for number in range(30_000)]

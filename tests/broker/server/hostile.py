@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -65,10 +66,20 @@ def hostile_produce_requests(topic: str, partitions: int) -> Iterator[HostileReq
                 for name, value in (("text", text), ("zeros", bytes(len(text)))):
                     batch = build_batch([Record(0, START_MS, key, value)], compression=codec)
                     yield _produce(f"{codec.name} bombs of {name}, key {key!r}", topic, partitions, batch)
+        for name, value in (("words", _words(1_048_000)), ("noise", random.Random(1).randbytes(1_048_000))):
+            yield _produce(f"{name}, key {key!r}", topic, partitions, build_batch([Record(0, START_MS, key, value)]))
         small = [Record(number, START_MS, key, b"v" * (number % 5)) for number in range(30_000)]
         headers = [Record(number, START_MS, key, b"", (("", b"v" * (number % 3)),)) for number in range(10_000)]
         for name, records in (("small records", small), ("headers", headers)):
             yield _produce(f"{name}, key {key!r}", topic, partitions, build_batch(records))
+
+
+def _words(size_bytes: int) -> bytes:
+    """Return text that takes gzip as long as any."""
+    rng = random.Random(1)
+    words = [rng.randbytes(4).hex() for _ in range(2_000)]
+    lines = (f'{{"id":{nth},"user":{rng.getrandbits(30)},"note":"{rng.choice(words)}"}}' for nth in itertools.count())
+    return "".join(itertools.islice(lines, size_bytes // 30)).encode()[:size_bytes]
 
 
 def _produce(title: str, topic: str, partitions: int, batch: bytes) -> HostileRequest:

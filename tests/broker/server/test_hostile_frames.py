@@ -61,12 +61,18 @@ async def test_no_wide_request_holds_the_loop(
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("policy", ["delete", "compact"])
-async def test_no_batches_hold_the_loop(target: Target, record_property: pytest.RecordProperty, policy: str) -> None:
+@pytest.mark.parametrize(
+    "configs",
+    [{"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}, {"compression.type": "gzip"}],
+    ids=["delete", "compact", "gzip"],
+)
+async def test_no_batches_hold_the_loop(
+    target: Target, record_property: pytest.RecordProperty, configs: dict[str, str]
+) -> None:
     """Decompression bombs of every codec, and records as many and as small as they can be; with keys, and without."""
-    await target.create("bombs", HOSTILE_PARTITIONS, {"cleanup.policy": policy, "retention.bytes": "0"})
+    await target.create("bombs", HOSTILE_PARTITIONS, {**configs, "retention.bytes": "0"})
     cost = await worst(target, hostile_produce_requests("bombs", HOSTILE_PARTITIONS))
-    record_property("note", f"hostile batches, {policy}: the longest hold was {cost.hold_ms:.0f} ms, {cost.title}")
+    record_property("note", f"hostile batches, {configs}: the longest hold was {cost.hold_ms:.0f} ms, {cost.title}")
     assert_within_bound(cost)
 
 
