@@ -96,7 +96,7 @@ class Controls:
 
     # --- what waits ---
 
-    @loads("purgatories.ListParked", "groups.DescribeGroup")
+    @loads("purgatories.ListParked")
     async def parked(
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
@@ -110,7 +110,7 @@ class Controls:
             found = [each for each in found if each.group == group or each.client in members]
         return [Parked(*each[:9]) for each in found]
 
-    @loads("purgatories.ListParked", "groups.DescribeGroup")
+    @loads("purgatories.ListParked")
     async def until_parked(
         self, api: str | None = None, topic: str | None = None, client: str | None = None, group: str | None = None
     ) -> list[Parked]:
