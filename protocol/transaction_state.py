@@ -57,7 +57,7 @@ class TransactionLogKey(Message):
 
 
 @wire_struct
-class TransactionPartitions:
+class TransactionTopic:
     """The partitions of one topic."""
 
     topic: str = string()
@@ -82,7 +82,7 @@ class TransactionLogValue(Message):
     next_producer_epoch: int = int16(-1, since=1, tag=3)
     transaction_timeout_ms: int = int32()
     transaction_status: int = int8()
-    transaction_partitions: list[TransactionPartitions] | None = nullable_array(TransactionPartitions)
+    transaction_partitions: list[TransactionTopic] | None = nullable_array(TransactionTopic)
     transaction_last_update_timestamp_ms: int = int64()
     transaction_start_timestamp_ms: int = int64()
     client_transaction_version: int = int16(since=1, tag=2)

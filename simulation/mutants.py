@@ -19,7 +19,7 @@ from purgatorio.broker.api.fetch import FetchHandler
 from purgatorio.broker.cluster.restart import Restartable
 from purgatorio.broker.coordinator import shards
 from purgatorio.broker.coordinator.broker_calls import Answer
-from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, Producer
+from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, NewRecord, TransactionalProducer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.coordinator.shard import Shard
 from purgatorio.broker.group.classic.classic_group import ClassicGroup
@@ -271,7 +271,7 @@ def _replicated_commits() -> Patches:
         *,
         applied: Callable[[], None] | None = None,
         client: str = "",
-        producer: Producer | None = None,
+        producer: TransactionalProducer | None = None,
     ) -> bool:
         answered = False
 

@@ -12,13 +12,13 @@ from purgatorio.broker.group.share import records as share_records
 from purgatorio.broker.group.share.assignor import assign_simple
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.share import acknowledging, share_partition, share_reader
-from purgatorio.broker.share.acquiring import OffsetRange
+from purgatorio.broker.share.acquiring import Offsets
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
 from purgatorio.broker.share.dead_letters.backlog import Backlog, DeadLetterBatch
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause, RecordsOwner
 from purgatorio.broker.share.holdings import LockHolder
-from purgatorio.broker.share.in_flight import ACQUIRED, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import ACQUIRED, InFlightBatch, RecordsInFlight
 from purgatorio.broker.share.lock_table import LockTable
 from purgatorio.broker.share.persister import Done
 from purgatorio.broker.share.share_partition import SharePartition
@@ -77,8 +77,8 @@ def _written_acknowledgements() -> Patches:
 def _loaded_states() -> Patches:
     """32. A leader takes over what was written of each record. Without: the start offset alone."""
 
-    def start_alone(start_offset: int, batches: Sequence[StateBatch]) -> InFlight:
-        return InFlight(start_offset)
+    def start_alone(start_offset: int, batches: Sequence[StateBatch]) -> RecordsInFlight:
+        return RecordsInFlight(start_offset)
 
     yield replaced(share_partition, "in_flight", start_alone)
 
@@ -162,11 +162,11 @@ def _repeated_dead_letters() -> Patches:
 def _ended_aborts() -> Patches:
     """39. An abort ends at its marker. Without: what its producer commits later is lost for a read_committed group."""
 
-    def from_the_first_abort_on(log: Log, headers: Sequence[BatchHeader]) -> list[OffsetRange]:
+    def from_the_first_abort_on(log: Log, headers: Sequence[BatchHeader]) -> list[Offsets]:
         first_offsets, producer_ids = log.aborted_transactions(headers[0].base_offset, headers[-1].last_offset + 1)
         first = dict(zip(reversed(producer_ids), reversed(first_offsets), strict=True))
         return [
-            OffsetRange(each.base_offset, each.last_offset)
+            Offsets(each.base_offset, each.last_offset)
             for each in headers
             if each.is_transactional and not each.is_control and each.last_offset >= first.get(each.producer_id, NEVER)
         ]

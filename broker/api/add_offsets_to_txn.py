@@ -19,7 +19,7 @@ from purgatorio.broker.layers.access.guards.transactions import add_offsets as g
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.coordinator_partition import coordinator_partition
@@ -49,7 +49,7 @@ def handle(
             done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         tp = TopicPartition(OFFSETS_TOPIC, coordinator_partition(request.group_id, len(topic.partitions)))
-        producer = Producer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         client = ctx.client_id or ""
         transactions.partitions.add(request.transactional_id, producer, [tp], done, version=1, client=client)
 

@@ -19,7 +19,7 @@ from purgatorio.broker.layers.access.guards.transactions import add_partitions a
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -61,7 +61,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: AddPartitio
     else:
         transactions.partitions.add(
             request.v3_and_below_transactional_id,
-            Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+            ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
             partitions,
             done,
             version=1,

@@ -16,7 +16,7 @@ from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.whole import named
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ BUMP_VERSION: Final = 5
 def handle(transactions: Transactions, ctx: RequestContext, request: EndTxnRequest, reply: Reply) -> None:
     """Commit or abort the transaction; the answer has the producer id and epoch of the next one."""
 
-    def done(error_code: ErrorCode, producer: Producer) -> None:
+    def done(error_code: ErrorCode, producer: ProducerIdAndEpoch) -> None:
         reply(
             EndTxnResponse(
                 error_code=fenced_before(FENCED_VERSION, ctx, error_code),
@@ -45,7 +45,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: EndTxnReque
         return
     transactions.producers.end(
         request.transactional_id,
-        Producer(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         request.committed,
         done,
         bumps=ctx.api_version >= BUMP_VERSION,

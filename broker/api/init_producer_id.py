@@ -13,7 +13,7 @@ from typing import Final
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.transactions import init_producer_id as guard
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: InitProduce
         _allocate(transactions, request, reply)
         return
 
-    def done(error_code: ErrorCode, producer: Producer) -> None:
+    def done(error_code: ErrorCode, producer: ProducerIdAndEpoch) -> None:
         if error_code:
             reply(failed(ApiKey.INIT_PRODUCER_ID, request, fenced_before(FENCED_VERSION, ctx, error_code)))
         else:
@@ -39,7 +39,7 @@ def handle(transactions: Transactions, ctx: RequestContext, request: InitProduce
     transactions.producers.init(
         request.transactional_id,
         request.transaction_timeout_ms,
-        Producer(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         done,
         client=ctx.client_id or "",
     )

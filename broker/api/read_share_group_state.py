@@ -15,7 +15,7 @@ from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.broker.share.state_client import MAX_READS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -36,7 +36,7 @@ def handle(
 
     def ask(key: SharePartitionKey, entry: ReadStatePartition, done: Answer) -> None:
         if entry.leader_epoch < 0:
-            done(Outcome(ErrorCode.INVALID_REQUEST, f"There is no leader epoch {entry.leader_epoch}."))
+            done(StateOutcome(ErrorCode.INVALID_REQUEST, f"There is no leader epoch {entry.leader_epoch}."))
             return
         coordinator.read(key, leader_epoch=entry.leader_epoch, done=done, client=ctx.client_id or "")
 
@@ -57,7 +57,7 @@ def _respond(reply: Reply, results: Sequence[Result]) -> None:
     )
 
 
-def _result(partition: int, outcome: Outcome) -> ReadStatePartitionResult:
+def _result(partition: int, outcome: StateOutcome) -> ReadStatePartitionResult:
     state = outcome.state
     if state is None:
         return ReadStatePartitionResult(

@@ -15,7 +15,7 @@ from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryRequest,
@@ -52,7 +52,7 @@ def _respond(reply: Reply, results: Sequence[Result]) -> None:
     )
 
 
-def _result(partition: int, outcome: Outcome) -> ReadStateSummaryPartitionResult:
+def _result(partition: int, outcome: StateOutcome) -> ReadStateSummaryPartitionResult:
     state = outcome.state
     if state is None:
         return ReadStateSummaryPartitionResult(

@@ -12,7 +12,7 @@ from purgatorio.broker.replica.lookup import NO_HINT
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import RequestContext
-from purgatorio.broker.share.acknowledging import Acknowledgement
+from purgatorio.broker.share.acknowledging import ShareAcknowledgementBatch
 from purgatorio.broker.share.share_fetches import ShareClient, ShareRequestError, ShareResult
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.share_acknowledge import AcknowledgementBatch, LeaderIdAndEpoch, NodeEndpoint
@@ -36,9 +36,12 @@ def client_of(ctx: RequestContext, group_id: str | None, member_id: str | None, 
     return ShareClient(group_id, member_id, epoch, ctx.session, ctx.client_id or "")
 
 
-def acknowledgements(batches: Iterable[AcknowledgementBatch]) -> list[Acknowledgement]:
+def acknowledgements(batches: Iterable[AcknowledgementBatch]) -> list[ShareAcknowledgementBatch]:
     """Return what a request says of the records of one partition."""
-    return [Acknowledgement(each.first_offset, each.last_offset, tuple(each.acknowledge_types)) for each in batches]
+    return [
+        ShareAcknowledgementBatch(each.first_offset, each.last_offset, tuple(each.acknowledge_types))
+        for each in batches
+    ]
 
 
 def keys_of(group_id: str, topics: Iterable[Any]) -> dict[SharePartitionKey, list[AcknowledgementBatch]]:

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.api.answers import NO_ROOM
-from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.broker.share.state_client import MAX_PARTITIONS
 from purgatorio.protocol.share_state import SharePartitionKey
 
 Ask = Callable[[SharePartitionKey, Any, Answer], None]
 """Asks the coordinator about one share partition; the second argument is its entry in the request."""
 
-Result = tuple[Any, list[tuple[Any, Outcome]]]
+Result = tuple[Any, list[tuple[Any, StateOutcome]]]
 """A topic of a request, with its entries and what became of each."""
 
 
@@ -35,10 +35,10 @@ def answer_each(
         respond(())
         return
     places = [(topic, entry) for topic in request.topics for entry in topic.partitions]
-    outcomes: list[Outcome] = [Outcome(NO_ROOM, "The request names too many partitions.")] * len(places)
+    outcomes: list[StateOutcome] = [StateOutcome(NO_ROOM, "The request names too many partitions.")] * len(places)
     missing = 1 + min(len(places), max_partitions)
 
-    def settled(nth: int, outcome: Outcome) -> None:
+    def settled(nth: int, outcome: StateOutcome) -> None:
         outcomes[nth] = outcome
         finish()
 
@@ -53,6 +53,6 @@ def answer_each(
     finish()
 
 
-def _by_topic(request: Any, outcomes: Sequence[Outcome]) -> list[Result]:
+def _by_topic(request: Any, outcomes: Sequence[StateOutcome]) -> list[Result]:
     remaining = iter(outcomes)
     return [(topic, [(entry, next(remaining)) for entry in topic.partitions]) for topic in request.topics]

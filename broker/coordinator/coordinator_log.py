@@ -63,7 +63,7 @@ class NewRecord(NamedTuple):
     value: bytes | None
 
 
-class Producer(NamedTuple):
+class TransactionalProducer(NamedTuple):
     """A transactional producer: the owner of a transaction.
 
     Attributes:
@@ -102,7 +102,7 @@ class CoordinatorLog:
         *,
         applied: Callable[[], None] | None = None,
         client: str = "",
-        producer: Producer | None = None,
+        producer: TransactionalProducer | None = None,
     ) -> bool:
         """Append records whose state counts from the append on: only a client waits for their commit; see `write`.
 
@@ -137,7 +137,7 @@ class CoordinatorLog:
         *,
         applied: Callable[[], None] | None = None,
         client: str = "",
-        producer: Producer | None = None,
+        producer: TransactionalProducer | None = None,
     ) -> bool:
         """Append records whose state counts once they are committed, also if their client got an error before.
 
@@ -153,7 +153,7 @@ class CoordinatorLog:
     def write_end(
         self,
         shard: Shard,
-        producer: Producer,
+        producer: TransactionalProducer,
         marker: EndMarker,
         fated: Fated,
         *,

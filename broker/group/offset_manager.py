@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from purgatorio.broker.coordinator.coordinator_log import Committed, CoordinatorLog, Fate, NewRecord, Producer
+from purgatorio.broker.coordinator.coordinator_log import (
+    Committed,
+    CoordinatorLog,
+    Fate,
+    NewRecord,
+    TransactionalProducer,
+)
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.memory import text_bytes
@@ -45,7 +51,7 @@ class OffsetWriter:
         done: Committed,
         *,
         client: str = "",
-        producer: Producer | None = None,
+        producer: TransactionalProducer | None = None,
     ) -> bool:
         """Append changes of offsets in one batch; they take effect when they are committed.
 
@@ -64,7 +70,7 @@ class OffsetWriter:
         )
         return self._log.write(shard, records, fated, applied=appended, client=client, producer=producer)
 
-    def end(self, shard: GroupShard, producer: Producer, marker: EndMarker, done: Committed) -> bool:
+    def end(self, shard: GroupShard, producer: TransactionalProducer, marker: EndMarker, done: Committed) -> bool:
         """Append the marker that ends a producer's transaction; it takes effect when it is committed.
 
         Args:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import TransactionNotConfirmed
 from purgatorio.broker.causes.words import shortened
-from purgatorio.broker.coordinator.coordinator_log import Committed, Producer
+from purgatorio.broker.coordinator.coordinator_log import Committed, TransactionalProducer
 from purgatorio.broker.coordinator.errors import CoordinatorError, coordinator_error
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.offset_manager import OffsetManager, OffsetWriter
@@ -200,7 +200,9 @@ class TxnOffsetManager:
 
         transaction = request.transaction
         changes = [OffsetChange(request.group_id, *offset) for offset in request.offsets]
-        producer = Producer(transaction.producer_id, transaction.producer_epoch, transaction.transactional_id)
+        producer = TransactionalProducer(
+            transaction.producer_id, transaction.producer_epoch, transaction.transactional_id
+        )
         self._writer.write(shard, changes, settled, client=request.client, producer=producer)
 
     def _check(self, shard: GroupShard, request: TxnCommit) -> None:
@@ -243,4 +245,4 @@ class TxnOffsetManager:
         except CoordinatorError as error:
             done(error.error_code)
             return
-        self._writer.end(shard, Producer(producer_id, producer_epoch), marker, done)
+        self._writer.end(shard, TransactionalProducer(producer_id, producer_epoch), marker, done)

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from purgatorio.broker.share.in_flight import ACQUIRED, MAX_BATCHES, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import ACQUIRED, MAX_BATCHES, InFlightBatch, RecordsInFlight
 from purgatorio.protocol.errors import ErrorCode
 
 
@@ -28,7 +28,7 @@ class AcknowledgeType(enum.IntEnum):
     """The member needs more time (KIP-1222)."""
 
 
-class Acknowledgement(NamedTuple):
+class ShareAcknowledgementBatch(NamedTuple):
     """A member's acknowledgement of the records from the first to the last offset, both included.
 
     Attributes:
@@ -51,7 +51,7 @@ class Decision(NamedTuple):
 _TYPES: Final = tuple(AcknowledgeType)
 
 
-def check_form(acknowledgements: Sequence[Acknowledgement], *, renews: bool) -> ErrorCode:
+def check_form(acknowledgements: Sequence[ShareAcknowledgementBatch], *, renews: bool) -> ErrorCode:
     """Return INVALID_REQUEST if acknowledgements of one partition are not in order, or have no types or unknown ones.
 
     Args:
@@ -71,7 +71,9 @@ def check_form(acknowledgements: Sequence[Acknowledgement], *, renews: bool) -> 
     return ErrorCode.NONE
 
 
-def check(records: InFlight, member_id: str, acknowledgements: Sequence[Acknowledgement], *, renews: bool) -> ErrorCode:
+def check(
+    records: RecordsInFlight, member_id: str, acknowledgements: Sequence[ShareAcknowledgementBatch], *, renews: bool
+) -> ErrorCode:
     """Return whether a member may acknowledge these records, whose form is checked.
 
     Records below the start offset are not looked at: they may be acknowledged again.
@@ -107,7 +109,7 @@ def is_held(batch: InFlightBatch, member_id: str) -> bool:
     return batch.state is ACQUIRED and batch.target is None and lock is not None and lock.member_id == member_id
 
 
-def has_room(records: InFlight, decided: Sequence[Decision]) -> bool:
+def has_room(records: RecordsInFlight, decided: Sequence[Decision]) -> bool:
     """Return whether records may be cut for these decisions; see `MAX_BATCHES` and `MAX_RUNS`."""
     if len(records) + 2 * len(decided) > MAX_BATCHES:  # so many at most; they are counted if that is too much
         more = records.cuts((each.first_offset, each.last_offset) for each in decided)
@@ -119,7 +121,7 @@ def has_room(records: InFlight, decided: Sequence[Decision]) -> bool:
     return lock is None or not (more := records.cuts(renewed)) or more <= lock.holder.room
 
 
-def decisions(acknowledgements: Sequence[Acknowledgement], start_offset: int) -> Iterator[Decision]:
+def decisions(acknowledgements: Sequence[ShareAcknowledgementBatch], start_offset: int) -> Iterator[Decision]:
     """Iterate over what is said about records from the start offset on; neighbours of a type come together."""
     last: Decision | None = None
     for each in _decisions(acknowledgements, start_offset):
@@ -133,7 +135,7 @@ def decisions(acknowledgements: Sequence[Acknowledgement], start_offset: int) ->
         yield last
 
 
-def _decisions(acknowledgements: Sequence[Acknowledgement], start_offset: int) -> Iterator[Decision]:
+def _decisions(acknowledgements: Sequence[ShareAcknowledgementBatch], start_offset: int) -> Iterator[Decision]:
     for each in acknowledgements:
         first_offset = max(each.first_offset, start_offset)
         if first_offset > each.last_offset:

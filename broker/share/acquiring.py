@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
-from purgatorio.broker.share.in_flight import ARCHIVED, AVAILABLE, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import ARCHIVED, AVAILABLE, InFlightBatch, RecordsInFlight
 
 NEVER_ISOLATED_BELOW: Final = 2
 """The fewest deliveries after which a record is delivered with fewer others; a limit of so many has no last attempt."""
@@ -45,7 +45,7 @@ class AcquireLimits(NamedTuple):
     mode: AcquireMode
 
 
-class AcquiredRecords(NamedTuple):
+class AcquiredPart(NamedTuple):
     """Records that a member may process: a part of those in a fetch's answer, with one lock."""
 
     first_offset: int
@@ -53,14 +53,14 @@ class AcquiredRecords(NamedTuple):
     delivery_count: int
 
 
-class OffsetRange(NamedTuple):
+class Offsets(NamedTuple):
     """Offsets from the first to the last one, both included."""
 
     first_offset: int
     last_offset: int
 
 
-class ReadRecords(NamedTuple):
+class ReadBatches(NamedTuple):
     """The batches that a share fetch has read from the log.
 
     Attributes:
@@ -70,8 +70,8 @@ class ReadRecords(NamedTuple):
     """
 
     fetch_offset: int
-    batches: Sequence[OffsetRange]
-    undelivered: Sequence[OffsetRange] = ()
+    batches: Sequence[Offsets]
+    undelivered: Sequence[Offsets] = ()
 
 
 class Acquisition:
@@ -102,10 +102,10 @@ class Acquisition:
 
     def __init__(
         self,
-        records: InFlight,
+        records: RecordsInFlight,
         settings: ShareSettings,
         limits: AcquireLimits,
-        batches: Sequence[OffsetRange],
+        batches: Sequence[Offsets],
         *,
         max_parts: int,
         lock: Callable[[InFlightBatch], None],
@@ -124,9 +124,9 @@ class Acquisition:
         self._give_up = give_up
         self._isolated_left = -1
         """How many more records that were delivered often may be delivered together; -1: none is among them."""
-        self._acquired: list[AcquiredRecords] = []
+        self._acquired: list[AcquiredPart] = []
 
-    def run(self, undelivered: Sequence[OffsetRange]) -> list[AcquiredRecords]:
+    def run(self, undelivered: Sequence[Offsets]) -> list[AcquiredPart]:
         """Acquire what there is, and return it in ascending order.
 
         Args:
@@ -187,10 +187,10 @@ class Acquisition:
 
     # --- new records ---
 
-    def _take_new(self, last_offset: int, undelivered: Sequence[OffsetRange]) -> None:
+    def _take_new(self, last_offset: int, undelivered: Sequence[Offsets]) -> None:
         """Acquire records from the end offset on; those that no member gets become holes."""
         records = self._records
-        for first_offset, hole_end in [*undelivered, OffsetRange(last_offset + 1, last_offset)]:
+        for first_offset, hole_end in [*undelivered, Offsets(last_offset + 1, last_offset)]:
             if first_offset - 1 > records.end_offset and not self._take_up_to(first_offset - 1):
                 return
             if hole_end > records.end_offset:
@@ -240,7 +240,7 @@ class Acquisition:
     def _lock_part(self, part: InFlightBatch, together: int) -> None:
         self._records.acquire(part, together or part.count)
         self._lock(part)
-        self._acquired.append(AcquiredRecords(part.first_offset, part.last_offset, part.delivery_count))
+        self._acquired.append(AcquiredPart(part.first_offset, part.last_offset, part.delivery_count))
 
 
 def isolated_from(delivery_limit: int) -> int:

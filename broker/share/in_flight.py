@@ -101,7 +101,7 @@ class InFlightBatch:
         return f"{self.first_offset}–{self.last_offset} {self.state.name}{target} ×{self.delivery_count}"
 
 
-class InFlight:
+class RecordsInFlight:
     """The batches from a start offset to an end offset. If there are none, the end is one below the start.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Any
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockKey, LockOwner
 from purgatorio.broker.share.holdings import LockHolder
-from purgatorio.broker.share.in_flight import InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import InFlightBatch, RecordsInFlight
 from purgatorio.purgatory import Purgatory
 
 
@@ -99,13 +99,15 @@ class LockTable:
                 lock.drop()
 
 
-def held_under(lock: AcquisitionLock, records: InFlight) -> list[InFlightBatch]:
+def held_under(lock: AcquisitionLock, records: RecordsInFlight) -> list[InFlightBatch]:
     """Return the batches that are acquired under a lock, without those that are being acknowledged."""
     overlapping = records.overlapping(lock.first_offset, lock.last_offset)
     return [batch for batch in overlapping if batch.lock is lock and batch.target is None]
 
 
-def held_by(holder: LockHolder, locks: Iterable[AcquisitionLock], records: InFlight, most: int) -> list[InFlightBatch]:
+def held_by(
+    holder: LockHolder, locks: Iterable[AcquisitionLock], records: RecordsInFlight, most: int
+) -> list[InFlightBatch]:
     """Return batches that a member has acquired under these locks and is not acknowledging, so many at most.
 
     Each record is looked at once, also where the locks are on parts of what was acquired together.

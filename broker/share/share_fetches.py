@@ -15,7 +15,7 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.request import Session
-from purgatorio.broker.share.acknowledging import Acknowledgement
+from purgatorio.broker.share.acknowledging import ShareAcknowledgementBatch
 from purgatorio.broker.share.acquiring import AcquireLimits
 from purgatorio.broker.share.delayed_share_fetch import DelayedShareFetch, DelayedShareSession, ShareMemberKey
 from purgatorio.broker.share.services import ShareLeaderServices
@@ -41,7 +41,7 @@ MAX_REFUSED_LATER: Final = 1_000
 RUN_COST: Final = 10
 """The cost of acknowledging a run of records, or of looking for a partition (see `LongWork`)."""
 
-Acknowledgements = Mapping[SharePartitionKey, Sequence[Acknowledgement]]
+Acknowledgements = Mapping[SharePartitionKey, Sequence[ShareAcknowledgementBatch]]
 
 
 class ShareRequestError(Exception):
@@ -120,7 +120,7 @@ class _Acknowledging:
     """
 
     session: ShareSession
-    left: Iterator[tuple[SharePartitionKey, Sequence[Acknowledgement]]]
+    left: Iterator[tuple[SharePartitionKey, Sequence[ShareAcknowledgementBatch]]]
     renews: bool
     results: Results
     then: Callable[[], None]
@@ -396,7 +396,11 @@ class ShareFetches:
         return False
 
     def _settled(
-        self, under_way: _Acknowledging, result: ShareResult, said: Sequence[Acknowledgement], error_code: ErrorCode
+        self,
+        under_way: _Acknowledging,
+        result: ShareResult,
+        said: Sequence[ShareAcknowledgementBatch],
+        error_code: ErrorCode,
     ) -> None:
         self._metrics.acknowledgements(result.tp, said, failed=bool(error_code))
         under_way.settled(result, error_code)

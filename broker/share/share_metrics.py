@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share.acknowledging import Acknowledgement, AcknowledgeType
-from purgatorio.broker.share.acquiring import AcquiredRecords
-from purgatorio.broker.share.in_flight import InFlight
+from purgatorio.broker.share.acknowledging import AcknowledgeType, ShareAcknowledgementBatch
+from purgatorio.broker.share.acquiring import AcquiredPart
+from purgatorio.broker.share.in_flight import RecordsInFlight
 
 MAX_SHARED_TOPICS: Final = 500
 """The most pairs of a group and a topic that are counted apart; clients choose both. Further ones count as `OTHERS`."""
@@ -101,14 +101,14 @@ class PartitionCounts:
         self.record_count = self.batch_count = self.timed_out_count = 0
         sums.partition_count += 1
 
-    def look(self, records: InFlight) -> None:
+    def look(self, records: RecordsInFlight) -> None:
         """Add what has changed."""
         sums, record_count, batch_count = self._sums, records.record_count, len(records)
         sums.record_count += record_count - self.record_count
         sums.batch_count += batch_count - self.batch_count
         self.record_count, self.batch_count = record_count, batch_count
 
-    def acquired(self, parts: Iterable[AcquiredRecords]) -> None:
+    def acquired(self, parts: Iterable[AcquiredPart]) -> None:
         """Count the records that a member acquired together."""
         for first_offset, last_offset, _ in parts:
             self._sums.acquired.add(last_offset - first_offset + 1)
@@ -120,7 +120,7 @@ class PartitionCounts:
 
     def end(self) -> None:
         """Take all of it away: the share partition is fenced."""
-        self.look(InFlight(0))
+        self.look(RecordsInFlight(0))
         self._sums.partition_count -= 1
         self._ended()
 
@@ -205,7 +205,7 @@ class ShareMetrics:
         counts.fetch_percent.add(100 * partition_count / of_count)
         counts.acquire_ms.add(waited_ms)
 
-    def acknowledgements(self, tp: TopicPartition, said: Sequence[Acknowledgement], *, failed: bool) -> None:
+    def acknowledgements(self, tp: TopicPartition, said: Sequence[ShareAcknowledgementBatch], *, failed: bool) -> None:
         """Count what a request said about the records of one partition."""
         self.observer.share_acknowledged(tp.topic, failed=failed)
         if failed:

@@ -20,18 +20,18 @@ from typing import Final
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acknowledging import (
-    Acknowledgement,
     AcknowledgeType,
+    ShareAcknowledgementBatch,
     check,
     check_form,
     decisions,
     has_room,
 )
-from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireLimits, Acquisition, OffsetRange, ReadRecords
+from purgatorio.broker.share.acquiring import AcquiredPart, AcquireLimits, Acquisition, Offsets, ReadBatches
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.giving_up import Archived, GiveUpCause
 from purgatorio.broker.share.holdings import LockHolder
-from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ARCHIVED, AVAILABLE, InFlightBatch, RecordsInFlight
 from purgatorio.broker.share.lock_table import LockTable, held_by, held_under
 from purgatorio.broker.share.persister import Done, ShareState
 from purgatorio.broker.share.services import ShareServices
@@ -126,7 +126,7 @@ class SharePartition:
         self._services = services
         self._find_start = find_start
         self._state_epoch = -1
-        self._records = InFlight(0)
+        self._records = RecordsInFlight(0)
         self._locks = LockTable(services.locks, key.group_id, tp)
 
     # --- its life ---
@@ -208,7 +208,7 @@ class SharePartition:
             return
         self._become(SharePartitionState.FENCED)
         self.counts.end()
-        self._records = InFlight(self._records.start_offset)
+        self._records = RecordsInFlight(self._records.start_offset)
         self._locks.drop_all()
         self._services.fenced(self.key, error)
         self._services.changed(self.key)
@@ -226,7 +226,7 @@ class SharePartition:
         return self._records.end_offset
 
     @property
-    def in_flight(self) -> InFlight:
+    def in_flight(self) -> RecordsInFlight:
         """The records from the start offset to the end offset; not to be changed by others."""
         return self._records
 
@@ -234,7 +234,7 @@ class SharePartition:
         """Return the locks under which members have records now, or those of one member, oldest first."""
         return list(self._locks if member_id is None else self._locks.of_member(member_id))
 
-    def work_of(self, acknowledgements: Iterable[Acknowledgement]) -> int:
+    def work_of(self, acknowledgements: Iterable[ShareAcknowledgementBatch]) -> int:
         """Return how many runs of records acknowledgements are about, or how many types they have if these are more."""
         count = self._records.overlap_count
         return sum(max(len(each.types), count(each.first_offset, each.last_offset)) for each in acknowledgements)
@@ -253,7 +253,7 @@ class SharePartition:
 
     # --- acquiring ---
 
-    def acquire(self, holder: LockHolder, read: ReadRecords, limits: AcquireLimits) -> list[AcquiredRecords]:
+    def acquire(self, holder: LockHolder, read: ReadBatches, limits: AcquireLimits) -> list[AcquiredPart]:
         """Acquire records that were read for a member, as one delivery more of each.
 
         Args:
@@ -271,7 +271,7 @@ class SharePartition:
             return []
         undelivered = read.undelivered
         if read.batches[0].first_offset > read.fetch_offset:
-            undelivered = [OffsetRange(read.fetch_offset, read.batches[0].first_offset - 1), *undelivered]
+            undelivered = [Offsets(read.fetch_offset, read.batches[0].first_offset - 1), *undelivered]
         settings = self._settings()
         acquisition = Acquisition(
             records,
@@ -291,7 +291,7 @@ class SharePartition:
     # --- acknowledging ---
 
     def acknowledge(
-        self, member_id: str, acknowledgements: Sequence[Acknowledgement], *, renews: bool = False, done: Done
+        self, member_id: str, acknowledgements: Sequence[ShareAcknowledgementBatch], *, renews: bool = False, done: Done
     ) -> None:
         """Do what a member says about records that it has acquired: all of it, or nothing.
 
@@ -325,7 +325,7 @@ class SharePartition:
         self._locks.renew(renewed, self._settings().record_lock_duration_ms, self)
         self._write(changed, done)
 
-    def _check(self, member_id: str, acknowledgements: Sequence[Acknowledgement], renews: bool) -> ErrorCode:
+    def _check(self, member_id: str, acknowledgements: Sequence[ShareAcknowledgementBatch], renews: bool) -> ErrorCode:
         if self.state is SharePartitionState.FENCED:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return check_form(acknowledgements, renews=renews) or check(

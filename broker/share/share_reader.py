@@ -11,7 +11,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
-from purgatorio.broker.share.acquiring import AcquiredRecords, AcquireLimits, OffsetRange, ReadRecords
+from purgatorio.broker.share.acquiring import AcquiredPart, AcquireLimits, Offsets, ReadBatches
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_session import SessionPartition, ShareSession
@@ -36,7 +36,7 @@ class Acquired(NamedTuple):
     """The records that a member got from one partition: whole record batches, and the offsets that are the member's."""
 
     parts: Sequence[Buffer]
-    records: list[AcquiredRecords]
+    records: list[AcquiredPart]
 
 
 NOTHING: Final = Acquired([], [])
@@ -206,9 +206,9 @@ class ShareSessionReader:
         unread = (found for part in read.parts for found in iter_batches(part))
         while batches := _up_to(share.in_flight.reach(limits.max_records), unread):
             headers = [header for header, _ in batches]
-            found = ReadRecords(
+            found = ReadBatches(
                 offset,
-                [OffsetRange(header.base_offset, header.last_offset) for header in headers],
+                [Offsets(header.base_offset, header.last_offset) for header in headers],
                 _of_aborted_transactions(replica.log, headers) if reads_committed else (),
             )
             acquired = share.acquire(session.holder, found, limits)
@@ -221,7 +221,7 @@ class ShareSessionReader:
 
 
 def _with_records_of(
-    acquired: Sequence[AcquiredRecords], batches: Sequence[tuple[BatchHeader, memoryview]]
+    acquired: Sequence[AcquiredPart], batches: Sequence[tuple[BatchHeader, memoryview]]
 ) -> list[memoryview]:
     """Return the batches from the first record that was acquired to the last one."""
     first, last = acquired[0].first_offset, acquired[-1].last_offset
@@ -238,7 +238,7 @@ def _up_to(last_offset: int, unread: Iterator[tuple[BatchHeader, memoryview]]) -
     return taken
 
 
-def _of_aborted_transactions(log: Log, headers: Sequence[BatchHeader]) -> list[OffsetRange]:
+def _of_aborted_transactions(log: Log, headers: Sequence[BatchHeader]) -> list[Offsets]:
     """Return the batches of aborted transactions among these: their producers' batches up to the end marker."""
     first_offsets, producer_ids = log.aborted_transactions(headers[0].base_offset, headers[-1].last_offset + 1)
     begun: set[int] = set()
@@ -250,5 +250,5 @@ def _of_aborted_transactions(log: Log, headers: Sequence[BatchHeader]) -> list[O
         if header.is_control:
             begun.discard(header.producer_id)
         elif header.is_transactional and header.producer_id in begun:
-            found.append(OffsetRange(header.base_offset, header.last_offset))
+            found.append(Offsets(header.base_offset, header.last_offset))
     return found

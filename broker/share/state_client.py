@@ -176,7 +176,7 @@ class StateCalls(CallKind[StateCall]):
         """Ask the coordinator of this broker."""
         (call,) = calls
 
-        def done(result: outcome.Outcome) -> None:
+        def done(result: outcome.StateOutcome) -> None:
             answered(call, Answer(result.error_code, value=result.state))
 
         call.coordinate(done=done)

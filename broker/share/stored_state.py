@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from purgatorio.broker.share.giving_up import Archived
-from purgatorio.broker.share.in_flight import AVAILABLE, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import AVAILABLE, InFlightBatch, RecordsInFlight
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, StateBatch
 
@@ -37,7 +37,7 @@ def client_error(error: ErrorCode) -> ErrorCode:
     return _CLIENT_ERRORS.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def in_flight(start_offset: int, batches: Sequence[StateBatch]) -> InFlight:
+def in_flight(start_offset: int, batches: Sequence[StateBatch]) -> RecordsInFlight:
     """Return the records in flight that were stored.
 
     Records between stored batches were acquired, but not acknowledged, when the leader changed, or are not in the log:
@@ -46,7 +46,7 @@ def in_flight(start_offset: int, batches: Sequence[StateBatch]) -> InFlight:
     Raises:
         ValueError: the batches are not in order, begin below the start offset, or have a state that is never stored.
     """
-    records = InFlight(start_offset)
+    records = RecordsInFlight(start_offset)
     for each in batches:
         first_offset, last_offset, state = each.first_offset, each.last_offset, each.delivery_state
         if not records.end_offset < first_offset <= last_offset or state not in _STORED:

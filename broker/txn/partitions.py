@@ -8,8 +8,14 @@ from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.producers import Producer
-from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer, concurrent
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
+from purgatorio.broker.txn.requests import (
+    TransactionRequest,
+    TransactionRequests,
+    check_idle,
+    check_producer,
+    concurrent,
+)
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.values import BUMPING_VERSION
 from purgatorio.protocol.errors import ErrorCode
@@ -30,7 +36,7 @@ class TransactionPartitions:
     def add(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Sequence[TopicPartition],
         done: Committed,
         *,
@@ -62,7 +68,7 @@ class TransactionPartitions:
                 raise CoordinatorError(ErrorCode.POLICY_VIOLATION, message)
             self._completion.start(shard, transaction, value, done, client=client)
 
-        self._requests.run(Request(transactional_id, judge, done, client, by_leader))
+        self._requests.run(TransactionRequest(transactional_id, judge, done, client, by_leader))
 
     def add_partitions(
         self,
@@ -84,7 +90,7 @@ class TransactionPartitions:
                 for one that is not in the transaction, or what is wrong with the transaction or the coordinator
                 (NOT_COORDINATOR, CONCURRENT_TRANSACTIONS ...) for all of them.
         """
-        producer = Producer(producer_id, producer_epoch)
+        producer = ProducerIdAndEpoch(producer_id, producer_epoch)
 
         def refuse(error_code: ErrorCode) -> None:
             done(dict.fromkeys(partitions, error_code))
@@ -100,7 +106,7 @@ class TransactionPartitions:
             done(verified)
 
     def verify(
-        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, ErrorCode]:
         """Return for each partition whether it is in the open transaction (KIP-890): NONE or TRANSACTION_ABORTABLE.
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from purgatorio.broker.coordinator.coordinator_log import Committed
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.txn.completion import Completion
-from purgatorio.broker.txn.requests import Request, TransactionRequests, check_idle, check_producer
+from purgatorio.broker.txn.requests import TransactionRequest, TransactionRequests, check_idle, check_producer
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.broker.txn.values import LAST_EPOCH, NO_EPOCH, NO_ID, TransactionValue
@@ -21,17 +21,17 @@ MAX_ID_BYTES: Final = 32_767
 """The longest transactional id in UTF-8: records of ``__transaction_state`` have no room for more."""
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """A producer id and an epoch."""
 
     producer_id: int
     producer_epoch: int
 
 
-NO_PRODUCER: Final = Producer(NO_ID, NO_EPOCH)
+NO_PRODUCER: Final = ProducerIdAndEpoch(NO_ID, NO_EPOCH)
 """The producer id and epoch of a request without one, and of an answer with an error."""
 
-ProducerDone = Callable[[ErrorCode, Producer], None]
+ProducerDone = Callable[[ErrorCode, ProducerIdAndEpoch], None]
 """Receives the producer's identity, or an error code and `NO_PRODUCER`; called once."""
 
 
@@ -39,7 +39,7 @@ class _Attempt(NamedTuple):
     """An InitProducerId or EndTxn request."""
 
     transactional_id: str
-    producer: Producer
+    producer: ProducerIdAndEpoch
     done: ProducerDone
     client: str
 
@@ -49,7 +49,9 @@ class _Attempt(NamedTuple):
 
     def when_committed(self, value: TransactionValue) -> Committed:
         """Return what answers with the identity of the next transaction, or with an error."""
-        return lambda error_code: self.done(error_code, NO_PRODUCER if error_code else Producer(*value.next_identity))
+        return lambda error_code: self.done(
+            error_code, NO_PRODUCER if error_code else ProducerIdAndEpoch(*value.next_identity)
+        )
 
 
 class Producers:
@@ -61,7 +63,7 @@ class Producers:
         self._requests = requests
 
     def _run(self, attempt: _Attempt, judge: Callable[[], None]) -> None:
-        self._requests.run(Request(attempt.transactional_id, judge, attempt.refuse, client=attempt.client))
+        self._requests.run(TransactionRequest(attempt.transactional_id, judge, attempt.refuse, client=attempt.client))
 
     def _run_with_id(self, attempt: _Attempt, judge: Callable[[int], None]) -> None:
         """Judge a request again that needs a new producer id: much may have happened meanwhile."""
@@ -77,7 +79,7 @@ class Producers:
     # --- InitProducerId ---
 
     def init(
-        self, transactional_id: str, timeout_ms: int, known: Producer, done: ProducerDone, *, client: str = ""
+        self, transactional_id: str, timeout_ms: int, known: ProducerIdAndEpoch, done: ProducerDone, *, client: str = ""
     ) -> None:
         """Give a producer its id and epoch, once the transaction of the one before is aborted.
 
@@ -171,7 +173,7 @@ class Producers:
     def end(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         commit: bool,
         done: ProducerDone,
         *,
@@ -230,7 +232,7 @@ class Producers:
         self._start(shard, transaction, value.ended_with_bump(commit, now_ms, next_id), attempt)
 
 
-def _check_known(value: TransactionValue, known: Producer) -> None:
+def _check_known(value: TransactionValue, known: ProducerIdAndEpoch) -> None:
     """Check that the identity that a producer names is the current one, or the one just before.
 
     In an open transaction it must be the current one. Kafka aborts the transaction even for an older one.
@@ -260,7 +262,7 @@ def _confirm(value: TransactionValue, attempt: _Attempt, commit: bool) -> None:
     attempt.when_committed(value)(ErrorCode.NONE)
 
 
-def _is_retry(value: TransactionValue, producer: Producer) -> bool:
+def _is_retry(value: TransactionValue, producer: ProducerIdAndEpoch) -> bool:
     """Return whether a producer ends the transaction again that is complete, and that bumped its epoch.
 
     An epoch that no producer gets is not confirmed: the producer was fenced when epochs ran out.

@@ -84,7 +84,7 @@ class DelayedTransition(DelayedOperation):
         return (self._cause(self._transaction),) if self._waits else ()
 
 
-class Request(NamedTuple):
+class TransactionRequest(NamedTuple):
     """A request for one transactional id.
 
     Attributes:
@@ -109,7 +109,7 @@ class TransactionRequests:
         self._completion = completion
         self.shard_of = shard_of
 
-    def run(self, request: Request) -> None:
+    def run(self, request: TransactionRequest) -> None:
         """Judge a request, now or later."""
         patience_ms = LEADER_PATIENCE_MS if request.by_leader else PATIENCE_MS
         self._judge(request, self._purgatory.now_ms() + patience_ms)
@@ -126,14 +126,14 @@ class TransactionRequests:
             raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id is unknown")
         return shard, transaction
 
-    def _judge(self, request: Request, deadline_ms: int) -> None:
+    def _judge(self, request: TransactionRequest, deadline_ms: int) -> None:
         try:
             request.judge()
         except CoordinatorError as error:
             if error.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or not self._park(request, deadline_ms):
                 request.refuse(error.error_code)
 
-    def _park(self, request: Request, deadline_ms: int) -> bool:
+    def _park(self, request: TransactionRequest, deadline_ms: int) -> bool:
         """Park a request until the transition of its transactional id ends; False if it must not wait."""
         shard, transaction = self.find(request.transactional_id)
         until_ms = deadline_ms

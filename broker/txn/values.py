@@ -13,8 +13,8 @@ from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.log.topic_partition import TopicPartition, by_topic
 from purgatorio.protocol.transaction_state import (
     TransactionLogValue,
-    TransactionPartitions,
     TransactionState,
+    TransactionTopic,
     encode_key,
     encode_value,
 )
@@ -225,9 +225,7 @@ def encode_record(transactional_id: str, value: TransactionValue) -> NewRecord:
         transaction_status=value.state,
         transaction_partitions=None
         if value.state is _STATES.EMPTY
-        else [
-            TransactionPartitions(topic=topic, partition_ids=ids) for topic, ids in by_topic(value.partitions).items()
-        ],
+        else [TransactionTopic(topic=topic, partition_ids=ids) for topic, ids in by_topic(value.partitions).items()],
         transaction_last_update_timestamp_ms=value.updated_ms,
         transaction_start_timestamp_ms=value.started_ms,
         client_transaction_version=value.version,

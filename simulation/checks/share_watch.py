@@ -19,12 +19,12 @@ from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.dead_letters.backlog import Backlog
 from purgatorio.broker.share.dead_letters.queue import DeadLetterQueue
 from purgatorio.broker.share.giving_up import Archived
-from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlightBatch, RecordsInFlight
 from purgatorio.broker.share.session_endings import SessionEndings
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_session import ShareSession
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory.clock import Clock
@@ -116,7 +116,7 @@ def _recorded_states(history: History, clock: Clock) -> contextlib.AbstractConte
     ) -> None:
         topic = coordinator._services.image().topic_by_id(key.topic_id)
 
-        def written(outcome: Outcome) -> None:
+        def written(outcome: StateOutcome) -> None:
             if not outcome.error_code and topic is not None:
                 where = key.group_id, str(TopicPartition(topic.name, key.partition))
                 for each in batches:
@@ -225,7 +225,7 @@ def keeps_all(log: Log, settings: ShareSettings) -> bool:
     return log.log_start_offset == 0 and not log.config.compact and not settings.reads_committed
 
 
-def mistake_of_records(records: InFlight) -> str | None:
+def mistake_of_records(records: RecordsInFlight) -> str | None:
     """Return what is wrong with the order and the counts of records in flight, or None."""
     batches = list(records)
     offset = records.start_offset
@@ -247,7 +247,7 @@ def mistake_of_records(records: InFlight) -> str | None:
     return None
 
 
-def mistake_of_locks(records: InFlight, locks: list[AcquisitionLock]) -> str | None:
+def mistake_of_locks(records: RecordsInFlight, locks: list[AcquisitionLock]) -> str | None:
     """Return what is wrong with the locks on records in flight, or None.
 
     A record has a lock if it is acquired; a lock is parked until its time is over, and holds records until then. The

@@ -17,7 +17,7 @@ from typing import Final
 
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.history.history import History, TxnInit, TxnMarker, TxnPolled
-from purgatorio.simulation.history.transaction_history import Transaction, TransactionHistory
+from purgatorio.simulation.history.transaction_history import TransactionHistory, TransactionSeen
 
 Found = Iterator[tuple[str, str]]
 """Where an anomaly is, and its description."""
@@ -27,7 +27,7 @@ SHOWN: Final = 5
 def mixed_transactions(of: TransactionHistory) -> Found:
     """G0: a record lies among those of another transaction of its transactional id, or behind its own end marker."""
     for partition, entries in of.log.items():
-        unended: dict[str, Transaction] = {}
+        unended: dict[str, TransactionSeen] = {}
         ended: set[int] = set()
         marked: dict[int, int] = {}
         for offset, entry in entries:
@@ -49,7 +49,7 @@ def mixed_transactions(of: TransactionHistory) -> Found:
                 yield partition, f"{told}, and lies behind a marker of epoch {marked[event.producer_id]}"
 
 
-def _end(marker: TxnMarker, unended: dict[str, Transaction], ended: set[int], marked: dict[int, int]) -> None:
+def _end(marker: TxnMarker, unended: dict[str, TransactionSeen], ended: set[int], marked: dict[int, int]) -> None:
     """End the transaction of a marker's producer, and note the marker's epoch."""
     marked[marker.producer_id] = max(marker.epoch, marked.get(marker.producer_id, -1))
     for name, transaction in list(unended.items()):
@@ -133,7 +133,7 @@ def _successors(of: TransactionHistory) -> dict[int, dict[int, None]]:
     return after
 
 
-def _last_sources(of: TransactionHistory, transaction: Transaction) -> dict[str, int]:
+def _last_sources(of: TransactionHistory, transaction: TransactionSeen) -> dict[str, int]:
     """Return the last offset of each partition that a transaction's records were made from."""
     last: dict[str, int] = {}
     for write in transaction.writes:
@@ -158,7 +158,7 @@ def fenced_write(of: TransactionHistory) -> Found:
                 yield write.partition, f"{told}: {transaction}"
 
 
-def _fence(inits: Sequence[tuple[int, TxnInit]], transaction: Transaction) -> tuple[int, TxnInit] | None:
+def _fence(inits: Sequence[tuple[int, TxnInit]], transaction: TransactionSeen) -> tuple[int, TxnInit] | None:
     """Return the first event that gave out a later epoch than a transaction's, or another producer id after its own."""
     event, is_own = transaction.event, False
     for place, init in inits:

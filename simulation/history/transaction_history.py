@@ -40,7 +40,7 @@ class Write(NamedTuple):
 
 
 @dataclass(slots=True)
-class Transaction:
+class TransactionSeen:
     """One transaction.
 
     Attributes:
@@ -103,8 +103,8 @@ class TransactionHistory:
     """
 
     def __init__(self, history: History) -> None:
-        self.transactions: dict[int, Transaction] = {}
-        self.of_value: dict[int, Transaction] = {}
+        self.transactions: dict[int, TransactionSeen] = {}
+        self.of_value: dict[int, TransactionSeen] = {}
         self.sources: dict[int, tuple[str, int]] = {}
         self.inits: dict[str, list[tuple[int, TxnInit]]] = {}
         self.readings: list[CommittedPoll] = []
@@ -115,7 +115,7 @@ class TransactionHistory:
         self.seen: set[int] = set()
         self.lossy: set[str] = set()
         self.outputs: dict[str, str] = {}
-        self._open: dict[str, Transaction] = {}  # by client
+        self._open: dict[str, TransactionSeen] = {}  # by client
         self._positions: dict[tuple[str, str], int] = {}  # by consumer and partition
         for place, event in enumerate(history):
             self._take(place, event)
@@ -147,7 +147,7 @@ class TransactionHistory:
 
     def _take_own(self, place: int, event: TxnBegan | TxnWrote | TxnCommitting | TxnEnded) -> None:
         if isinstance(event, TxnBegan):
-            self.transactions[event.txn] = self._open[event.client] = Transaction(event, place)
+            self.transactions[event.txn] = self._open[event.client] = TransactionSeen(event, place)
             return
         transaction = self.transactions[event.txn]
         if isinstance(event, TxnWrote):

@@ -8,8 +8,8 @@ from purgatorio.protocol.errors import DecodeError, EncodeError
 from purgatorio.protocol.transaction_state import (
     VALUES,
     TransactionLogValue,
-    TransactionPartitions,
     TransactionState,
+    TransactionTopic,
     decode_key,
     decode_value,
     encode_key,
@@ -34,7 +34,7 @@ ONGOING = TransactionLogValue(
     producer_epoch=2,
     transaction_timeout_ms=60_000,
     transaction_status=TransactionState.ONGOING,
-    transaction_partitions=[TransactionPartitions(topic="t", partition_ids=[0, 3])],
+    transaction_partitions=[TransactionTopic(topic="t", partition_ids=[0, 3])],
     transaction_last_update_timestamp_ms=9,
     transaction_start_timestamp_ms=8,
 )

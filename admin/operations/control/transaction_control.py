@@ -12,7 +12,7 @@ from purgatorio.broker.cluster.errors import ClusterUnavailable, MayBeDone, NotT
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
+from purgatorio.broker.txn.producers import NO_PRODUCER, ProducerIdAndEpoch
 from purgatorio.broker.txn.transaction import Transaction, TransactionShard
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
@@ -54,7 +54,7 @@ class TransactionControl:
 
     # --- abort through the coordinator ---
 
-    async def abort(self, transactional_id: str) -> Producer:
+    async def abort(self, transactional_id: str) -> ProducerIdAndEpoch:
         """Abort the open transaction of a transactional id, and fence its producer, as a new producer would do.
 
         Returns:
@@ -79,7 +79,7 @@ class TransactionControl:
         producers = broker.transactions.producers
         timeout_ms = min(value.timeout_ms, broker.transactions.config.max_timeout_ms)
 
-        def init(done: Callable[[tuple[ErrorCode, Producer]], None]) -> None:
+        def init(done: Callable[[tuple[ErrorCode, ProducerIdAndEpoch]], None]) -> None:
             producers.init(
                 transactional_id,
                 timeout_ms,

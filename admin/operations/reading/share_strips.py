@@ -10,7 +10,7 @@ from typing import Any, Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.causes.words import MAX_SHOWN
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.share.in_flight import InFlight, InFlightBatch
+from purgatorio.broker.share.in_flight import InFlightBatch, RecordsInFlight
 from purgatorio.broker.share.share_partition import SharePartition
 
 SHARES: Final = 40
@@ -66,7 +66,7 @@ def _share(broker: Broker, share: SharePartition) -> Answer:
     }
 
 
-def _lag(flight: InFlight, high_watermark: int) -> int:
+def _lag(flight: RecordsInFlight, high_watermark: int) -> int:
     return max(0, high_watermark - flight.start_offset - flight.complete_count)
 
 

@@ -20,7 +20,7 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.state.batches import MAX_BATCHES, StateBatches, problem_of
 from purgatorio.broker.share.state.kept_state import NO_EPOCH, KeptState
-from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.shard import BatchBudget, ShareShard
 from purgatorio.broker.time.long_work import Steps
@@ -99,7 +99,7 @@ class ShareCoordinator(Shards[ShareShard]):
             if state is None:
                 self._check_room(shard)
             elif state_epoch == state.state_epoch and start_offset == NO_START_OFFSET:
-                self._answer(shard, Outcome(), done)
+                self._answer(shard, StateOutcome(), done)
                 return
             now_ms = self._services.clock.wall_ms()
             snapshot = ShareSnapshotValue(
@@ -111,7 +111,7 @@ class ShareCoordinator(Shards[ShareShard]):
                 write_timestamp_ms=now_ms,
                 delivery_complete_count=UNKNOWN_COMPLETE_COUNT if start_offset == NO_START_OFFSET else 0,
             )
-            self._put(shard, key, snapshot, Outcome(), done, client)
+            self._put(shard, key, snapshot, StateOutcome(), done, client)
 
         self._run(key, judge, done)
 
@@ -125,7 +125,7 @@ class ShareCoordinator(Shards[ShareShard]):
             state = self._readable(shard, key, leader_epoch)
             self._check_exists(key)
             if leader_epoch in (NO_EPOCH, state.leader_epoch):
-                self._answer(shard, Outcome(state=state.read()), done)
+                self._answer(shard, StateOutcome(state=state.read()), done)
                 return
             update = ShareUpdateValue(
                 leader_epoch=leader_epoch,
@@ -134,7 +134,7 @@ class ShareCoordinator(Shards[ShareShard]):
             )
             read = state.copy()
             read.leader_epoch = leader_epoch
-            self._change(shard, key, state, update, StateBatches(), Outcome(state=read.read()), done, client)
+            self._change(shard, key, state, update, StateBatches(), StateOutcome(state=read.read()), done, client)
 
         self._run(key, judge, done)
 
@@ -175,7 +175,7 @@ class ShareCoordinator(Shards[ShareShard]):
             )
             changes = StateBatches(batches)
             self.batches.check(2 * len(changes))
-            self._change(shard, key, state, update, changes, Outcome(), done, client)
+            self._change(shard, key, state, update, changes, StateOutcome(), done, client)
 
         self._run(key, judge, done)
 
@@ -185,9 +185,9 @@ class ShareCoordinator(Shards[ShareShard]):
         def judge(shard: ShareShard) -> None:
             self._check_exists(key)
             if key not in shard.states:
-                self._answer(shard, Outcome(), done)
+                self._answer(shard, StateOutcome(), done)
                 return
-            self._append(shard, tombstone(key), partial(shard.remove, key), Outcome(), done, client)
+            self._append(shard, tombstone(key), partial(shard.remove, key), StateOutcome(), done, client)
 
         self._run(key, judge, done)
 
@@ -197,7 +197,7 @@ class ShareCoordinator(Shards[ShareShard]):
         def judge(shard: ShareShard) -> None:
             self._check_exists(key)
             state = shard.states.get(key)
-            self._answer(shard, Outcome(state=NOT_INITIALIZED if state is None else state.summary()), done)
+            self._answer(shard, StateOutcome(state=NOT_INITIALIZED if state is None else state.summary()), done)
 
         self._run(key, judge, done)
 
@@ -208,13 +208,13 @@ class ShareCoordinator(Shards[ShareShard]):
         try:
             shard = self.shard_of(str(key))
         except CoordinatorError as error:
-            done(Outcome(error.error_code, str(error)))
+            done(StateOutcome(error.error_code, str(error)))
             return
         try:
             _check(key.partition >= 0, f"There is no partition {key.partition}.")
             judge(shard)
         except CoordinatorError as error:
-            self._answer(shard, Outcome(error.error_code, str(error)), done)
+            self._answer(shard, StateOutcome(error.error_code, str(error)), done)
 
     def _readable(self, shard: ShareShard, key: SharePartitionKey, leader_epoch: int) -> KeptState:
         """Return the state, which no newer leader has read."""
@@ -246,7 +246,7 @@ class ShareCoordinator(Shards[ShareShard]):
         state: KeptState,
         update: ShareUpdateValue,
         changes: StateBatches,
-        outcome: Outcome,
+        outcome: StateOutcome,
         done: Answer,
         client: str,
     ) -> None:
@@ -276,7 +276,7 @@ class ShareCoordinator(Shards[ShareShard]):
         shard: ShareShard,
         key: SharePartitionKey,
         snapshot: ShareSnapshotValue,
-        outcome: Outcome,
+        outcome: StateOutcome,
         done: Answer,
         client: str,
     ) -> None:
@@ -293,21 +293,21 @@ class ShareCoordinator(Shards[ShareShard]):
         shard: ShareShard,
         record: NewRecord,
         applied: Callable[[], None],
-        outcome: Outcome,
+        outcome: StateOutcome,
         done: Answer,
         client: str,
     ) -> None:
         def settled(error_code: ErrorCode) -> None:
-            done(Outcome(error_code) if error_code else outcome)
+            done(StateOutcome(error_code) if error_code else outcome)
 
         self.write_count += 1
         self._services.log.append(shard.tp, [record], settled, applied=applied, client=client)
 
-    def _answer(self, shard: ShareShard, outcome: Outcome, done: Answer) -> None:
+    def _answer(self, shard: ShareShard, outcome: StateOutcome, done: Answer) -> None:
         """Answer what the state says when that is committed."""
 
         def settled(error_code: ErrorCode) -> None:
-            done(Outcome(error_code) if error_code else outcome)
+            done(StateOutcome(error_code) if error_code else outcome)
 
         self._services.log.when_committed(shard.tp, settled)
 

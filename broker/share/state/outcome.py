@@ -9,7 +9,7 @@ from purgatorio.broker.share.persister import ShareState
 from purgatorio.protocol.errors import ErrorCode
 
 
-class Outcome(NamedTuple):
+class StateOutcome(NamedTuple):
     """An answer about one share partition.
 
     Attributes:
@@ -22,5 +22,5 @@ class Outcome(NamedTuple):
     state: ShareState | None = None
 
 
-Answer = Callable[[Outcome], None]
+Answer = Callable[[StateOutcome], None]
 """Receives the outcome; called once."""

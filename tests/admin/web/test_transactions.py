@@ -17,7 +17,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.time import long_work
 from purgatorio.broker.txn.marker_writer import MarkerWriter
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.requests import PATIENCE_MS
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
@@ -44,7 +44,7 @@ class Coordinator(TransactionHarness):
         broker.coordinators = SimpleNamespace(marker_writer=writer)
         broker.partitions = [self.partition(tp) for tp in (ORDERS, OTHER)]
 
-    def begin(self, transactional_id: str, *partitions: TopicPartition) -> Producer:
+    def begin(self, transactional_id: str, *partitions: TopicPartition) -> ProducerIdAndEpoch:
         """Open a transaction; returns its producer."""
         producer = self.init(transactional_id=transactional_id).producer
         assert not self.add(producer, *(partitions or (ORDERS,)), transactional_id=transactional_id).error

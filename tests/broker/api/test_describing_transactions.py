@@ -8,7 +8,7 @@ import pytest
 
 from purgatorio.broker.api import describe_transactions, list_transactions
 from purgatorio.broker.time import long_work
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from purgatorio.protocol.messages.list_transactions import ListTransactionsRequest
@@ -93,11 +93,11 @@ def three(broker: TransactionHarness) -> TransactionHarness:
     """Broker 1 with an empty id, an open transaction and a complete one, 10 s old."""
     for transactional_id in ("empty-1", "open-1", "complete-2"):
         broker.init(transactional_id=transactional_id)
-    broker.add(Producer(102, 0), transactional_id="complete-2")
-    broker.end(Producer(102, 0), transactional_id="complete-2")
+    broker.add(ProducerIdAndEpoch(102, 0), transactional_id="complete-2")
+    broker.end(ProducerIdAndEpoch(102, 0), transactional_id="complete-2")
     broker.ends.write()
     broker.advance_ms(10_000)
-    broker.add(Producer(101, 0), transactional_id="open-1")
+    broker.add(ProducerIdAndEpoch(101, 0), transactional_id="open-1")
     return broker
 
 

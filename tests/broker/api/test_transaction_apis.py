@@ -9,7 +9,7 @@ import pytest
 
 from purgatorio.broker.api import add_partitions_to_txn, end_txn, init_producer_id
 from purgatorio.broker.metadata.image import Topic
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.protocol.api import APIS, decode_response, encode_response
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.add_partitions_to_txn import (
@@ -87,7 +87,7 @@ def test_an_empty_transactional_id_is_not_null(broker: TransactionHarness) -> No
 
 
 def add(
-    broker: TransactionHarness, producer: Producer, *partitions: int, version: int = 3, name: str = "orders"
+    broker: TransactionHarness, producer: ProducerIdAndEpoch, *partitions: int, version: int = 3, name: str = "orders"
 ) -> Any:
     return ask(
         broker,
@@ -151,7 +151,7 @@ def test_an_id_is_needed(broker: TransactionHarness) -> None:
 
 
 def transaction(
-    producer: Producer, *partitions: int, verify_only: bool, transactional_id: str = ID
+    producer: ProducerIdAndEpoch, *partitions: int, verify_only: bool, transactional_id: str = ID
 ) -> AddPartitionsToTxnTransaction:
     return AddPartitionsToTxnTransaction(
         transactional_id=transactional_id,
@@ -228,7 +228,7 @@ def test_transactions_beyond_the_limit_of_a_request_are_to_be_asked_for_again(
 # --- EndTxn ---
 
 
-def end(producer: Producer, commit: bool = True) -> EndTxnRequest:
+def end(producer: ProducerIdAndEpoch, commit: bool = True) -> EndTxnRequest:
     return EndTxnRequest(
         transactional_id=ID,
         producer_id=producer.producer_id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Fate, NewRecord, Producer
+from purgatorio.broker.coordinator.coordinator_log import RETRY_MS, Fate, NewRecord, TransactionalProducer
 from purgatorio.broker.coordinator.errors import coordinator_error
 from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.protocol.end_marker import EndMarker
@@ -12,7 +12,7 @@ from purgatorio.protocol.errors import ErrorCode
 from tests.broker.group.harness import PARTITION, GroupHarness
 
 RECORD = NewRecord(b"key", b"value")
-PRODUCER = Producer(7, 5)
+PRODUCER = TransactionalProducer(7, 5)
 
 
 class Appended:

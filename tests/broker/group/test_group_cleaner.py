@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from purgatorio.broker.coordinator.coordinator_log import NewRecord, Producer
+from purgatorio.broker.coordinator.coordinator_log import NewRecord, TransactionalProducer
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.consumer.consumer_group import ConsumerGroup, ResolvedExpression
 from purgatorio.broker.group.coordinator import GroupCoordinator
@@ -32,7 +32,7 @@ from tests.broker.time.by_hand import slices, turns_of
 ORDERS_ID = topic("orders").topic_id
 MINUTE_MS = 60_000
 WEEK_MS = 10_080 * MINUTE_MS
-PRODUCER = Producer(1000, 0)
+PRODUCER = TransactionalProducer(1000, 0)
 
 
 class AGroup(Group):

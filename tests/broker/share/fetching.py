@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from purgatorio.broker.coordinator.share_settings import OffsetReset, ResetTo, ShareGroupSettings, ShareSettings
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.routing.request import Session
-from purgatorio.broker.share.acknowledging import Acknowledgement
+from purgatorio.broker.share.acknowledging import ShareAcknowledgementBatch
 from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode
 from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS
 from purgatorio.broker.share.led_shares import LedShares
@@ -158,7 +158,7 @@ class Member:
         self,
         *added: SharePartitionKey,
         forgotten: Sequence[SharePartitionKey] = (),
-        acknowledged: dict[SharePartitionKey, list[Acknowledgement]] | None = None,
+        acknowledged: dict[SharePartitionKey, list[ShareAcknowledgementBatch]] | None = None,
         epoch: int | None = None,
         max_wait_ms: int = 500,
         min_bytes: int = 1,
@@ -198,7 +198,7 @@ class Member:
         """Send acknowledgements of one type."""
         asked = Asked()
         last_offset = first_offset if last_offset is None else last_offset
-        batches = {key: [Acknowledgement(first_offset, last_offset, (kind,))]}
+        batches = {key: [ShareAcknowledgementBatch(first_offset, last_offset, (kind,))]}
         self.house.shares.fetches.acknowledge(self.client(epoch), batches, asked, renews=renews)
         self.epoch += 1
         return asked

@@ -10,8 +10,8 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.counters import BrokerMetrics
-from purgatorio.broker.share.acknowledging import Acknowledgement
-from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode, OffsetRange, ReadRecords
+from purgatorio.broker.share.acknowledging import ShareAcknowledgementBatch
+from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode, Offsets, ReadBatches
 from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.giving_up import GiveUpCause, RecordsOwner
 from purgatorio.broker.share.holdings import Holdings, LockHolder
@@ -125,8 +125,8 @@ class Letters:
         self.given_up.append((first_offset, last_offset, delivery_count, cause))
 
 
-def ranges(*pairs: tuple[int, int]) -> tuple[OffsetRange, ...]:
-    return tuple(OffsetRange(*pair) for pair in pairs)
+def ranges(*pairs: tuple[int, int]) -> tuple[Offsets, ...]:
+    return tuple(Offsets(*pair) for pair in pairs)
 
 
 class Shared:
@@ -210,7 +210,7 @@ class Shared:
     ) -> list[tuple[int, int, int]]:
         """Acquire of what was read at an offset, by default the next one to fetch."""
         offset = self.partition.next_fetch_offset() if at is None else at
-        read = ReadRecords(offset, ranges(*batches), ranges(*undelivered))
+        read = ReadBatches(offset, ranges(*batches), ranges(*undelivered))
         acquired = self.partition.acquire(self.holder(member), read, AcquireLimits(1_000_000, most, size, mode))
         return [(each.first_offset, each.last_offset, each.delivery_count) for each in acquired]
 
@@ -220,7 +220,7 @@ class Shared:
         """Acknowledge batches of first offset, last offset, and a type or several; return the answers so far."""
         answers: list[ErrorCode] = []
         made = [
-            Acknowledgement(first, last, (types,) if isinstance(types, int) else tuple(types))
+            ShareAcknowledgementBatch(first, last, (types,) if isinstance(types, int) else tuple(types))
             for first, last, types in batches
         ]
         self.partition.acknowledge(member, made, renews=renews, done=answers.append)

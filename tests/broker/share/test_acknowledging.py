@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from purgatorio.broker.coordinator.share_settings import ShareSettings
-from purgatorio.broker.share.acknowledging import Acknowledgement, AcknowledgeType, check_form, decisions
+from purgatorio.broker.share.acknowledging import AcknowledgeType, ShareAcknowledgementBatch, check_form, decisions
 from purgatorio.broker.share.giving_up import GiveUpCause
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState
@@ -24,8 +24,8 @@ A, K, G, X = (
 Said = tuple[int, int, int | Sequence[int]]
 
 
-def made(*said: Said) -> list[Acknowledgement]:
-    return [Acknowledgement(a, b, (types,) if isinstance(types, int) else types) for a, b, types in said]
+def made(*said: Said) -> list[ShareAcknowledgementBatch]:
+    return [ShareAcknowledgementBatch(a, b, (types,) if isinstance(types, int) else types) for a, b, types in said]
 
 
 # --- the form ---

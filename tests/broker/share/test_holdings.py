@@ -11,7 +11,7 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share import holdings, session_endings, share_fetches
-from purgatorio.broker.share.acknowledging import Acknowledgement
+from purgatorio.broker.share.acknowledging import ShareAcknowledgementBatch
 from purgatorio.broker.share.acquiring import AcquireMode
 from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.share_fetches import ShareRequestError
@@ -330,7 +330,7 @@ def test_the_end_of_a_session_counts_what_it_releases_not_the_partitions(
     house.produce(ORDERS, records=batch(*[b"a"] * 100), acks=1)
     ada = house.member("ada")
     ada.fetch(house.key())
-    renewed = [Acknowledgement(offset, offset, (RENEW,)) for offset in range(0, 100, 2)]
+    renewed = [ShareAcknowledgementBatch(offset, offset, (RENEW,)) for offset in range(0, 100, 2)]
     nothing = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0}
     ada.fetch(acknowledged={house.key(): renewed}, renews=True, **nothing)  # type: ignore[arg-type]
     session = house.shares.sessions.find(GROUP, "ada")
@@ -388,7 +388,7 @@ def test_acknowledgements_of_many_partitions_take_turns_in_which_the_connection_
     ada, channel = house.member("ada"), Muted()
     ada.fetch(*keys)
     ada.connection = Session(connection_id="b", listener="PLAINTEXT", host="h", peer="h:2", channel=channel)
-    accepted = {key: [Acknowledgement(0, 0, (ACCEPT,))] for key in keys}
+    accepted = {key: [ShareAcknowledgementBatch(0, 0, (ACCEPT,))] for key in keys}
     asked = ada.fetch(acknowledged=accepted, max_wait_ms=0)
     for _ in range(3):
         assert (asked.answered, channel.count) == (False, 1)

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.share.in_flight import InFlight, InFlightBatch, alike
+from purgatorio.broker.share.in_flight import InFlightBatch, RecordsInFlight, alike
 from purgatorio.protocol.share_state import RecordState
 from tests.broker.share.harness import Shared
 
 A, Q, K, G, X = RecordState
 
 
-def records(*states: tuple[RecordState, int], start_offset: int = 0) -> InFlight:
+def records(*states: tuple[RecordState, int], start_offset: int = 0) -> RecordsInFlight:
     """A batch of two records for each state and delivery count."""
-    made = InFlight(start_offset)
+    made = RecordsInFlight(start_offset)
     for state, deliveries in states:
         made.append(made.end_offset + 2, state, deliveries)
     return made
 
 
-def shown(of: InFlight) -> str:
+def shown(of: RecordsInFlight) -> str:
     return ", ".join(map(repr, of))
 
 
-def check(of: InFlight) -> None:
+def check(of: RecordsInFlight) -> None:
     """Count anew what is counted along the way."""
     batches = list(of)
     assert [each.first_offset for each in batches] == of._firsts
@@ -36,7 +36,7 @@ def check(of: InFlight) -> None:
 
 
 def test_without_records_the_end_is_below_the_start() -> None:
-    empty = InFlight(7)
+    empty = RecordsInFlight(7)
     assert (empty.start_offset, empty.end_offset, len(empty), empty.first_available) == (7, 6, 0, None)
     assert empty.overlapping(0, 100) == []
     assert empty.next_available(0, 100) is None
@@ -91,7 +91,7 @@ def test_available_batches_are_found_by_offset(first: int, last: int, expected: 
 @pytest.mark.parametrize("state", [A, Q, K, X])
 @pytest.mark.parametrize(("first", "last", "count"), [(0, 3, 1), (0, 1, 2), (1, 2, 3), (2, 3, 2), (3, 3, 2), (0, 0, 2)])
 def test_a_batch_is_split(state: RecordState, first: int, last: int, count: int) -> None:
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     made.append(3, state, 2, 9)
     (part,) = made.cut(first, last)
     assert (part.first_offset, part.last_offset, part.delivery_count, part.delivered_with) == (first, last, 2, 9)
@@ -101,7 +101,7 @@ def test_a_batch_is_split(state: RecordState, first: int, last: int, count: int)
 
 def test_a_hole_is_not_split() -> None:
     """Members may acknowledge any part of it, as often as they like."""
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     made.append(10**9, X, 0)
     assert len(made.cut(5, 7)) == len(made) == 1
 
@@ -133,11 +133,11 @@ def test_neighbours_that_are_alike_are_joined(states: list[tuple[RecordState, in
 
 
 def test_available_records_that_were_delivered_in_different_parts_are_not_joined() -> None:
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     made.append(1, A, 1, 2)
     made.settle(made.append(3, Q, 1, 9), A)
     assert len(made) == 2
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     made.append(1, K, 1, 2)
     made.settle(made.append(3, Q, 1, 9), K)
     assert len(made) == 1

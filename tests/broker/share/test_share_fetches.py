@@ -9,7 +9,7 @@ import pytest
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share import share_fetches
-from purgatorio.broker.share.acknowledging import Acknowledgement, AcknowledgeType
+from purgatorio.broker.share.acknowledging import AcknowledgeType, ShareAcknowledgementBatch
 from purgatorio.broker.share.acquiring import AcquireMode
 from purgatorio.broker.time import long_work
 from purgatorio.protocol.errors import ErrorCode
@@ -202,7 +202,7 @@ def test_released_records_go_to_whichever_member_waits(house: ShareHarness, ada:
 def test_a_fetch_acknowledges_first(house: ShareHarness, ada: Member) -> None:
     produce(house, b"a")
     ada.fetch(house.key())
-    acknowledged = {house.key(): [Acknowledgement(0, 0, (AcknowledgeType.RELEASE,))]}
+    acknowledged = {house.key(): [ShareAcknowledgementBatch(0, 0, (AcknowledgeType.RELEASE,))]}
     asked = ada.fetch(acknowledged=acknowledged)
     assert (asked.acquired, asked.errors) == ([(0, 0, 2)], [(NONE, NONE)])
 
@@ -213,7 +213,7 @@ def test_a_refused_acknowledgement_does_not_stop_the_fetch(house: ShareHarness, 
     produce(house, b"b")
     asked = house.member("bob").fetch(house.key())
     assert asked.acquired == [(1, 1, 1)]
-    acknowledged = {house.key(): [Acknowledgement(1, 1, (AcknowledgeType.ACCEPT,))]}
+    acknowledged = {house.key(): [ShareAcknowledgementBatch(1, 1, (AcknowledgeType.ACCEPT,))]}
     produce(house, b"c")
     asked = ada.fetch(acknowledged=acknowledged)
     assert (asked.acquired, asked.errors) == ([(2, 2, 1)], [(NONE, ErrorCode.INVALID_RECORD_STATE)])
@@ -286,7 +286,7 @@ def test_a_session_that_is_ended_gives_its_records_back(house: ShareHarness, ada
     produce(house, b"a", b"b")
     ada.fetch(house.key())
     waiting = house.member("bob").fetch(house.key())
-    acknowledged = {house.key(): [Acknowledgement(0, 0, (AcknowledgeType.ACCEPT,))]}
+    acknowledged = {house.key(): [ShareAcknowledgementBatch(0, 0, (AcknowledgeType.ACCEPT,))]}
     asked = ada.fetch(acknowledged=acknowledged, epoch=-1)
     assert asked.errors == [(NONE, NONE)]
     assert waiting.acquired == [(1, 1, 2)]
@@ -331,7 +331,7 @@ def test_a_fetch_whose_session_ends_while_its_acknowledgements_are_written_is_an
     bob.fetch(max_wait_ms=0)
     ada.fetch(house.key())
     house.persister.held = True
-    acknowledged = {house.key(): [Acknowledgement(0, 0, (AcknowledgeType.ACCEPT,))]}
+    acknowledged = {house.key(): [ShareAcknowledgementBatch(0, 0, (AcknowledgeType.ACCEPT,))]}
     asked = ada.fetch(acknowledged=acknowledged)
     end(ada, house.key())
     assert not asked.answered, "its acknowledgements are not written yet"
@@ -436,7 +436,7 @@ def test_the_share_partitions_of_a_group_are_dropped_in_turns_while_it_has_no_se
         (lambda ada, key: ada.acknowledge(key, 0, epoch=1), ErrorCode.SHARE_SESSION_NOT_FOUND),
         (lambda ada, key: ada.acknowledge(key, 0, epoch=0), ErrorCode.INVALID_SHARE_SESSION_EPOCH),
         (
-            lambda ada, key: ada.fetch(acknowledged={key: [Acknowledgement(0, 0, (1,))]}, epoch=0),
+            lambda ada, key: ada.fetch(acknowledged={key: [ShareAcknowledgementBatch(0, 0, (1,))]}, epoch=0),
             ErrorCode.INVALID_REQUEST,
         ),
     ],

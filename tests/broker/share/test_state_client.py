@@ -12,7 +12,7 @@ from purgatorio.broker.coordinator.broker_calls import LARGE, MAX_HERE
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.state.outcome import Outcome
+from purgatorio.broker.share.state.outcome import StateOutcome
 from purgatorio.broker.share.state_client import QUICK_RETRIES_MS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -48,7 +48,7 @@ def test_the_coordinator_of_this_broker_is_called(
     told = call(world)
     (here,) = world.coordinator.asked
     assert (here.name, here.key, world.sent, told.answers) == (name, KEY, [], [])
-    here.done(Outcome())
+    here.done(StateOutcome())
     assert told.error == ErrorCode.NONE
     assert world.client.under_way == 0
 
@@ -97,12 +97,12 @@ def test_a_state_is_read_after_all_writes_of_it_have_ended(error: ErrorCode) -> 
     first, second = world.write(), world.write()
     told, other = world.read(), world.read(KEY._replace(group_id="others"))
     assert [each.name for each in world.coordinator.asked] == ["write", "write", "read"]
-    world.coordinator.asked[2].done(Outcome())
-    world.coordinator.asked[0].done(Outcome())
+    world.coordinator.asked[2].done(StateOutcome())
+    world.coordinator.asked[0].done(StateOutcome())
     assert (first.error, other.error, told.answers) == (ErrorCode.NONE, ErrorCode.NONE, [])
-    world.coordinator.asked[1].done(Outcome(error))
+    world.coordinator.asked[1].done(StateOutcome(error))
     assert second.error == error
-    world.coordinator.asked[3].done(Outcome())
+    world.coordinator.asked[3].done(StateOutcome())
     assert (told.error, world.client.under_way) == (ErrorCode.NONE, 0)
 
 
@@ -153,7 +153,7 @@ def test_a_creation_that_failed_is_tried_again() -> None:
 @pytest.mark.parametrize("leader", [1, 2])
 def test_an_error_that_stays_is_told_at_once(error: ErrorCode, leader: int) -> None:
     world = World(states(leader))
-    world.coordinator.answers.append(Outcome(error))
+    world.coordinator.answers.append(StateOutcome(error))
     told = world.write()
     for each in world.take():
         each.answer(error)
@@ -170,7 +170,7 @@ def test_an_error_that_passes_is_followed_by_quick_retries_then_by_slower_ones(e
         for each in world.take():
             each.answer(error)
         for here in world.coordinator.asked:
-            here.done(Outcome(error))
+            here.done(StateOutcome(error))
         world.coordinator.asked.clear()
 
     def is_asked() -> bool:
@@ -374,7 +374,7 @@ def test_calls_of_this_brokers_coordinator_are_spread_over_turns() -> None:
     assert world.turn() == 1
     assert [each.key for each in world.coordinator.asked] == [*keys(3 * MAX_HERE + 1), KEY]
     for here in world.coordinator.asked:
-        here.done(Outcome())
+        here.done(StateOutcome())
     assert [each.error for each in told] == [ErrorCode.NONE] * len(told)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.share.in_flight import InFlight
+from purgatorio.broker.share.in_flight import RecordsInFlight
 from purgatorio.broker.share.stored_state import FENCING, client_error, in_flight, state_batches
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState
@@ -27,19 +27,19 @@ A, Q, K, G, X = RecordState
 def test_neighbours_that_are_alike_are_written_as_one(
     batches: list[tuple[int, int, RecordState, int]], expected: list[tuple[int, int, RecordState, int]]
 ) -> None:
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     kept = [made.append(last, state, deliveries) for _, last, state, deliveries in batches]
     assert state_batches(kept) == [stored(*each) for each in expected]
 
 
 def test_what_lies_between_is_not_written() -> None:
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     kept = [made.append(last, K, 1) for last in (1, 2, 4)]
     assert state_batches([kept[0], kept[2]]) == [stored(0, 1, K, 1), stored(3, 4, K, 1)]
 
 
 def test_the_state_that_is_being_written_is_the_target() -> None:
-    made = InFlight(0)
+    made = RecordsInFlight(0)
     batch = made.append(1, Q, 3)
     made.begin(batch, K)
     assert state_batches([batch]) == [stored(0, 1, K, 3)]

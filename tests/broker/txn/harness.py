@@ -14,7 +14,7 @@ from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import TransactionEnd
-from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
+from purgatorio.broker.txn.producers import NO_PRODUCER, ProducerIdAndEpoch
 from purgatorio.broker.txn.services import TransactionServices
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.transactions import Transactions
@@ -129,7 +129,7 @@ class Asked:
         return answer[0] if isinstance(answer, tuple) else answer
 
     @property
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         error, producer = self.answer
         assert error == ErrorCode.NONE, error
         return producer
@@ -199,7 +199,9 @@ class TransactionHarness(Harness):
 
     # --- requests ---
 
-    def init(self, known: Producer = NO_PRODUCER, *, transactional_id: str = ID, timeout_ms: int = TIMEOUT_MS) -> Asked:
+    def init(
+        self, known: ProducerIdAndEpoch = NO_PRODUCER, *, transactional_id: str = ID, timeout_ms: int = TIMEOUT_MS
+    ) -> Asked:
         asked = Asked()
         self.transactions.producers.init(
             transactional_id, timeout_ms, known, lambda *answer: asked.answers.append(answer)
@@ -208,7 +210,7 @@ class TransactionHarness(Harness):
 
     def add(
         self,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         *partitions: TopicPartition,
         transactional_id: str = ID,
         version: int = 1,
@@ -221,12 +223,14 @@ class TransactionHarness(Harness):
         return asked
 
     def verify(
-        self, producer: Producer, *partitions: TopicPartition, transactional_id: str = ID
+        self, producer: ProducerIdAndEpoch, *partitions: TopicPartition, transactional_id: str = ID
     ) -> Sequence[ErrorCode]:
         verified = self.transactions.partitions.verify(transactional_id, producer, partitions or (A,))
         return list(verified.values())
 
-    def end(self, producer: Producer, commit: bool = True, *, bumps: bool = False, transactional_id: str = ID) -> Asked:
+    def end(
+        self, producer: ProducerIdAndEpoch, commit: bool = True, *, bumps: bool = False, transactional_id: str = ID
+    ) -> Asked:
         asked = Asked()
         self.transactions.producers.end(
             transactional_id, producer, commit, lambda *answer: asked.answers.append(answer), bumps=bumps
@@ -257,7 +261,7 @@ class TransactionHarness(Harness):
         return values
 
 
-def started(broker: TransactionHarness) -> Producer:
+def started(broker: TransactionHarness) -> ProducerIdAndEpoch:
     """Return a producer with an open transaction on A."""
     producer = broker.init().producer
     assert broker.add(producer, A).error == ErrorCode.NONE

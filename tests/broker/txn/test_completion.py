@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.causes.words import in_words
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.values import LAST_EPOCH
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
@@ -21,7 +21,7 @@ def broker() -> TransactionHarness:
     return TransactionHarness()
 
 
-def started(broker: TransactionHarness, *, version: int = 1) -> Producer:
+def started(broker: TransactionHarness, *, version: int = 1) -> ProducerIdAndEpoch:
     """Return a producer with an open transaction on A."""
     producer = broker.init().producer
     assert broker.add(producer, A, version=version).error == NONE
@@ -48,7 +48,7 @@ def test_a_transaction_is_aborted_at_its_deadline_and_its_producer_fenced() -> N
     assert broker.value().state is State.COMPLETE_ABORT
     assert broker.end(producer).error == FENCED
     assert broker.init(producer).error == FENCED
-    assert broker.init().producer == Producer(100, 2)
+    assert broker.init().producer == ProducerIdAndEpoch(100, 2)
     assert broker.transactions.completion.timed_out_count == 1
 
 
@@ -59,8 +59,8 @@ def test_a_producer_of_version_2_goes_on_after_a_timeout() -> None:
     broker.advance_ms(TIMEOUT_MS)
     assert broker.ends.endings[0].end == (ID, 100, 1, False, 0, (A,), 2)
     broker.ends.write()
-    assert broker.init(producer).producer == Producer(100, 1)
-    assert broker.add(Producer(100, 1), version=2).error == NONE
+    assert broker.init(producer).producer == ProducerIdAndEpoch(100, 1)
+    assert broker.add(ProducerIdAndEpoch(100, 1), version=2).error == NONE
 
 
 def test_an_epoch_that_only_fences_is_given_to_no_producer() -> None:
@@ -73,7 +73,7 @@ def test_an_epoch_that_only_fences_is_given_to_no_producer() -> None:
     broker.advance_ms(TIMEOUT_MS)
     broker.ends.write()
     assert broker.end(last, False, bumps=True).error == FENCED
-    assert broker.init(last).producer == Producer(101, 0)
+    assert broker.init(last).producer == ProducerIdAndEpoch(101, 0)
 
 
 def test_a_transaction_that_ends_has_no_deadline_any_more(broker: TransactionHarness) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.requests import PATIENCE_MS
 from purgatorio.broker.txn.values import LAST_EPOCH
 from purgatorio.protocol.errors import ErrorCode
@@ -29,10 +29,10 @@ ABORT = ErrorCode.TRANSACTION_ABORTABLE
 OLD, HOLDER, NEXT = 0, 1, 2
 """The producer of the transaction before, that of the transaction, and that of the one after it."""
 
-Request = Callable[[TransactionHarness, Producer], Asked]
+Request = Callable[[TransactionHarness, ProducerIdAndEpoch], Asked]
 
 
-def verified(broker: TransactionHarness, producer: Producer) -> Asked:
+def verified(broker: TransactionHarness, producer: ProducerIdAndEpoch) -> Asked:
     """Return the answer to AddPartitionsToTxn with verify_only."""
     try:
         return Asked(broker.verify(producer, A))
@@ -157,16 +157,16 @@ class World:
         if epochs_run_out:
             value = self.broker.value()
             self.broker.transaction().value = value._replace(producer_epoch=LAST_EPOCH - 1)
-        old = Producer(100, self.broker.value().producer_epoch)
-        holder = Producer(100, old.producer_epoch + 1)
-        after = Producer(101, 0) if epochs_run_out else Producer(100, holder.producer_epoch + 1)
+        old = ProducerIdAndEpoch(100, self.broker.value().producer_epoch)
+        holder = ProducerIdAndEpoch(100, old.producer_epoch + 1)
+        after = ProducerIdAndEpoch(101, 0) if epochs_run_out else ProducerIdAndEpoch(100, holder.producer_epoch + 1)
         self.identities = old, holder, after
         again = self.broker.init(old)
         self.broker.commit()
         assert (first.producer.producer_id, again.producer) == (100, holder)
         self.bring_to(state, holder)
 
-    def bring_to(self, state: str, holder: Producer) -> None:
+    def bring_to(self, state: str, holder: ProducerIdAndEpoch) -> None:
         broker = self.broker
         if state == "empty":
             return
@@ -260,7 +260,7 @@ def test_a_live_producer_that_aborts_at_once_after_a_commit_is_not_fenced(commit
         assert not aborted.answered
         broker.ends.write()
         producer = aborted.producer
-    assert producer == Producer(100, 6)
+    assert producer == ProducerIdAndEpoch(100, 6)
     assert broker.transactions.completion.aborted_count == (3 if commit else 6)
 
 

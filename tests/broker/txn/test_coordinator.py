@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.time.long_work import take_slice
 from purgatorio.broker.txn.coordinator import MAX_TOMBSTONES, TOMBSTONE_COST
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.values import encode_record
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
@@ -23,7 +23,7 @@ def broker() -> TransactionHarness:
     return TransactionHarness(replicas=(1,))
 
 
-def started(broker: TransactionHarness, *, version: int = 1) -> Producer:
+def started(broker: TransactionHarness, *, version: int = 1) -> ProducerIdAndEpoch:
     """Return a producer with an open transaction on A and B."""
     producer = broker.init().producer
     assert broker.add(producer, A, B, version=version).error == NONE
@@ -65,7 +65,7 @@ def test_requests_are_refused_until_what_was_loaded_is_committed() -> None:
     asked = broker.init()
     broker.commit()
     assert init.error == ErrorCode.NOT_COORDINATOR
-    assert asked.producer == Producer(100, 1)
+    assert asked.producer == ProducerIdAndEpoch(100, 1)
 
 
 def test_no_coordinator_without_the_topic(broker: TransactionHarness) -> None:
@@ -165,13 +165,13 @@ def test_a_producer_that_lost_an_answer_gets_it_from_the_next_coordinator(
 ) -> None:
     """KAFKA-20357: Kafka's next coordinator does not know the epoch before, and fences the producer."""
     producer = started(broker, version=2)
-    assert broker.end(producer, commit, bumps=True).producer == Producer(100, 1)
+    assert broker.end(producer, commit, bumps=True).producer == ProducerIdAndEpoch(100, 1)
     broker.ends.write()
     broker.move(2)
-    assert broker.end(producer, commit, bumps=True).producer == Producer(100, 1)
+    assert broker.end(producer, commit, bumps=True).producer == ProducerIdAndEpoch(100, 1)
     asked = broker.init(producer)
     broker.commit()
-    assert asked.producer == Producer(100, 1)
+    assert asked.producer == ProducerIdAndEpoch(100, 1)
 
 
 def test_the_producer_id_that_follows_the_last_epoch_is_loaded(broker: TransactionHarness) -> None:
@@ -179,16 +179,16 @@ def test_the_producer_id_that_follows_the_last_epoch_is_loaded(broker: Transacti
     broker.transaction().value = broker.value()._replace(producer_epoch=32_765)
     last = broker.init().producer
     broker.add(last, version=2)
-    assert broker.end(last, bumps=True).producer == Producer(101, 0)
+    assert broker.end(last, bumps=True).producer == ProducerIdAndEpoch(101, 0)
     broker.move(2)
     broker.ends.write()
     broker.commit()
-    assert broker.end(last, bumps=True).producer == Producer(101, 0)
+    assert broker.end(last, bumps=True).producer == ProducerIdAndEpoch(101, 0)
     broker.move(4)
-    assert broker.end(last, bumps=True).producer == Producer(101, 0)
+    assert broker.end(last, bumps=True).producer == ProducerIdAndEpoch(101, 0)
     asked = broker.init(last)
     broker.commit()
-    assert asked.producer == Producer(101, 0)
+    assert asked.producer == ProducerIdAndEpoch(101, 0)
 
 
 def test_the_same_epoch_again_reloads_nothing(broker: TransactionHarness) -> None:
@@ -340,7 +340,7 @@ def test_an_id_expires_when_it_was_not_used_for_long() -> None:
     assert broker.logged()[-1] is None
     assert broker.transactions.coordinator.expiration_count == 1
     assert broker.add(producer).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert broker.init(producer).producer == Producer(101, 0)
+    assert broker.init(producer).producer == ProducerIdAndEpoch(101, 0)
 
 
 def test_a_complete_transaction_expires_and_an_open_or_decided_one_does_not() -> None:
@@ -407,7 +407,7 @@ def test_a_request_waits_while_its_id_is_deleted_and_is_told_that_it_is_unknown(
     broker.commit()
     assert added.error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     broker.commit()
-    assert again.producer == Producer(101, 0)
+    assert again.producer == ProducerIdAndEpoch(101, 0)
 
 
 def test_tombstones_are_written_in_batches_that_the_topic_takes() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from purgatorio.broker.coordinator.errors import CoordinatorError
-from purgatorio.broker.txn.producers import NO_PRODUCER, Producer
+from purgatorio.broker.txn.producers import NO_PRODUCER, ProducerIdAndEpoch
 from purgatorio.broker.txn.requests import PATIENCE_MS
 from purgatorio.broker.txn.values import TRANSITIONS, TransactionValue
 from purgatorio.protocol.errors import ErrorCode
@@ -34,7 +34,7 @@ class History:
         self.is_leader = True
         self.asked: list[Asked] = []
         self.known = [NO_PRODUCER]
-        self.fresh: list[Producer] = []
+        self.fresh: list[ProducerIdAndEpoch] = []
         self.answers = {ErrorCode.NONE: 0}
 
     # --- what is committed ---
@@ -65,7 +65,7 @@ class History:
         self.broker.work()
         self.check()
 
-    def producer(self) -> Producer:
+    def producer(self) -> ProducerIdAndEpoch:
         """Return an identity that some producer has: the newest, most of the time."""
         return self.known[-1] if self.rng.random() < 0.9 else self.rng.choice(self.known)
 
@@ -74,7 +74,7 @@ class History:
         asked = self.ask(lambda committed, asked: self.initialised(known, committed, asked))
         self.broker.transactions.producers.init(ID, TIMEOUT_MS, known, lambda *answer: asked.answers.append(answer))
 
-    def initialised(self, known: Producer, committed: list[TransactionValue], asked: Asked) -> None:
+    def initialised(self, known: ProducerIdAndEpoch, committed: list[TransactionValue], asked: Asked) -> None:
         assert committed[-1].next_identity == asked.producer, "the answer is what is committed"
         if known == NO_PRODUCER:
             assert asked.producer not in self.fresh, "an identity is given to one producer"

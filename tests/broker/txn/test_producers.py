@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.values import LAST_EPOCH
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
@@ -17,19 +17,30 @@ CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 def test_each_producer_of_an_id_gets_the_next_epoch(broker: TransactionHarness) -> None:
-    assert [broker.init().producer for _ in range(3)] == [Producer(100, 0), Producer(100, 1), Producer(100, 2)]
+    assert [broker.init().producer for _ in range(3)] == [
+        ProducerIdAndEpoch(100, 0),
+        ProducerIdAndEpoch(100, 1),
+        ProducerIdAndEpoch(100, 2),
+    ]
 
 
 def test_transactional_ids_have_their_own_producer_ids(broker: TransactionHarness) -> None:
-    assert broker.init().producer == Producer(100, 0)
-    assert broker.init(transactional_id="other").producer == Producer(101, 0)
+    assert broker.init().producer == ProducerIdAndEpoch(100, 0)
+    assert broker.init(transactional_id="other").producer == ProducerIdAndEpoch(101, 0)
 
 
 @pytest.mark.parametrize(
     ("transactional_id", "known"),
-    [("", Producer(-1, -1)), (ID, Producer(-1, 3)), (ID, Producer(3, -1)), ("x" * 32_768, Producer(-1, -1))],
+    [
+        ("", ProducerIdAndEpoch(-1, -1)),
+        (ID, ProducerIdAndEpoch(-1, 3)),
+        (ID, ProducerIdAndEpoch(3, -1)),
+        ("x" * 32_768, ProducerIdAndEpoch(-1, -1)),
+    ],
 )
-def test_malformed_requests_are_invalid(broker: TransactionHarness, transactional_id: str, known: Producer) -> None:
+def test_malformed_requests_are_invalid(
+    broker: TransactionHarness, transactional_id: str, known: ProducerIdAndEpoch
+) -> None:
     assert broker.init(known, transactional_id=transactional_id).error == ErrorCode.INVALID_REQUEST
 
 
@@ -43,27 +54,27 @@ def test_a_timeout_out_of_range_is_refused(broker: TransactionHarness, timeout_m
 def test_a_producer_that_names_its_identity_gets_the_next_epoch(broker: TransactionHarness) -> None:
     """KIP-360."""
     producer = broker.init().producer
-    assert broker.init(producer).producer == Producer(100, 1)
+    assert broker.init(producer).producer == ProducerIdAndEpoch(100, 1)
 
 
 def test_a_producer_that_lost_the_answer_is_told_it_again(broker: TransactionHarness) -> None:
     """KIP-360."""
     producer = broker.init().producer
-    assert broker.init(producer).producer == Producer(100, 1)
-    assert broker.init(producer).producer == Producer(100, 1)
+    assert broker.init(producer).producer == ProducerIdAndEpoch(100, 1)
+    assert broker.init(producer).producer == ProducerIdAndEpoch(100, 1)
 
 
 def test_a_producer_that_was_fenced_does_not_get_back(broker: TransactionHarness) -> None:
     producer = broker.init().producer
     broker.init()
     assert broker.init(producer).error == FENCED
-    assert broker.init(Producer(99, 1)).error == FENCED
+    assert broker.init(ProducerIdAndEpoch(99, 1)).error == FENCED
     assert broker.value().producer_epoch == 1
 
 
 def test_an_unknown_id_accepts_a_producer_with_an_identity(broker: TransactionHarness) -> None:
     """The id may have expired."""
-    assert broker.init(Producer(7, 3)).producer == Producer(100, 0)
+    assert broker.init(ProducerIdAndEpoch(7, 3)).producer == ProducerIdAndEpoch(100, 0)
 
 
 def test_the_transaction_of_the_producer_before_is_aborted_with_a_fence(broker: TransactionHarness) -> None:
@@ -74,7 +85,7 @@ def test_the_transaction_of_the_producer_before_is_aborted_with_a_fence(broker: 
     (ending,) = broker.ends.endings
     assert ending.end == (ID, 100, 1, False, 0, (A,), 2)
     broker.ends.write()
-    assert asked.producer == Producer(100, 2)
+    assert asked.producer == ProducerIdAndEpoch(100, 2)
     for refused in (broker.add(old), broker.end(old), broker.init(old)):
         assert refused.error == FENCED
 
@@ -90,7 +101,7 @@ def test_a_producer_that_abandons_its_own_transaction_goes_on(broker: Transactio
     producer = started(broker)
     asked = broker.init(producer)
     broker.ends.write()
-    assert asked.producer == Producer(100, 1)
+    assert asked.producer == ProducerIdAndEpoch(100, 1)
     assert broker.ends.endings[0].end.version == 2
 
 
@@ -98,10 +109,10 @@ def test_no_epochs_left_means_a_new_producer_id(broker: TransactionHarness) -> N
     broker.init()
     broker.transaction().value = broker.value()._replace(producer_epoch=LAST_EPOCH - 1)
     last = broker.init().producer
-    assert last == Producer(100, LAST_EPOCH)
-    assert broker.init(last).producer == Producer(101, 0)
-    assert broker.init(last).producer == Producer(101, 0)
-    assert broker.init().producer == Producer(101, 1)
+    assert last == ProducerIdAndEpoch(100, LAST_EPOCH)
+    assert broker.init(last).producer == ProducerIdAndEpoch(101, 0)
+    assert broker.init(last).producer == ProducerIdAndEpoch(101, 0)
+    assert broker.init().producer == ProducerIdAndEpoch(101, 1)
     assert broker.init(last).error == FENCED
 
 
@@ -113,7 +124,7 @@ def test_the_epoch_above_the_last_only_fences(broker: TransactionHarness) -> Non
     asked = broker.init()
     assert broker.ends.endings[0].end.producer_epoch == LAST_EPOCH + 1
     broker.ends.write()
-    assert asked.producer == Producer(101, 0)
+    assert asked.producer == ProducerIdAndEpoch(101, 0)
 
 
 def test_a_producer_that_abandons_the_last_epoch_gets_a_new_id(broker: TransactionHarness) -> None:
@@ -123,14 +134,14 @@ def test_a_producer_that_abandons_the_last_epoch_gets_a_new_id(broker: Transacti
     broker.add(last)
     asked = broker.init(last)
     broker.ends.write()
-    assert asked.producer == Producer(101, 0)
+    assert asked.producer == ProducerIdAndEpoch(101, 0)
 
 
 def test_two_producers_that_need_an_id_get_the_same_with_different_epochs(broker: TransactionHarness) -> None:
     broker.ids.is_slow = True
     first, second = broker.init(), broker.init()
     broker.ids.grant()
-    assert (first.producer, second.producer) == (Producer(100, 0), Producer(100, 1))
+    assert (first.producer, second.producer) == (ProducerIdAndEpoch(100, 0), ProducerIdAndEpoch(100, 1))
 
 
 def test_no_producer_ids_means_try_again(broker: TransactionHarness) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.values import LAST_EPOCH
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
@@ -20,10 +20,10 @@ FENCED = ErrorCode.PRODUCER_FENCED
 
 def test_only_the_current_producer_ends_a_transaction(broker: TransactionHarness) -> None:
     """KAFKA-9600: a higher epoch is refused as well."""
-    assert broker.end(Producer(100, 0)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.end(ProducerIdAndEpoch(100, 0)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     started(broker)
-    assert broker.end(Producer(99, 0)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert broker.end(Producer(100, 1)).error == FENCED
+    assert broker.end(ProducerIdAndEpoch(99, 0)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.end(ProducerIdAndEpoch(100, 1)).error == FENCED
     assert broker.value().state is State.ONGOING
 
 
@@ -61,7 +61,7 @@ def test_an_end_waits_for_the_partitions_that_are_being_added() -> None:
 # --- EndTxn, transaction.version 2 ---
 
 
-def bumped(broker: TransactionHarness, commit: bool = True) -> tuple[Producer, Producer]:
+def bumped(broker: TransactionHarness, commit: bool = True) -> tuple[ProducerIdAndEpoch, ProducerIdAndEpoch]:
     """Return the producer of a transaction that has ended, and its next identity."""
     producer = broker.init().producer
     assert broker.add(producer, A, version=2).error == NONE
@@ -72,13 +72,13 @@ def bumped(broker: TransactionHarness, commit: bool = True) -> tuple[Producer, P
 
 def test_an_end_bumps_the_epoch(broker: TransactionHarness) -> None:
     producer, after = bumped(broker)
-    assert after == Producer(100, 1)
+    assert after == ProducerIdAndEpoch(100, 1)
     (ending,) = broker.ends.endings
     assert ending.end == (ID, 100, 1, True, 0, (A,), 2)
     assert broker.value().state is State.COMPLETE_COMMIT
     assert broker.add(producer, version=2, by_leader=True).error == FENCED
     assert broker.add(after, version=2).error == NONE
-    assert broker.end(after, bumps=True).producer == Producer(100, 2)
+    assert broker.end(after, bumps=True).producer == ProducerIdAndEpoch(100, 2)
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -90,8 +90,8 @@ def test_a_lost_answer_is_given_again(broker: TransactionHarness, commit: bool) 
     other = broker.end(producer, not commit, bumps=True)
     assert not again.answered
     broker.ends.write()
-    assert (again.producer, other.error) == (Producer(100, 1), WRONG_STATE)
-    assert broker.end(producer, commit, bumps=True).producer == Producer(100, 1)
+    assert (again.producer, other.error) == (ProducerIdAndEpoch(100, 1), WRONG_STATE)
+    assert broker.end(producer, commit, bumps=True).producer == ProducerIdAndEpoch(100, 1)
     assert broker.end(producer, not commit, bumps=True).error == WRONG_STATE
     assert broker.value().producer_epoch == 1
 
@@ -107,7 +107,7 @@ def test_a_producer_is_not_fenced_by_its_own_transition() -> None:
     broker.commit()
     broker.ends.write()
     broker.commit()
-    assert first.producer == again.producer == Producer(100, 1)
+    assert first.producer == again.producer == ProducerIdAndEpoch(100, 1)
 
 
 def test_a_retry_after_the_next_transaction_has_begun_ends_nothing(broker: TransactionHarness) -> None:
@@ -142,7 +142,7 @@ def test_an_abort_without_a_transaction_bumps_the_epoch(broker: TransactionHarne
     assert broker.end(producer, bumps=True).error == WRONG_STATE
     endings = len(broker.ends.endings)
     after = broker.end(producer, False, bumps=True).producer
-    assert after == Producer(100, producer.producer_epoch + 1)
+    assert after == ProducerIdAndEpoch(100, producer.producer_epoch + 1)
     assert broker.value().state is State.COMPLETE_ABORT
     assert len(broker.ends.endings) == endings, "there is nothing to mark"
     assert broker.end(producer, False, bumps=True).producer == after
@@ -161,13 +161,13 @@ def test_the_end_of_the_last_epoch_gives_a_new_producer_id(broker: TransactionHa
     broker.add(last, version=2)
     first = broker.end(last, bumps=True)
     again = broker.end(last, bumps=True)
-    assert first.producer == Producer(101, 0)
+    assert first.producer == ProducerIdAndEpoch(101, 0)
     assert broker.ends.endings[0].end[1:3] == (100, LAST_EPOCH + 1)
     broker.ends.write()
-    assert again.producer == broker.end(last, bumps=True).producer == Producer(101, 0)
+    assert again.producer == broker.end(last, bumps=True).producer == ProducerIdAndEpoch(101, 0)
     assert broker.end(last, False, bumps=True).error == WRONG_STATE
     assert broker.value().previous_id == 100
-    assert broker.add(Producer(101, 0), version=2).error == NONE
+    assert broker.add(ProducerIdAndEpoch(101, 0), version=2).error == NONE
     assert broker.end(last, bumps=True).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 

@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.txn.producers import Producer
+from purgatorio.broker.txn.producers import ProducerIdAndEpoch
 from purgatorio.broker.txn.requests import LEADER_PATIENCE_MS, MAX_PARKED, PATIENCE_MS
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState as State
@@ -33,7 +33,7 @@ def test_a_transaction_is_complete_when_all_its_markers_are_written(
     broker: TransactionHarness, commit: bool, prepared: State, complete: State
 ) -> None:
     producer = broker.init().producer
-    assert producer == Producer(100, 0)
+    assert producer == ProducerIdAndEpoch(100, 0)
     assert broker.add(producer, A, B).error == NONE
     assert broker.end(producer, commit).producer == producer
     assert broker.value().state is prepared
@@ -113,12 +113,12 @@ def test_times_do_not_go_back_with_the_clock(broker: TransactionHarness) -> None
 
 
 def test_an_unknown_id_or_another_producer_adds_nothing(broker: TransactionHarness) -> None:
-    assert broker.add(Producer(100, 0)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.add(ProducerIdAndEpoch(100, 0)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     broker.init()
     broker.init()
-    assert broker.add(Producer(99, 1)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert broker.add(Producer(100, 0)).error == FENCED
-    assert broker.add(Producer(100, 2)).error == FENCED
+    assert broker.add(ProducerIdAndEpoch(99, 1)).error == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert broker.add(ProducerIdAndEpoch(100, 0)).error == FENCED
+    assert broker.add(ProducerIdAndEpoch(100, 2)).error == FENCED
     assert broker.value().state is State.EMPTY
 
 
@@ -279,14 +279,14 @@ def test_partitions_beyond_the_limit_are_refused() -> None:
 def test_verification_tells_which_partitions_are_in(broker: TransactionHarness) -> None:
     """KIP-890."""
     with pytest.raises(CoordinatorError) as refused:
-        broker.verify(Producer(100, 0))
+        broker.verify(ProducerIdAndEpoch(100, 0))
     assert refused.value.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     producer = broker.init().producer
     assert broker.verify(producer, A) == [ErrorCode.TRANSACTION_ABORTABLE]
     broker.add(producer, A)
     assert broker.verify(producer, A, B) == [NONE, ErrorCode.TRANSACTION_ABORTABLE]
     with pytest.raises(CoordinatorError) as refused:
-        broker.verify(Producer(100, 1))
+        broker.verify(ProducerIdAndEpoch(100, 1))
     assert refused.value.error_code == FENCED
     broker.end(producer)
     with pytest.raises(CoordinatorError) as refused:
@@ -301,7 +301,7 @@ def test_verification_ignores_a_pending_transition() -> None:
     broker = TransactionHarness(replicas=(1, 2))
     init = broker.init()
     with pytest.raises(CoordinatorError) as refused:
-        broker.verify(Producer(100, 0))
+        broker.verify(ProducerIdAndEpoch(100, 0))
     assert refused.value.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     broker.commit()
     broker.add(init.producer, A)
@@ -313,7 +313,7 @@ def test_verification_ignores_a_pending_transition() -> None:
 # --- the log refuses, or does not answer ---
 
 
-def every_request(broker: TransactionHarness, producer: Producer) -> list[Asked]:
+def every_request(broker: TransactionHarness, producer: ProducerIdAndEpoch) -> list[Asked]:
     return [broker.init(), broker.add(producer, B), broker.end(producer)]
 
 
@@ -355,7 +355,7 @@ def test_a_client_gives_up_while_the_fate_of_a_record_is_unknown() -> None:
     init = broker.init()
     broker.advance_ms(5_000)
     assert init.error == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    waiting = every_request(broker, Producer(100, 0))
+    waiting = every_request(broker, ProducerIdAndEpoch(100, 0))
     broker.advance_ms(PATIENCE_MS)
     assert waiting[0].error == CONCURRENT
     assert broker.transaction().pending is State.EMPTY

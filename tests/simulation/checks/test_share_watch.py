@@ -11,10 +11,10 @@ import pytest
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
-from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE, InFlight
+from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE, RecordsInFlight
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, Outcome
+from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory.clock import ManualClock
@@ -34,9 +34,9 @@ KEY = SharePartitionKey("workers", bytes(16), 0)
 TP = TopicPartition("orders", 0)
 
 
-def records(*states: tuple[int, Any]) -> InFlight:
+def records(*states: tuple[int, Any]) -> RecordsInFlight:
     """Return records in flight from offset 10: so many in each of these states."""
-    made = InFlight(10)
+    made = RecordsInFlight(10)
     for count, state in states:
         made.append(made.end_offset + count, state, 1)
     return made
@@ -64,7 +64,7 @@ class FakeShare:
     """A share partition as far as the looks know it."""
 
     start_offset: int
-    in_flight: InFlight
+    in_flight: RecordsInFlight
     held: list[AcquisitionLock] = field(default_factory=list)
     leader_epoch: int = 1
     key: SharePartitionKey = KEY
@@ -113,10 +113,10 @@ def test_a_start_offset_never_goes_back(look: ShareLook, found: list[str]) -> No
 
 def test_the_next_leader_begins_no_earlier(look: ShareLook, found: list[str]) -> None:
     look.look(process(FakeShare(10, records((2, AVAILABLE)), leader_epoch=2)))
-    look.look(process(FakeShare(8, InFlight(8), leader_epoch=1)))
-    look.look(process(FakeShare(8, InFlight(8), leader_epoch=3), log_start_offset=7))
+    look.look(process(FakeShare(8, RecordsInFlight(8), leader_epoch=1)))
+    look.look(process(FakeShare(8, RecordsInFlight(8), leader_epoch=3), log_start_offset=7))
     assert found == [], "an earlier leader, and one that may have passed deleted records"
-    look.look(process(FakeShare(8, InFlight(8), leader_epoch=3)))
+    look.look(process(FakeShare(8, RecordsInFlight(8), leader_epoch=3)))
     assert found == [START_BACK]
 
 
@@ -127,18 +127,18 @@ def test_the_next_leader_may_not_know_what_did_not_wait_for_its_write(
     """A lock ran out at the last delivery, and its leader died before that was written: seed 275."""
     waiting: list[Any] = []
     monkeypatch.setattr(SharePartition, "_persist", lambda share, batches, done: waiting.append(done))
-    share: Any = FakeShare(10, InFlight(10))
+    share: Any = FakeShare(10, RecordsInFlight(10))
     with look.written.watched():
         SharePartition._persist(share, [], lambda error: None)
         waiting.pop()(ErrorCode.NONE)
         SharePartition._persist(share, [], share._noted)
-    share.start_offset, share.in_flight = 12, InFlight(12)
+    share.start_offset, share.in_flight = 12, RecordsInFlight(12)
     if error is not None:
         waiting.pop()(error)
     look.look(process(share))
-    look.look(process(FakeShare(10, InFlight(10), leader_epoch=2)))
+    look.look(process(FakeShare(10, RecordsInFlight(10), leader_epoch=2)))
     assert found == found_then
-    look.look(process(FakeShare(9, InFlight(9), leader_epoch=3)))
+    look.look(process(FakeShare(9, RecordsInFlight(9), leader_epoch=3)))
     assert found == [*found_then, START_BACK], "its first write told of 10"
 
 
@@ -209,7 +209,7 @@ def test_a_state_that_owes_dead_letters_is_recorded_once_it_is_committed(
     image = SimpleNamespace(topic_by_id=lambda topic_id: topic)
     coordinator: Any = SimpleNamespace(_services=SimpleNamespace(image=lambda: image))
     history = History()
-    answers: list[Outcome] = []
+    answers: list[StateOutcome] = []
     batches = [
         StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=3)
         for first, last, state in ((4, 6, RecordState.ARCHIVING), (7, 7, RecordState.ARCHIVED))
@@ -226,6 +226,6 @@ def test_a_state_that_owes_dead_letters_is_recorded_once_it_is_committed(
             done=answers.append,
         )
         assert list(history) == []
-        waiting[0](Outcome(error_code))
+        waiting[0](StateOutcome(error_code))
     assert list(history) == [ShareGivenUp(5_000, "workers", "orders-0", 4, 6, 3)] * count
-    assert answers == [Outcome(error_code)]
+    assert answers == [StateOutcome(error_code)]

@@ -13,7 +13,7 @@ from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.state.config import ShareStateConfig
 from purgatorio.broker.share.state.kept_state import KeptState
-from purgatorio.broker.share.state.outcome import Outcome
+from purgatorio.broker.share.state.outcome import StateOutcome
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.protocol.errors import ErrorCode
@@ -60,14 +60,14 @@ def state_topic(replicas: tuple[int, ...] = (1,), leader: int = 1, leader_epoch:
 class Asked:
     """A request, and its answers."""
 
-    answers: list[Outcome] = field(default_factory=list)
+    answers: list[StateOutcome] = field(default_factory=list)
 
     @property
     def answered(self) -> bool:
         return bool(self.answers)
 
     @property
-    def answer(self) -> Outcome:
+    def answer(self) -> StateOutcome:
         assert len(self.answers) == 1, f"a request is answered once, not {self.answers}"
         return self.answers[0]
 
@@ -173,7 +173,7 @@ class ShareHarness(Harness):
     def summary(self, key: SharePartitionKey = KEY) -> Asked:
         return self._asked(lambda done: self.coordinator.summary(key, done=done))
 
-    def _asked(self, ask: Callable[[Callable[[Outcome], None]], None]) -> Asked:
+    def _asked(self, ask: Callable[[Callable[[StateOutcome], None]], None]) -> Asked:
         asked = Asked()
         ask(asked.answers.append)
         return asked
