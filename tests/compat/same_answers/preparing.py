@@ -49,7 +49,7 @@ class Prepared:
         prefix: the names of what is made for one draw begin with it.
     """
 
-    def __init__(self, ask: Callable[[ApiKey, int, Any], Any], prefix: str) -> None:
+    def __init__(self, ask: Callable[[Message, int], Any], prefix: str) -> None:
         self._ask = ask
         self._prefix = prefix
         self._count = 0
@@ -68,7 +68,7 @@ class Prepared:
             quota.ClientQuotasOp(key="request_percentage", value=1e4),
         ]
         entry = quota.AlterClientQuotasEntry(entity=entity, ops=ops)
-        self._ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, quota.AlterClientQuotasRequest(entries=[entry]))
+        self._ask(quota.AlterClientQuotasRequest(entries=[entry]), 1)
         self._credential("drawn-user")
         self._names |= self._transaction("drawn-txn")
         producer = self._producer(None)
@@ -104,16 +104,14 @@ class Prepared:
 
     def _topic(self, name: str, partitions: int = 1) -> None:
         new = create_topics.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
-        self._ask(ApiKey.CREATE_TOPICS, 5, create_topics.CreateTopicsRequest(topics=[new], timeout_ms=10_000))
+        self._ask(create_topics.CreateTopicsRequest(topics=[new], timeout_ms=10_000), 5)
         asked = [list_offsets.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(partitions)]
         ends = list_offsets.ListOffsetsRequest(topics=[list_offsets.ListOffsetsTopic(name=name, partitions=asked)])
-        self._until(
-            lambda: not any(each.error_code for each in self._ask(ApiKey.LIST_OFFSETS, 7, ends).topics[0].partitions)
-        )
+        self._until(lambda: not any(each.error_code for each in self._ask(ends, 7).topics[0].partitions))
 
     def _topic_id(self, name: str) -> bytes:
         asked = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=name)])
-        return bytes(self._ask(ApiKey.METADATA, 10, asked).topics[0].topic_id)
+        return bytes(self._ask(asked, 10).topics[0].topic_id)
 
     @staticmethod
     def _until(reached: Callable[[], bool]) -> None:
@@ -122,12 +120,12 @@ class Prepared:
             assert time.monotonic() < deadline
             time.sleep(0.005)
 
-    def _done(self, key: ApiKey, version: int, request: Message) -> Any:
+    def _done(self, request: Message, version: int) -> Any:
         """Ask until there is no error, as coordinators are still loading, or busy with the transaction before."""
         found: list[Any] = []
 
         def reached() -> bool:
-            found[:] = [self._ask(key, version, request)]
+            found[:] = [self._ask(request, version)]
             return not found[0].error_code
 
         self._until(reached)
@@ -138,7 +136,7 @@ class Prepared:
             name=topic, partition_data=[produce.PartitionProduceData(index=0, records=batch)]
         )
         request = produce.ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
-        answer = self._ask(ApiKey.PRODUCE, 9, request)
+        answer = self._ask(request, 9)
         assert not answer.responses[0].partition_responses[0].error_code, answer
 
     def own_topic(self, fresh: str) -> dict[str, Any]:
@@ -156,7 +154,7 @@ class Prepared:
         partition = offset_commit.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
         topic = offset_commit.OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])
         request = offset_commit.OffsetCommitRequest(group_id=group, topics=[topic])
-        self._until(lambda: not self._ask(ApiKey.OFFSET_COMMIT, 2, request).topics[0].partitions[0].error_code)
+        self._until(lambda: not self._ask(request, 2).topics[0].partitions[0].error_code)
 
     def own_group(self, fresh: str) -> dict[str, Any]:
         self._commit(f"{fresh}-group")
@@ -174,7 +172,7 @@ class Prepared:
             protocol_type="consumer",
             protocols=[protocol],
         )
-        answer = self._done(ApiKey.JOIN_GROUP, 2, request)
+        answer = self._done(request, 2)
         return {"group": f"{fresh}-group", "member_id": answer.member_id, "generation": answer.generation_id}
 
     def member(self, fresh: str) -> dict[str, Any]:
@@ -186,14 +184,14 @@ class Prepared:
             member_id=names["member_id"],
             assignments=[given],
         )
-        self._done(ApiKey.SYNC_GROUP, 1, request)
+        self._done(request, 1)
         return names
 
     def _producer(self, transactional_id: str | None) -> dict[str, Any]:
         request = init_producer_id.InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=600_000
         )
-        answer = self._done(ApiKey.INIT_PRODUCER_ID, 1, request)
+        answer = self._done(request, 1)
         return {
             "transactional_id": transactional_id,
             "producer_id": answer.producer_id,
@@ -214,10 +212,7 @@ class Prepared:
         )
         self._until(
             lambda: (
-                not self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, 1, request)
-                .results_by_topic_v3_and_below[0]
-                .results_by_partition[0]
-                .partition_error_code
+                not self._ask(request, 1).results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
             )
         )
         return names
@@ -237,7 +232,7 @@ class Prepared:
             producer_epoch=names["producer_epoch"],
             group_id="drawn-group",
         )
-        self._done(ApiKey.ADD_OFFSETS_TO_TXN, 0, request)
+        self._done(request, 0)
         return names
 
     def _credential(self, user: str) -> None:
@@ -245,7 +240,7 @@ class Prepared:
             name=user, mechanism=1, iterations=4096, salt=b"salt", salted_password=b"p" * 32
         )
         request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(upsertions=[one])
-        self._ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request)
+        self._ask(request, 0)
 
     def own_user(self, fresh: str) -> dict[str, Any]:
         self._credential(f"{fresh}-user")
@@ -260,7 +255,7 @@ class Prepared:
             operation=3,
             permission_type=3,
         )
-        self._ask(ApiKey.CREATE_ACLS, 1, create_acls.CreateAclsRequest(creations=[one]))
+        self._ask(create_acls.CreateAclsRequest(creations=[one]), 1)
         return {"topic": f"{fresh}-topic"}
 
     def share_session(self, fresh: str) -> dict[str, Any]:
@@ -273,7 +268,7 @@ class Prepared:
             configs = incremental_alter_configs
             change = configs.AlterableConfig(name="share.auto.offset.reset", value="earliest")
             resource = configs.AlterConfigsResource(resource_type=32, resource_name=group, configs=[change])
-            self._ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, configs.IncrementalAlterConfigsRequest(resources=[resource]))
+            self._ask(configs.IncrementalAlterConfigsRequest(resources=[resource]), 1)
             if any(self._acquires(group) for _ in range(FETCHES)):
                 return {"group": group}
         raise AssertionError(f"no record for {fresh}")
@@ -291,14 +286,14 @@ class Prepared:
             min_bytes=1,
             topics=[share_fetch.FetchTopic(topic_id=self._names["topic_id"], partitions=[partition])],
         )
-        answer = self._ask(ApiKey.SHARE_FETCH, 1, request)
+        answer = self._ask(request, 1)
         return any(each.acquired_records for topic in answer.responses for each in topic.partitions)
 
     def _heartbeat(self, group: str, epoch: int) -> None:
         request = share_group_heartbeat.ShareGroupHeartbeatRequest(
             group_id=group, member_id="drawn-member", member_epoch=epoch, subscribed_topic_names=[TOPIC]
         )
-        self._done(ApiKey.SHARE_GROUP_HEARTBEAT, 1, request)
+        self._done(request, 1)
 
     def share_group(self, fresh: str) -> dict[str, Any]:
         """A share group that knows where it begins, and has no member."""
@@ -308,7 +303,7 @@ class Prepared:
         partition = offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=1)
         topic = offsets.AlterShareGroupOffsetsRequestTopic(topic_name=TOPIC, partitions=[partition])
         alter = offsets.AlterShareGroupOffsetsRequest(group_id=f"{fresh}-share", topics=[topic])
-        self._done(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, alter)
+        self._done(alter, 0)
         return {"group": f"{fresh}-share"}
 
     def share_state(self, fresh: str) -> dict[str, Any]:
@@ -318,7 +313,7 @@ class Prepared:
         request = state.InitializeShareGroupStateRequest(group_id=f"{fresh}-share", topics=[topic])
         self._until(
             lambda: (
-                self._ask(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, request).results[0].partitions[0].error_code
+                self._ask(request, 0).results[0].partitions[0].error_code
                 in (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # a secured cluster's brokers alone may
             )
         )
