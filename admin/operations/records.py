@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from purgatorio.admin.operations.declare import Answer, Int32, Int64, Limits, Operation, arg
-from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, MayBeDone, TimedOut
+from purgatorio.broker.cluster.errors import Invalid, LeaderRefuses, MayBeDone, TimedOut
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class ProduceRecords(
             if result.error_code == ErrorCode.REQUEST_TIMED_OUT:
                 raise TimedOut(f"{tp}: REQUEST_TIMED_OUT: the in-sync replicas do not have the records")
             if result.error_code:
-                refusal = MayBeDone if result.error_code in _AFTER_APPEND else ClusterUnavailable
+                refusal = MayBeDone if result.error_code in _AFTER_APPEND else LeaderRefuses
                 raise refusal(f"{tp}: {result.error_message or result.error_code.name}")
         first = {tp.partition: result.base_offset for (tp, _), result in zip(batches, results, strict=True)}
         told = [{"partition": partition, "offset": first[partition] + nth} for partition, nth in places]

@@ -37,6 +37,7 @@ from purgatorio.broker.cluster.errors import (
     AwaitsElection,
     ClusterUnavailable,
     Elsewhere,
+    LeaderRefuses,
     MayBeDone,
     OperationRefused,
     TimedOut,
@@ -48,8 +49,8 @@ _NOT_HERE: Final = frozenset({404, 503})
 """Answers of a process that does not have what is asked for: another one may."""
 _PASSING: Final = frozenset({AwaitsElection.__name__, Elsewhere.__name__})
 """Refusals of brokers that do not lead what is asked for, while another one does or will."""
-_BEGUN: Final = frozenset({MayBeDone.__name__, TimedOut.__name__})
-"""Refusals after which no other process is asked: it could make the change twice."""
+_FINAL: Final = frozenset({LeaderRefuses.__name__, MayBeDone.__name__, TimedOut.__name__})
+"""Refusals after which no other process is asked: it could make the change twice, or knows less."""
 _IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
 """The row that the page shows of a broker whose process does not answer."""
 
@@ -188,7 +189,7 @@ class Front(HttpService):
                     raise _may_be_done(error) from None
                 reasons.append(str(error))
                 continue
-            if reply.status not in unless or reply.refusal in _BEGUN:
+            if reply.status not in unless or reply.refusal in _FINAL:
                 return reply
             answers.append(reply)
         if not answers:

@@ -29,6 +29,7 @@ from purgatorio.broker.cluster.errors import (
     ClusterUnavailable,
     Elsewhere,
     Invalid,
+    LeaderRefuses,
     MayBeDone,
     NotInSync,
     NotThere,
@@ -140,7 +141,7 @@ async def refused(request: Request, error: Exception) -> Response:
     """Answer an `OperationRefused` with JSON; `refusal` names the kind where clients go on by it."""
     assert isinstance(error, OperationRefused)
     content: dict[str, Any] = {"error": str(error)}
-    if isinstance(error, AwaitsElection | Elsewhere | MayBeDone):
+    if isinstance(error, AwaitsElection | Elsewhere | LeaderRefuses | MayBeDone):
         content["refusal"] = type(error).__name__
     if isinstance(error, NotInSync):
         content["not_in_sync"] = [str(tp) for tp in error.partitions[:MAX_PARTITIONS_TOLD]]

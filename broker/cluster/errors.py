@@ -8,6 +8,7 @@
     ├── ClusterUnavailable
     │   ├── AwaitsElection
     │   ├── Elsewhere
+    │   ├── LeaderRefuses
     │   └── MayBeDone
     │       └── TimedOut
     └── NotInSync
@@ -49,6 +50,10 @@ class AwaitsElection(ClusterUnavailable):
 
 class Elsewhere(ClusterUnavailable):
     """A broker of another process leads what is asked for; its process may answer. Nothing was changed."""
+
+
+class LeaderRefuses(ClusterUnavailable):
+    """The leader refuses records, which it has not appended: no other process would do it."""
 
 
 class MayBeDone(ClusterUnavailable):

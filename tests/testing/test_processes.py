@@ -67,6 +67,15 @@ def test_what_is_no_purgatory_is_refused_by_processes_too(kafka: Kafka) -> None:
 
 
 @pytest.mark.ci
+def test_records_that_a_leader_refuses_are_refused_with_its_reason(kafka: Kafka) -> None:
+    kafka.topic("prices", cleanup_policy="compact")
+    with pytest.raises(ValueError, match="prices-0: record 0 of the batch: it has no key, and the topic is compacted"):
+        kafka.produce("prices", b"7")
+    with pytest.raises(ValueError, match=r"prices-0: a batch of [0-9]+ bytes is larger than"):
+        kafka.produce("prices", b"x" * 2_000_000, key="pears")
+
+
+@pytest.mark.ci
 def test_what_waits_for_a_group_is_found_by_its_whole_name(kafka: Kafka) -> None:
     consumer = Consumer(kafka.client_config("confluent", "consumer") | {"group.id": "billing-late", "log_level": 0})
     with contextlib.closing(consumer):

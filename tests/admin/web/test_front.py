@@ -183,6 +183,7 @@ DELETE = "/api/v1/groups/billing/delete"
         (CREATE, [refusal("MayBeDone"), DONE], 503, 1),
         (DELETE, [GONE_MEANWHILE, DONE], 503, 1),
         (DELETE, [refusal("TimedOut"), DONE], 503, 1),
+        (DELETE, [refusal("LeaderRefuses"), refusal("AwaitsElection")], 503, 1),
         (DELETE, [refusal("Elsewhere"), DONE], 200, 2),
         (DELETE, [refusal("Elsewhere"), GONE, refusal("Elsewhere"), DONE], 200, 4),
         (
