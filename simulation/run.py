@@ -28,12 +28,12 @@ from purgatorio.simulation.checks.share_checkers import check_shares
 from purgatorio.simulation.checks.share_watch import recorded_shares
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
-from purgatorio.simulation.clients.clients import Client, Output, Place, Producer
+from purgatorio.simulation.clients.clients import Client, ClientSlot, Output, Producer
 from purgatorio.simulation.clients.consumers import Consumer, Reader
 from purgatorio.simulation.clients.dead_letters import dead_letter_topics, group_configs, record_dead_letters
 from purgatorio.simulation.clients.group_clients import GroupClients
 from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
-from purgatorio.simulation.clients.plans import ShareSurroundings, Surroundings, TransactionSurroundings
+from purgatorio.simulation.clients.plans import GroupShared, ShareGroupShared, TransactionShared
 from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
 from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
@@ -177,8 +177,8 @@ class _Simulation:
         self._invariants = Invariants(self._cluster)
         self._values = itertools.count(1)
         self._transaction_numbers = itertools.count(1)
-        self._places: dict[str, Place] = {}
-        self._producing: list[Place] = []  # all but those of groups
+        self._places: dict[str, ClientSlot] = {}
+        self._producing: list[ClientSlot] = []  # all but those of groups
         self._groups: GroupClients | None = None
         self._shares: ShareGroupClients | None = None
         self._stopped = False
@@ -288,7 +288,7 @@ class _Simulation:
     def _partitions(self) -> Iterator[tuple[TopicPlan, int]]:
         return ((topic, partition) for topic in self._swarm.topics for partition in range(topic.partitions))
 
-    def _start(self, places: Iterable[Place]) -> None:
+    def _start(self, places: Iterable[ClientSlot]) -> None:
         for place in places:
             self._places[place.name] = place
             self._network.place(place.name, self._swarm.client_latency_ms)
@@ -297,10 +297,10 @@ class _Simulation:
     def _start_clients(self) -> None:
         """Start for each partition a producer with acks=-1, one with acks=1, and a consumer, each as its own node."""
         work = [(*each, acks) for each in self._partitions() for acks in (-1, 1, None)]
-        self._producing = [Place(f"client-{nth}", partial(self._live, *each)) for nth, each in enumerate(work, 1)]
+        self._producing = [ClientSlot(f"client-{nth}", partial(self._live, *each)) for nth, each in enumerate(work, 1)]
         self._start(self._producing)
 
-    def _live(self, topic: TopicPlan, partition: int, acks: int | None, place: Place) -> Coroutine[Any, Any, None]:
+    def _live(self, topic: TopicPlan, partition: int, acks: int | None, place: ClientSlot) -> Coroutine[Any, Any, None]:
         client, reader = self._client(place.next_name()), self._swarm.reader
         if acks is not None:
             return self._producer(client, topic, partition, acks).run(self._is_stopped)
@@ -325,7 +325,7 @@ class _Simulation:
             return
         rng = self._random()
         shared = [
-            Surroundings(
+            GroupShared(
                 plan=plan,
                 partitions=tuple(TopicPartition(topic.name, partition) for topic, partition in self._partitions()),
                 topic_ids={topic.name: image.topics[topic.name].topic_id for topic in self._swarm.topics},
@@ -362,7 +362,7 @@ class _Simulation:
         # A generator of its own: the faults of a seed are as they would be without a share group.
         rng = random.Random(f"share group {self._report.seed}")
         topics = self._cluster.image.topics
-        shared = ShareSurroundings(
+        shared = ShareGroupShared(
             plan=plan,
             partitions={
                 (topics[topic.name].topic_id, partition): TopicPartition(topic.name, partition)
@@ -385,7 +385,7 @@ class _Simulation:
 
     # --- transactions ---
 
-    def _transactions(self, output: TopicPlan | None) -> TransactionSurroundings | None:
+    def _transactions(self, output: TopicPlan | None) -> TransactionShared | None:
         """Return what transactional clients share that write to this topic; None: to all but the output."""
         plan = self._swarm.transactions
         if plan is None:
@@ -393,7 +393,7 @@ class _Simulation:
         rng = self._random()
         low_ms, high_ms = self._scenario.pause_ms
         topics = self._swarm.topics if output is None else (output,)
-        return TransactionSurroundings(
+        return TransactionShared(
             plan=plan,
             outputs=tuple(
                 Output(topic.name, partition, self._swarm.compression, topic.keys)

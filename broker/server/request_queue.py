@@ -32,7 +32,7 @@ LARGE_SHARE: Final = 0.75
 """The share of the bound up to which other readers may read."""
 
 
-class Reader(Protocol):
+class MemoryReader(Protocol):
     """A connection that may have to wait for memory."""
 
     def wake(self) -> None:
@@ -56,10 +56,10 @@ class RequestMemory:
         self._large_limit_bytes = int(limit_bytes * LARGE_SHARE)
         self.partial_bytes = 0
         self.complete_bytes = 0
-        self._waiting_small: dict[Reader, bool] = {}
+        self._waiting_small: dict[MemoryReader, bool] = {}
         """Whether each holds an incomplete request."""
-        self._waiting_large: dict[Reader, None] = {}
-        self._overdrawer: Reader | None = None
+        self._waiting_large: dict[MemoryReader, None] = {}
+        self._overdrawer: MemoryReader | None = None
         self._overdrawn_bytes = 0
 
     @property
@@ -72,7 +72,7 @@ class RequestMemory:
         """How many readers wait for memory."""
         return len(self._waiting_small) + len(self._waiting_large)
 
-    def received(self, reader: Reader, *, partial_bytes: int, complete_bytes: int) -> None:
+    def received(self, reader: MemoryReader, *, partial_bytes: int, complete_bytes: int) -> None:
         """Count a chunk. A request that it completes moves its bytes from partial to complete."""
         self.partial_bytes += partial_bytes
         self.complete_bytes += complete_bytes
@@ -82,7 +82,7 @@ class RequestMemory:
                 self._end_overdraft()
                 self._wake_who_may_read()
 
-    def may_read(self, reader: Reader, *, partial_bytes: int) -> bool:
+    def may_read(self, reader: MemoryReader, *, partial_bytes: int) -> bool:
         """Whether `reader` may read on. If not, it waits, and is woken when there is memory.
 
         Args:
@@ -109,7 +109,7 @@ class RequestMemory:
         if self._waiting_small or self._waiting_large:
             self._wake_who_may_read()
 
-    def leave(self, reader: Reader, *, partial_bytes: int, complete_bytes: int) -> None:
+    def leave(self, reader: MemoryReader, *, partial_bytes: int, complete_bytes: int) -> None:
         """Forget `reader` and give back the bytes that it held."""
         self._waiting_small.pop(reader, None)
         self._waiting_large.pop(reader, None)
@@ -176,7 +176,7 @@ class RequestQueue:
         self.partial_bytes = 0
         self.complete_bytes = 0
 
-    def feed(self, data: bytes, reader: Reader) -> bool:
+    def feed(self, data: bytes, reader: MemoryReader) -> bool:
         """Take in what was read; return whether it completed requests, which wait now.
 
         Args:
@@ -215,13 +215,13 @@ class RequestQueue:
         self.waiting.clear()
         self.release(dropped_bytes)
 
-    def ended(self, reader: Reader) -> None:
+    def ended(self, reader: MemoryReader) -> None:
         """Forget the request that is not complete, as no more bytes come, and give back its memory."""
         self._memory.leave(reader, partial_bytes=self.partial_bytes, complete_bytes=0)
         self.partial_bytes = 0
         self._decoder = FrameDecoder(0)
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: MemoryReader) -> None:
         """Forget everything and give back all memory, also that of requests which are still being worked on."""
         self._memory.leave(reader, partial_bytes=self.partial_bytes, complete_bytes=self.complete_bytes)
         self.partial_bytes = self.complete_bytes = 0

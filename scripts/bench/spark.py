@@ -93,7 +93,7 @@ class Bench:
 
     def client_alone(self) -> float:
         """The client in this process, into Arrow batches that are dropped."""
-        from purgatorio.pipeline.client import Metadata, Reader
+        from purgatorio.pipeline.client import Metadata, RecordReader
         from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
         from purgatorio.pipeline.rows import to_arrow
 
@@ -101,7 +101,7 @@ class Bench:
         started = time.perf_counter()
         ends = Metadata(client).latest([TopicPartition("read", partition) for partition in range(PARTITIONS)])
         ranges = [OffsetRange(*tp, 0, end) for tp, end in ends.items()]
-        read = sum(batch.num_rows for batch in to_arrow(Reader(client).read(ranges), include_headers=False))
+        read = sum(batch.num_rows for batch in to_arrow(RecordReader(client).read(ranges), include_headers=False))
         assert read == self._count
         return read / (time.perf_counter() - started)
 

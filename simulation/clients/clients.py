@@ -204,7 +204,7 @@ class Producer:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class ClientSlot:
     """A node for clients: after a crash the next one follows in its place.
 
     Attributes:
@@ -213,7 +213,7 @@ class Place:
     """
 
     name: str
-    live: Callable[[Place], Coroutine[Any, Any, None]]
+    live: Callable[[ClientSlot], Coroutine[Any, Any, None]]
     incarnations: int = 0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS, Place
+from purgatorio.simulation.clients.clients import REQUEST_TIMEOUT_MS, ClientSlot
 from purgatorio.simulation.clients.group_members import GroupMember, OffsetObserver
 from purgatorio.simulation.clients.plans import (
     REBALANCE_TIMEOUT_MS,
     SESSION_TIMEOUT_MS,
-    Surroundings,
+    GroupShared,
 )
 from purgatorio.simulation.clients.protocol_members import ClassicMember, ConsumerMember
 from purgatorio.simulation.world.cluster import SimulatedCluster
@@ -29,23 +29,23 @@ LOOK_SECONDS: Final = 0.05
 class GroupClients:
     """The members and the observer of each group, each as its own node."""
 
-    def __init__(self, cluster: SimulatedCluster, groups: Sequence[Surroundings], *, first: int) -> None:
+    def __init__(self, cluster: SimulatedCluster, groups: Sequence[GroupShared], *, first: int) -> None:
         self._cluster = cluster
         self._is_over = {"members": False, "observers": False}
-        self._current: dict[str, tuple[Surroundings, GroupMember]] = {}  # by place
-        self._observers: list[Place] = []
-        self.places: dict[str, Place] = {}
+        self._current: dict[str, tuple[GroupShared, GroupMember]] = {}  # by place
+        self._observers: list[ClientSlot] = []
+        self.places: dict[str, ClientSlot] = {}
         names = (f"client-{number}" for number in itertools.count(first))
         for shared in groups:
             for nth in range(shared.plan.members):
-                self._add(Place(next(names), partial(self._member, shared, nth)))
-            self._observers.append(self._add(Place(next(names), partial(self._observer, shared))))
+                self._add(ClientSlot(next(names), partial(self._member, shared, nth)))
+            self._observers.append(self._add(ClientSlot(next(names), partial(self._observer, shared))))
 
-    def _add(self, place: Place) -> Place:
+    def _add(self, place: ClientSlot) -> ClientSlot:
         self.places[place.name] = place
         return place
 
-    def _member(self, shared: Surroundings, nth: int, place: Place) -> Coroutine[Any, Any, None]:
+    def _member(self, shared: GroupShared, nth: int, place: ClientSlot) -> Coroutine[Any, Any, None]:
         plan, name = shared.plan, f"{shared.plan.group_id}-{nth}"
         is_classic = plan.protocol == "classic" or (plan.protocol == "mixed" and nth % 2 == 0)
         kind: type[GroupMember] = ClassicMember if is_classic else ConsumerMember
@@ -53,12 +53,12 @@ class GroupClients:
         self._current[place.name] = shared, member
         return member.run(lambda: self._is_over["members"])
 
-    def _observer(self, shared: Surroundings, place: Place) -> Coroutine[Any, Any, None]:
+    def _observer(self, shared: GroupShared, place: ClientSlot) -> Coroutine[Any, Any, None]:
         observer = OffsetObserver(shared.new_client(place.next_name()), shared)
         return observer.run(lambda: self._is_over["observers"])
 
-    def _members(self) -> dict[str, tuple[Surroundings, list[GroupMember]]]:
-        groups: dict[str, tuple[Surroundings, list[GroupMember]]] = {}
+    def _members(self) -> dict[str, tuple[GroupShared, list[GroupMember]]]:
+        groups: dict[str, tuple[GroupShared, list[GroupMember]]] = {}
         for shared, member in self._current.values():
             groups.setdefault(shared.plan.group_id, (shared, []))[1].append(member)
         return groups

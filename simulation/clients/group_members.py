@@ -23,7 +23,7 @@ from purgatorio.client.group import NOT_MEMBER, GroupMembership, committed_offse
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.simulation.clients.clients import Client
 from purgatorio.simulation.clients.consumers import Consumer, Took
-from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, Surroundings
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupShared
 from purgatorio.simulation.clients.transaction_clients import NotProcessed, Transformer
 from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted, OffsetRead
 
@@ -43,7 +43,7 @@ NOT_WRITTEN: Final = (
 async def read_offsets(
     client: Client,
     coordinator: Coordinator,
-    shared: Surroundings,
+    shared: GroupShared,
     partitions: Sequence[TopicPartition],
     *,
     me: GroupMembership | None = None,
@@ -64,7 +64,7 @@ async def read_offsets(
 class OffsetObserver:
     """Reads the committed offsets of a group again and again, as monitors of consumer lag do."""
 
-    def __init__(self, client: Client, shared: Surroundings) -> None:
+    def __init__(self, client: Client, shared: GroupShared) -> None:
         self._client = client
         self._shared = shared
 
@@ -92,7 +92,7 @@ class GroupMember(ABC):
     """Whether its OffsetFetch requests have its member id and epoch."""
 
     def __init__(
-        self, client: Client, shared: Surroundings, instance_id: str | None = None, transactional_id: str = ""
+        self, client: Client, shared: GroupShared, instance_id: str | None = None, transactional_id: str = ""
     ) -> None:
         self._client = client
         self._shared = shared

@@ -29,7 +29,7 @@ NOT_DONE: Final = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class ProducerVersions:
     """The request versions of a producer, which determine its protocol."""
 
     produce: int
@@ -52,9 +52,9 @@ class Versions:
         return {**VERSIONS, **own}
 
 
-OLD: Final = Versions(produce=9, txn_offset_commit=3, end_txn=3)
-TV1: Final = Versions(produce=11, txn_offset_commit=4, end_txn=4)
-TV2: Final = Versions(produce=12, txn_offset_commit=5, end_txn=5)
+OLD: Final = ProducerVersions(produce=9, txn_offset_commit=3, end_txn=3)
+TV1: Final = ProducerVersions(produce=11, txn_offset_commit=4, end_txn=4)
+TV2: Final = ProducerVersions(produce=12, txn_offset_commit=5, end_txn=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class TransactionPlan:
         state_segment_bytes: as `Swarm.offsets_segment_bytes`, of ``__transaction_state``.
     """
 
-    versions: Versions
+    versions: ProducerVersions
     writers: int = 2
     timeout_ms: int = 2_000
     zombies: bool = False
@@ -126,7 +126,7 @@ class _Shared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionSurroundings(_Shared):
+class TransactionShared(_Shared):
     """Services that transactional clients share; each waits out of `pause_ms` between two transactions."""
 
     plan: TransactionPlan
@@ -156,17 +156,17 @@ class GroupPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings(_Shared):
+class GroupShared(_Shared):
     """Services that the clients of one group share; it consumes `partitions`."""
 
     plan: GroupPlan
     partitions: tuple[TopicPartition, ...]
     topic_ids: dict[str, bytes]
-    transactions: TransactionSurroundings | None = None
+    transactions: TransactionShared | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareSurroundings(_Shared):
+class ShareGroupShared(_Shared):
     """Services that the members of one share group share; it consumes `partitions`, by topic id and number."""
 
     plan: SharePlan

@@ -20,8 +20,8 @@ from purgatorio.client.group import JOINS, LEAVES, LOST, Key, assigned
 from purgatorio.client.share import share_heartbeat
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey
-from purgatorio.simulation.clients.clients import Client, Place
-from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, ShareSurroundings
+from purgatorio.simulation.clients.clients import Client, ClientSlot
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, ShareGroupShared
 from purgatorio.simulation.clients.share_sessions import ShareSessionClient
 from purgatorio.simulation.world.cluster import SimulatedCluster
 
@@ -32,7 +32,7 @@ LOOK_SECONDS: Final = 0.05
 class ShareMember:
     """One member; `client` has its connections to brokers and the coordinator, and its sessions have others."""
 
-    def __init__(self, client: Client, shared: ShareSurroundings) -> None:
+    def __init__(self, client: Client, shared: ShareGroupShared) -> None:
         self._client = client
         self._shared = shared
         self._rng = random.Random(client.rng.random())
@@ -137,14 +137,14 @@ class ShareMember:
 class ShareGroupClients:
     """The members of a share group, each as its own node."""
 
-    def __init__(self, cluster: SimulatedCluster, shared: ShareSurroundings, *, first: int) -> None:
+    def __init__(self, cluster: SimulatedCluster, shared: ShareGroupShared, *, first: int) -> None:
         self._cluster = cluster
         self._shared = shared
         self._is_over = False
         numbers = itertools.count(first)
-        self.places = [Place(f"client-{next(numbers)}", self._live) for _ in range(shared.plan.members)]
+        self.places = [ClientSlot(f"client-{next(numbers)}", self._live) for _ in range(shared.plan.members)]
 
-    def _live(self, place: Place) -> Coroutine[Any, Any, None]:
+    def _live(self, place: ClientSlot) -> Coroutine[Any, Any, None]:
         member = ShareMember(self._shared.new_client(place.next_name()), self._shared)
         return member.run(lambda: self._is_over)
 

@@ -23,7 +23,7 @@ from purgatorio.protocol.messages.share_fetch import FINAL_EPOCH, INITIAL_EPOCH,
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import iter_batches, iter_records
 from purgatorio.simulation.clients.clients import Client
-from purgatorio.simulation.clients.plans import ShareSurroundings
+from purgatorio.simulation.clients.plans import ShareGroupShared
 from purgatorio.simulation.history.share_events import ShareAcknowledged, ShareAcquired
 
 MAX_WAIT_MS: Final = (20, 400)
@@ -53,7 +53,7 @@ class ShareSessionClient:
     """One member's session with one broker; `wanted` returns the partitions to fetch from it now."""
 
     client: Client
-    shared: ShareSurroundings
+    shared: ShareGroupShared
     member_id: str
     broker_id: int
     wanted: Callable[[], Sequence[Key]]

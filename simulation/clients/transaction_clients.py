@@ -15,9 +15,9 @@ from typing import Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.client.group import GroupMembership
-from purgatorio.simulation.clients.clients import Output, Place
+from purgatorio.simulation.clients.clients import ClientSlot, Output
 from purgatorio.simulation.clients.consumers import Consumer, Took
-from purgatorio.simulation.clients.plans import TransactionSurroundings, Value
+from purgatorio.simulation.clients.plans import TransactionShared, Value
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, SentCounts, TransactionalProducer
 
 MAX_INPUTS: Final = 100
@@ -37,7 +37,7 @@ class Transformer:
     Its transactional id is that of the member's place in the group; the next member there has it too.
     """
 
-    def __init__(self, name: str, shared: TransactionSurroundings, transactional_id: str, rng: random.Random) -> None:
+    def __init__(self, name: str, shared: TransactionShared, transactional_id: str, rng: random.Random) -> None:
         self._name = name
         self._shared = shared
         self._id = transactional_id
@@ -147,7 +147,7 @@ class TransactionWriter:
 
     producer: TransactionalProducer
     reader: Consumer
-    shared: TransactionSurroundings
+    shared: TransactionShared
     rng: random.Random
     succeed: Callable[[], None]
     _has_successor: bool = False
@@ -202,23 +202,24 @@ class TransactionWriters:
     """The writers of a simulation, each transactional id as its own node."""
 
     def __init__(
-        self, shared: TransactionSurroundings, rng: random.Random, *, first: int, stopped: Callable[[], bool]
+        self, shared: TransactionShared, rng: random.Random, *, first: int, stopped: Callable[[], bool]
     ) -> None:
         self._shared = shared
         self._rng = rng
         self._stopped = stopped
         self.places = [
-            Place(f"client-{first + nth}", partial(self._live, f"writer-{nth}")) for nth in range(shared.plan.writers)
+            ClientSlot(f"client-{first + nth}", partial(self._live, f"writer-{nth}"))
+            for nth in range(shared.plan.writers)
         ]
 
-    async def _live(self, transactional_id: str, place: Place) -> None:
+    async def _live(self, transactional_id: str, place: ClientSlot) -> None:
         """Run one instance after the other, until one has a successor."""
         while not self._stopped():
             place.incarnations += 1
             if await self._writer(f"{place.name}.{place.incarnations}", transactional_id, place).run(self._stopped):
                 return
 
-    def _writer(self, name: str, transactional_id: str, place: Place) -> TransactionWriter:
+    def _writer(self, name: str, transactional_id: str, place: ClientSlot) -> TransactionWriter:
         shared, rng = self._shared, random.Random(self._rng.random())
         tp = rng.choice(shared.partitions)
         reader = Consumer(shared.new_client(name), tp, reader=replace(shared.reader, committed=True))

@@ -25,7 +25,7 @@ REMEMBERED_MS: Final = 120_000
 _HALF: Final = (MAX_SEQUENCE + 1) // 2
 
 
-class Refusal(NamedTuple):
+class BatchRefusal(NamedTuple):
     """The first refused batch of a producer that was not retried yet."""
 
     epoch: int
@@ -45,7 +45,7 @@ class RefusedBatches:
     __slots__ = ("first",)
 
     def __init__(self) -> None:
-        self.first: dict[int, Refusal] = {}
+        self.first: dict[int, BatchRefusal] = {}
 
     def note(self, records: Buffer, error_code: ErrorCode, now_ms: int) -> None:
         """Remember a refused batch if its producer is idempotent and the error is retriable."""
@@ -60,7 +60,7 @@ class RefusedBatches:
                 return
         if known is None and len(self.first) >= MAX_PRODUCERS:
             del self.first[next(iter(self.first))]
-        self.first[header.producer_id] = Refusal(
+        self.first[header.producer_id] = BatchRefusal(
             header.producer_epoch, header.base_sequence, error_code, now_ms + REMEMBERED_MS
         )
 
@@ -86,7 +86,7 @@ class RefusedBatches:
         return known.error_code if _is_after(header.base_sequence, known) else None
 
 
-def _has_come(refusal: Refusal, state: ProducerState | None) -> bool:
+def _has_come(refusal: BatchRefusal, state: ProducerState | None) -> bool:
     """Return whether the log has the refused batch, or a later epoch of its producer."""
     if state is None or state.epoch < refusal.epoch:
         return False
@@ -102,6 +102,6 @@ def _header(records: Buffer) -> BatchHeader | None:
     return header if header.producer_id >= 0 else None
 
 
-def _is_after(sequence: int, refusal: Refusal) -> bool:
+def _is_after(sequence: int, refusal: BatchRefusal) -> bool:
     """Return whether a sequence number is after the refused batch's; sequence numbers wrap after 2³¹ − 1."""
     return 0 < (sequence - refusal.base_sequence) & MAX_SEQUENCE < _HALF

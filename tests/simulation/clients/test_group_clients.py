@@ -16,7 +16,7 @@ from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.group_clients import STABLE_SECONDS, GroupClients
-from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupPlan, Protocol, Surroundings
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupPlan, GroupShared, Protocol
 from purgatorio.simulation.history.history import GroupAssigned, History, OffsetCommitted, OffsetRead
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
@@ -68,7 +68,7 @@ def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
         )
         ends_at = loop.time() + 2
         produced = loop.node("p").spawn(producer.run(lambda: loop.time() > ends_at))
-        shared = Surroundings(
+        shared = GroupShared(
             plan=plan,
             partitions=PARTITIONS,
             topic_ids={"orders": cluster.image.topics["orders"].topic_id},

@@ -19,7 +19,7 @@ from purgatorio.simulation.checks.share_checkers import check_shares
 from purgatorio.simulation.checks.share_watch import recorded_shares
 from purgatorio.simulation.clients.clients import Client, Output, Producer
 from purgatorio.simulation.clients.consumers import Reader
-from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, SharePlan, ShareSurroundings
+from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, ShareGroupShared, SharePlan
 from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.history.share_events import ShareAcknowledged, ShareAcquired, ShareEnded, SharePromise
@@ -83,7 +83,7 @@ def run(loop: SimulatedLoop, plan: SharePlan, test: Test, *, restless: bool = Fa
         ]
         produced = [loop.node(each.client.name).spawn(each.run(lambda: loop.time() > ends_at)) for each in producers]
         topic_id = cluster.image.topics["orders"].topic_id
-        shared = ShareSurroundings(
+        shared = ShareGroupShared(
             plan=plan,
             partitions={(topic_id, number): TopicPartition("orders", number) for number in range(PARTITIONS)},
             reader=Reader(),

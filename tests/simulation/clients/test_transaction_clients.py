@@ -16,9 +16,9 @@ from purgatorio.simulation.clients.plans import (
     OLD,
     TV1,
     TV2,
+    ProducerVersions,
     TransactionPlan,
-    TransactionSurroundings,
-    Versions,
+    TransactionShared,
 )
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
 from purgatorio.simulation.history.history import Fault, GroupTransforms, History, TxnBegan, TxnEnded, TxnInit, TxnWrote
@@ -51,7 +51,7 @@ def written(loop: SimulatedLoop, plan: TransactionPlan, *, seconds: float, kill:
             lambda image: create_topics(image, new, settings=TopicSettings(), rng=random.Random(0)), created.set_result
         )
         await created
-        shared = TransactionSurroundings(
+        shared = TransactionShared(
             plan=plan,
             outputs=(Output("orders", 0), Output("orders", 1)),
             values=itertools.count(1),
@@ -80,7 +80,7 @@ def written(loop: SimulatedLoop, plan: TransactionPlan, *, seconds: float, kill:
 
 
 @pytest.mark.parametrize("versions", [OLD, TV1, TV2])
-def test_writers_commit_most_transactions_and_abort_some(loop: SimulatedLoop, versions: Versions) -> None:
+def test_writers_commit_most_transactions_and_abort_some(loop: SimulatedLoop, versions: ProducerVersions) -> None:
     history = written(loop, TransactionPlan(versions, writers=2), seconds=8)
     outcomes = [event.outcome for event in history.of(TxnEnded)]
     assert outcomes.count("committed") > 3 * outcomes.count("aborted") // 2 > 0

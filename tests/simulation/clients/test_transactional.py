@@ -32,7 +32,7 @@ from purgatorio.protocol.messages.txn_offset_commit import (
 )
 from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.clients.clients import Client, Output
-from purgatorio.simulation.clients.plans import TV1, TV2, TransactionPlan, Value, Versions
+from purgatorio.simulation.clients.plans import TV1, TV2, ProducerVersions, TransactionPlan, Value
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, TransactionalProducer
 from purgatorio.simulation.history.history import Acked, Failed, History, OffsetCommitted, TxnEnded, TxnInit, Unknown
 
@@ -103,7 +103,7 @@ class FakeClient(Client):
 class Bench:
     """A producer, its faked connections, and what it has told."""
 
-    def __init__(self, versions: Versions = TV1) -> None:
+    def __init__(self, versions: ProducerVersions = TV1) -> None:
         self.client = FakeClient()
         self.history = self.client.history
         plan = TransactionPlan(versions, timeout_ms=1_000)
