@@ -18,7 +18,7 @@ from purgatorio.broker.metadata.controller import NewTopic, create_topics
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.store import decide
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS
+from purgatorio.broker.txn.services import TRANSACTION_STATE_TOPIC_CONFIGS
 from purgatorio.simulation.checks.checkers import Anomaly, check
 from purgatorio.simulation.checks.group_checkers import check_groups
 from purgatorio.simulation.checks.internal_errors import collected

@@ -15,7 +15,7 @@ from purgatorio.admin.metrics.family import Family, Tables, counter, families, g
 from purgatorio.admin.metrics.replicas import STEP, Steps
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.share.acknowledging import AcknowledgeType
-from purgatorio.broker.share.dead_letters.counts import DeadLetterCount
+from purgatorio.broker.share.giving_up import DeadLetterCount
 from purgatorio.broker.share.led_shares import LedShares
 from purgatorio.broker.share.share_metrics import Distribution, PartitionCounts, TopicCounts
 

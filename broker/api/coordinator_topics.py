@@ -19,8 +19,8 @@ from purgatorio.broker.metadata.delayed_decision import leaderless
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from purgatorio.broker.routing.request import RequestContext
-from purgatorio.broker.share.state.config import SHARE_GROUP_STATE_TOPIC_CONFIGS, ShareStateConfig
-from purgatorio.broker.txn.config import TRANSACTION_STATE_TOPIC_CONFIGS, TransactionConfig
+from purgatorio.broker.share.state.services import SHARE_GROUP_STATE_TOPIC_CONFIGS, ShareStateConfig
+from purgatorio.broker.txn.services import TRANSACTION_STATE_TOPIC_CONFIGS, TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 
 MIN_ISR: Final = "min.insync.replicas"

@@ -14,8 +14,7 @@ from purgatorio.broker.api.share_states import Result, answer_each
 from purgatorio.broker.layers.access.guards.whole import cluster
 from purgatorio.broker.metadata.acls import AclOperation
 from purgatorio.broker.routing.request import Reply, RequestContext
-from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, StateOutcome
+from purgatorio.broker.share.state.coordinator import Answer, ShareCoordinator, StateOutcome
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryRequest,

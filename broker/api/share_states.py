@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.api.answers import NO_ROOM
-from purgatorio.broker.share.state.outcome import Answer, StateOutcome
+from purgatorio.broker.share.state.coordinator import Answer, StateOutcome
 from purgatorio.broker.share.state_client import MAX_PARTITIONS
 from purgatorio.protocol.share_state import SharePartitionKey
 

@@ -19,9 +19,9 @@ from purgatorio.broker.metadata.releases import release
 from purgatorio.broker.replica.following.follower import FetchSettings
 from purgatorio.broker.server.limits import ConnectionLimits
 from purgatorio.broker.share.dead_letters.destination import DeadLetterRules
-from purgatorio.broker.share.state.config import ShareStateConfig
+from purgatorio.broker.share.state.services import ShareStateConfig
 from purgatorio.broker.share.state_client import QUICK_RETRIES_MS
-from purgatorio.broker.txn.config import TransactionConfig
+from purgatorio.broker.txn.services import TransactionConfig
 
 DEAD_LETTER_VERSION: Final = 2
 """The share.version from which on share groups may have dead-letter topics (KIP-1191)."""

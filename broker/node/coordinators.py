@@ -49,13 +49,12 @@ from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.broker.share.state_client import StateClient
 from purgatorio.broker.time.long_work import OwnWork
-from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import MarkerSender
 from purgatorio.broker.txn.marker_writer import MarkerWriter
 from purgatorio.broker.txn.overview import TransactionNumbers, numbers
 from purgatorio.broker.txn.partition_verifier import PartitionVerifier
 from purgatorio.broker.txn.producer_ids import ProducerIds
-from purgatorio.broker.txn.services import TransactionServices
+from purgatorio.broker.txn.services import TransactionConfig, TransactionServices
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.late import dataclass
 from purgatorio.purgatory.clock import Clock

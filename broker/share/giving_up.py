@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
+from purgatorio.late import dataclass
 from purgatorio.protocol.share_state import SharePartitionKey
 
 
@@ -50,6 +50,45 @@ class RecordsOwner(Protocol):
     def archived(self, ranges: Sequence[Archived]) -> None:
         """End ARCHIVING for records that are copied to the dead-letter topic, or that cannot be."""
         ...
+
+
+MAX_GROUPS: Final = 500
+"""The most groups of a broker that are counted by themselves."""
+OTHER_GROUPS: Final = "(others)"
+"""Stands for the groups beyond these."""
+
+
+@dataclass(slots=True)
+class DeadLetterCount:
+    """The numbers of one group.
+
+    Attributes:
+        records: the dead letters that were written (DeadLetterQueueRecordCount).
+        requests: the requests to write some (DeadLetterQueueTotalProduceRequestsPerSec).
+        failures: those after whose failure some were given up (DeadLetterQueueFailedProduceRequestsPerSec).
+    """
+
+    records: int = 0
+    requests: int = 0
+    failures: int = 0
+
+
+class DeadLetterCounts:
+    """The numbers of all groups whose records one broker has given up.
+
+    Attributes:
+        by_group: by the group's id.
+    """
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, DeadLetterCount] = {}
+
+    def of(self, group_id: str) -> DeadLetterCount:
+        """Return the numbers of a group, to be changed."""
+        by_group = self.by_group
+        if group_id not in by_group and len(by_group) >= MAX_GROUPS:
+            group_id = OTHER_GROUPS
+        return by_group.setdefault(group_id, DeadLetterCount())
 
 
 class DeadLetters(Protocol):

@@ -20,8 +20,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.routing.passing_errors import SHARE_STATES
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
-from purgatorio.broker.share.state import outcome
-from purgatorio.broker.share.state.coordinator import ShareCoordinator, exists
+from purgatorio.broker.share.state.coordinator import ShareCoordinator, StateOutcome, exists
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import Message
@@ -176,7 +175,7 @@ class StateCalls(CallKind[StateCall]):
         """Ask the coordinator of this broker."""
         (call,) = calls
 
-        def done(result: outcome.StateOutcome) -> None:
+        def done(result: StateOutcome) -> None:
             answered(call, Answer(result.error_code, value=result.state))
 
         call.coordinate(done=done)

@@ -23,8 +23,7 @@ from purgatorio.broker.share.in_flight import ACQUIRED, AVAILABLE, InFlightBatch
 from purgatorio.broker.share.session_endings import SessionEndings
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_session import ShareSession
-from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, StateOutcome
+from purgatorio.broker.share.state.coordinator import Answer, ShareCoordinator, StateOutcome
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory.clock import Clock

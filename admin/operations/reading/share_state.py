@@ -9,7 +9,7 @@ from typing import Any, Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.causes.words import MAX_SHOWN
 from purgatorio.broker.node.broker import Broker
-from purgatorio.broker.share.dead_letters.counts import DeadLetterCount
+from purgatorio.broker.share.giving_up import DeadLetterCount
 from purgatorio.broker.share.in_flight import InFlightBatch
 from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.protocol.share_state import RecordState

@@ -34,7 +34,6 @@ from purgatorio.broker.share.dead_letters.backlog import (
     GivenUp,
     make_batch,
 )
-from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
 from purgatorio.broker.share.dead_letters.destination import (
     DeadLetterRules,
     Destination,
@@ -42,7 +41,7 @@ from purgatorio.broker.share.dead_letters.destination import (
     NoDestination,
     destination,
 )
-from purgatorio.broker.share.giving_up import Archived, GiveUpCause, RecordsOwner
+from purgatorio.broker.share.giving_up import Archived, DeadLetterCounts, GiveUpCause, RecordsOwner
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import LineBudget, get_logger
 from purgatorio.protocol.api_key import ApiKey

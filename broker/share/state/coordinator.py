@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from purgatorio.broker.coordinator.coordinator_log import NewRecord
 from purgatorio.broker.coordinator.errors import CoordinatorError
@@ -20,7 +21,6 @@ from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.persister import ShareState
 from purgatorio.broker.share.state.batches import MAX_BATCHES, StateBatches, problem_of
 from purgatorio.broker.share.state.kept_state import NO_EPOCH, KeptState
-from purgatorio.broker.share.state.outcome import Answer, StateOutcome
 from purgatorio.broker.share.state.services import ShareStateServices
 from purgatorio.broker.share.state.shard import BatchBudget, ShareShard
 from purgatorio.broker.time.long_work import Steps
@@ -40,6 +40,23 @@ from purgatorio.protocol.share_state import (
 
 NOT_INITIALIZED = ShareState(state_epoch=0, leader_epoch=0, start_offset=NO_START_OFFSET)
 """The summary of a state that does not exist, as in Kafka."""
+
+
+class StateOutcome(NamedTuple):
+    """An answer about one share partition.
+
+    Attributes:
+        message: the reason of an error; None: the code says it.
+        state: what was read; None after other requests, and with an error.
+    """
+
+    error_code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    state: ShareState | None = None
+
+
+Answer = Callable[[StateOutcome], None]
+"""Receives the outcome; called once."""
 
 Judge = Callable[[ShareShard], None]
 """Answers a request, or raises CoordinatorError."""

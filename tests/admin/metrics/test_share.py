@@ -12,7 +12,7 @@ from purgatorio.admin.metrics import prometheus
 from purgatorio.admin.metrics.share import share_steps
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share import share_metrics
-from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
+from purgatorio.broker.share.giving_up import DeadLetterCounts
 from purgatorio.broker.share.share_metrics import OTHERS
 from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import batch

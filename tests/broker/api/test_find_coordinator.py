@@ -13,8 +13,8 @@ from purgatorio.broker.api import find_coordinator
 from purgatorio.broker.api.coordinator_topics import offsets_topic, share_state_topic, transaction_topic
 from purgatorio.broker.group.config import GroupConfig
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
-from purgatorio.broker.share.state.config import ShareStateConfig
-from purgatorio.broker.txn.config import TransactionConfig
+from purgatorio.broker.share.state.services import ShareStateConfig
+from purgatorio.broker.txn.services import TransactionConfig
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -12,8 +12,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.share.acknowledging import ShareAcknowledgementBatch
 from purgatorio.broker.share.acquiring import AcquireLimits, AcquireMode, Offsets, ReadBatches
-from purgatorio.broker.share.dead_letters.counts import DeadLetterCounts
-from purgatorio.broker.share.giving_up import GiveUpCause, RecordsOwner
+from purgatorio.broker.share.giving_up import DeadLetterCounts, GiveUpCause, RecordsOwner
 from purgatorio.broker.share.holdings import Holdings, LockHolder
 from purgatorio.broker.share.persister import Done, ReadDone, ShareState
 from purgatorio.broker.share.services import ShareServices

@@ -12,7 +12,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.state.outcome import Answer, StateOutcome
+from purgatorio.broker.share.state.coordinator import Answer, StateOutcome
 from purgatorio.broker.share.state_client import QUICK_RETRIES_MS, StateClient
 from purgatorio.protocol.api import APIS
 from purgatorio.protocol.api_key import ApiKey

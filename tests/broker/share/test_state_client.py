@@ -12,7 +12,7 @@ from purgatorio.broker.coordinator.broker_calls import LARGE, MAX_HERE
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.state.outcome import StateOutcome
+from purgatorio.broker.share.state.coordinator import StateOutcome
 from purgatorio.broker.share.state_client import QUICK_RETRIES_MS
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode

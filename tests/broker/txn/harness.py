@@ -12,10 +12,9 @@ from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import TRANSACTION_STATE_TOPIC
-from purgatorio.broker.txn.config import TransactionConfig
 from purgatorio.broker.txn.marker_sender import TransactionEnd
 from purgatorio.broker.txn.producers import NO_PRODUCER, ProducerIdAndEpoch
-from purgatorio.broker.txn.services import TransactionServices
+from purgatorio.broker.txn.services import TransactionConfig, TransactionServices
 from purgatorio.broker.txn.transaction import Transaction
 from purgatorio.broker.txn.transactions import Transactions
 from purgatorio.broker.txn.values import TransactionValue, read_value

@@ -13,8 +13,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.in_flight import ACKNOWLEDGED, ACQUIRED, AVAILABLE, RecordsInFlight
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
-from purgatorio.broker.share.state.coordinator import ShareCoordinator
-from purgatorio.broker.share.state.outcome import Answer, StateOutcome
+from purgatorio.broker.share.state.coordinator import Answer, ShareCoordinator, StateOutcome
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import RecordState, SharePartitionKey, StateBatch
 from purgatorio.purgatory.clock import ManualClock

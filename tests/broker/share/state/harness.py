@@ -11,10 +11,9 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import Topic
 from purgatorio.broker.metadata.topic_name import SHARE_GROUP_STATE_TOPIC
 from purgatorio.broker.share.persister import ShareState
-from purgatorio.broker.share.state.config import ShareStateConfig
+from purgatorio.broker.share.state.coordinator import StateOutcome
 from purgatorio.broker.share.state.kept_state import KeptState
-from purgatorio.broker.share.state.outcome import StateOutcome
-from purgatorio.broker.share.state.services import ShareStateServices
+from purgatorio.broker.share.state.services import ShareStateConfig, ShareStateServices
 from purgatorio.broker.share.state.share_states import ShareStates
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.records import iter_records
