@@ -164,20 +164,18 @@ def says_nothing(source: str) -> list[str]:
     return [node.name for node in nodes if re.match(r"See `?[\w.]+`?|Ignored\.", ast.get_docstring(node) or "")]
 
 
+TEXTS = re.compile(r'^ *"""(.*?)"""', re.DOTALL | re.MULTILINE)
 UNPLAIN = re.compile(r"(?:^|[.:;]\s+|\n\s*)What\b|\b[Tt](?:old|ells?)\b(?!:)")
 """What as a subject, and what is told: name the actor, and say that it returns, reports, notifies or learns."""
 
 
 def unplain(source: str) -> list[str]:
     """The docstrings, of attributes too, with a sentence that begins with What, or in which something is told."""
-    if not re.search(r"\b(?:What|[Tt]old|[Tt]ells?)\b", source):
-        return []
-    texts = [
-        (node.lineno, node.value.value)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return [
+        f"line {source.count(chr(10), 0, text.start()) + 1}: {match[0].strip(' .:;')}"
+        for text in TEXTS.finditer(source)
+        for match in UNPLAIN.finditer(text[1])
     ]
-    return [f"line {line}: {match[0].strip(' .:;')}" for line, text in texts for match in UNPLAIN.finditer(text)]
 
 
 def classes(module: ast.Module) -> Iterator[tuple[str, list[str], list[Function]]]:

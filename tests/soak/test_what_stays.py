@@ -34,7 +34,7 @@ STAYS = {
     "purgatorio.broker.txn.transaction.TransactionKey": "keys in the rings of finished operations",
     "purgatorio.broker.group.classic.rebalances.SyncKey": "likewise",
     "purgatorio.broker.group.delayed_heartbeat.MemberKey": "likewise",
-    "purgatorio.broker.group.classic.rebalances.GroupKey": "likewise",
+    "purgatorio.broker.group.classic.rebalances.JoinKey": "likewise",
     "purgatorio.purgatory.delayed_operation.Ticket": "empty ones in watch lists, until the next purge",
     "purgatorio.broker.config.descriptions.SettingValue": "each broker describes its settings once",
     "purgatorio.purgatory.reaper.Reaper._listened_ms": "one for each timer",
