@@ -29,9 +29,13 @@ class Wire:
         return cls(address)
 
     def exchange(self, frame: bytes) -> bytes:
-        """Send a request, and return the response without its size."""
-        self.socket.sendall(frame)
-        return self.receive()
+        """Send a request, and return the response without its size; without one the connection is closed."""
+        try:
+            self.socket.sendall(frame)
+            return self.receive()
+        except OSError:
+            self.close()  # a late response would be taken for that of the next request
+            raise
 
     def receive(self) -> bytes:
         """Read one response, without its size."""

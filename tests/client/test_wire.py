@@ -46,6 +46,7 @@ def test_a_response_is_read_whole_and_a_connection_that_ends_is_an_error(address
         assert wire.ask(asked) == FOUND
         with pytest.raises(ConnectionResetError):
             wire.ask(asked)
+        assert wire.closed, "a client opens another one"
 
 
 def test_a_client_over_wires_needs_no_event_loop(address: tuple[str, int]) -> None:
