@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from purgatorio.broker.time.system_clock import SystemClock
-from purgatorio.client.client import FAILURES, KafkaClient
+from purgatorio.client.client import FAILURES, REQUEST_TIMEOUT_MS, KafkaClient
 from purgatorio.client.link import Address, StreamLink
 
 DEFAULT_PORT = 9092
@@ -23,7 +23,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description)
     made.add_argument(
         "--bootstrap",
-        type=lambda text: [address(each) for each in text.split(",")],
+        type=addresses,
         default="localhost:9092",
         help="host:port of brokers, comma-separated (localhost:9092)",
     )
@@ -31,16 +31,23 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-def address(text: str) -> Address:
-    """Return host and port."""
-    host, _, port = (text if ":" in text else f"{text}:{DEFAULT_PORT}").strip().rpartition(":")
-    return host, int(port)
+def addresses(text: str) -> list[Address]:
+    """Return hosts and ports."""
+    found = []
+    for each in text.split(","):
+        host, _, port = (each if ":" in each else f"{each}:{DEFAULT_PORT}").strip().rpartition(":")
+        if not port.isdecimal():
+            raise argparse.ArgumentTypeError(f"{each!r} has no port that is a number")
+        found.append((host, int(port)))
+    return found
 
 
-def new_client(options: argparse.Namespace) -> KafkaClient[StreamLink]:
-    """Make a client, which opens connections when it needs them."""
+def new_client(options: argparse.Namespace, wait_ms: int) -> KafkaClient[StreamLink]:
+    """Make a client, which opens connections when it needs them, for requests that brokers hold for so long."""
     clock = SystemClock()
-    return KafkaClient(partial(StreamLink.open, clock, "toy"), lambda: options.bootstrap, clock=clock)
+    open_link = partial(StreamLink.open, clock, "toy")
+    timeout_ms = wait_ms + REQUEST_TIMEOUT_MS
+    return KafkaClient(open_link, lambda: options.bootstrap, clock=clock, timeout_ms=timeout_ms)
 
 
 def run(program: Callable[[argparse.Namespace], Coroutine[Any, Any, int]], options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from toy_connection import new_client, parser, run
 async def consume(options: argparse.Namespace) -> int:
     """Read until there are enough records; returns the exit status, 1 if a value came more than once."""
     values, enough = Counter[str](), asyncio.Event()
-    partitions = await new_client(options).partitions(options.topic)
+    partitions = await new_client(options, options.max_wait_ms).partitions(options.topic)
     async with asyncio.TaskGroup() as tasks:
         readers = [tasks.create_task(read_one(options, each, values, enough)) for each in partitions]
         await enough.wait()
@@ -39,7 +39,7 @@ async def consume(options: argparse.Namespace) -> int:
 async def read_one(options: argparse.Namespace, partition: int, values: Counter[str], enough: asyncio.Event) -> None:
     """Read one partition from its leader by polls of its own, and follow the leader when it moves."""
     tp, offset = (options.topic, partition), 0
-    with closing(new_client(options)) as client:
+    with closing(new_client(options, options.max_wait_ms)) as client:
         await client.partitions(options.topic)
         while not enough.is_set():
             polled = time.perf_counter()

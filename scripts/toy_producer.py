@@ -25,7 +25,7 @@ ACKS = {"all": -1, "-1": -1, "1": 1}
 async def send_all(options: argparse.Namespace) -> int:
     """Send records to the partitions of the topic in turn; returns the exit status, 1 if one was refused."""
     failures = 0
-    with closing(new_client(options)) as client:
+    with closing(new_client(options, options.timeout_ms)) as client:
         partitions = await client.partitions(options.topic)
         producer = await client.producer_id() if options.retry else NO_PRODUCER
         for number in range(options.records):

@@ -7,12 +7,16 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.config import ClusterConfig
+from purgatorio.client.link import StreamLink
 
 pytestmark = pytest.mark.process
 
@@ -111,3 +115,34 @@ async def test_no_broker_is_said_in_one_line() -> None:
     assert (status, said) == (1, "")
     assert errors.startswith("no broker answers: 127.0.0.1:1: ")
     assert errors.count("\n") == 1
+
+
+async def test_an_address_that_is_none_is_said_in_one_line() -> None:
+    status, said, errors = await end(await start("toy_consumer.py", "--bootstrap", "127.0.0.1:1,localhost:x"))
+    assert (status, said) == (2, "")
+    assert errors.endswith("argument --bootstrap: 'localhost:x' has no port that is a number\n")
+
+
+async def test_a_broker_may_hold_a_request_as_long_as_it_was_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits_ms: list[int] = []
+
+    class Silent:
+        closed = False
+
+        async def request(self, *args: Any, timeout_ms: int) -> None:
+            limits_ms.append(timeout_ms)
+            raise TimeoutError
+
+        def close(self) -> None:
+            self.closed = True
+
+    async def silent(*args: Any) -> Silent:
+        return Silent()
+
+    monkeypatch.syspath_prepend(SCRIPTS)
+    monkeypatch.setattr(StreamLink, "open", silent)
+    producer: Any = import_module("toy_producer")
+    options = SimpleNamespace(bootstrap=[("one", 9092)], topic="orders", timeout_ms=90_000)
+    with pytest.raises(producer.Unavailable):
+        await producer.send_all(options)
+    assert limits_ms[0] > options.timeout_ms
