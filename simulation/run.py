@@ -28,8 +28,8 @@ from purgatorio.simulation.checks.share_checkers import check_shares
 from purgatorio.simulation.checks.share_watch import recorded_shares
 from purgatorio.simulation.checks.sometimes import counted
 from purgatorio.simulation.checks.transaction_checkers import check_transactions
-from purgatorio.simulation.clients.clients import Client, ClientSlot, Output, Producer
-from purgatorio.simulation.clients.consumers import Consumer, Reader
+from purgatorio.simulation.clients.clients import Client, ClientSlot, Output, SimulatedProducer
+from purgatorio.simulation.clients.consumers import Reader, SimulatedConsumer
 from purgatorio.simulation.clients.dead_letters import dead_letter_topics, group_configs, record_dead_letters
 from purgatorio.simulation.clients.group_clients import GroupClients
 from purgatorio.simulation.clients.pipelined import JavaProducer, Pace, PipelinedProducer
@@ -306,16 +306,18 @@ class _Simulation:
             return self._producer(client, topic, partition, acks).run(self._is_stopped)
         if self._swarm.racks:
             reader = replace(reader, rack=f"r{client.rng.randint(1, self._swarm.brokers)}")
-        return Consumer(client, TopicPartition(topic.name, partition), reader=reader).run(self._is_stopped)
+        return SimulatedConsumer(client, TopicPartition(topic.name, partition), reader=reader).run(self._is_stopped)
 
-    def _producer(self, client: Client, topic: TopicPlan, partition: int, acks: int) -> Producer | PipelinedProducer:
+    def _producer(
+        self, client: Client, topic: TopicPlan, partition: int, acks: int
+    ) -> SimulatedProducer | PipelinedProducer:
         swarm, pause_ms = self._swarm, self._scenario.pause_ms
         output = Output(topic.name, partition, swarm.compression, topic.keys)
         if acks == -1 and swarm.batch_records:
             pace = Pace(pause_ms, swarm.batch_records, swarm.burst, swarm.delivery_timeout_ms)
             kind = JavaProducer if swarm.java else PipelinedProducer
             return kind(client, output, values=self._values, pace=pace)
-        return Producer(client, output, acks=acks, values=self._values, pause_ms=pause_ms)
+        return SimulatedProducer(client, output, acks=acks, values=self._values, pause_ms=pause_ms)
 
     # --- groups ---
 
@@ -438,7 +440,7 @@ class _Simulation:
         topics = [*self._swarm.topics, *([] if self._swarm.output is None else [self._swarm.output])]
         isolations = {"final": False} if self._swarm.transactions is None else {"final": False, "final-stable": True}
         readers = [
-            Consumer(
+            SimulatedConsumer(
                 self._client(f"{name}-{topic.name}-{partition}"),
                 TopicPartition(topic.name, partition),
                 final=True,

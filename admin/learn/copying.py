@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from purgatorio.admin.learn.playing import GROUP
-from purgatorio.admin.learn.scene import Act, Scene, Step, Topic
+from purgatorio.admin.learn.scene import Act, Scene, SceneTopic, Step
 
 WIDTH: Final = 110
 _CLIENTS: Final = ("Consumer", "KafkaError", "KafkaException", "Producer", "ShareConsumer", "TopicPartition")
@@ -105,7 +105,7 @@ def _wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, WIDTH))
 
 
-def _topic(topic: Topic) -> Iterator[str]:
+def _topic(topic: SceneTopic) -> Iterator[str]:
     more = f", partitions={topic.partitions}" if topic.partitions > 1 else ""
     more += "".join(f", {name.replace('.', '_')}={_literal(value)}" for name, value in topic.configs.items())
     yield f'kafka.topic("{topic.name}"{more})'

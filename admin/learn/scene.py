@@ -45,7 +45,7 @@ _KNOWN: Final = {each.__name__: each for each in OPERATIONS}
 
 
 @dataclass(frozen=True)
-class Topic:
+class SceneTopic:
     """A topic of a scene. `leader` is the broker that leads its partition 0."""
 
     name: str
@@ -103,7 +103,7 @@ class Scene:
     name: str
     title: str
     keep: str
-    topics: tuple[Topic, ...]
+    topics: tuple[SceneTopic, ...]
     clients: Mapping[str, Mapping[str, Any]]
     figures: tuple[Figure, ...]
     steps: tuple[Step, ...]
@@ -132,7 +132,7 @@ def _read(path: Path) -> Scene:
             **told,
             "number": int(number),
             "name": name.replace("_", "-"),
-            "topics": tuple(Topic(**each) for each in told["topics"]),
+            "topics": tuple(SceneTopic(**each) for each in told["topics"]),
             "figures": tuple(Figure(**each) for each in told["figures"]),
             "steps": tuple(_step(each) for each in told["steps"]),
         }

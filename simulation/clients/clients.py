@@ -155,7 +155,7 @@ class Output:
 
 
 @dataclass(kw_only=True)
-class Producer:
+class SimulatedProducer:
     """Sends unique values to one partition, one after the other, with waits between them out of `pause_ms`.
 
     With acks=-1 it is idempotent and retries each value until `delivery_timeout_ms`; with acks=1 it tries once.

@@ -84,7 +84,7 @@ class ReaderSession:
             self._session_id, self._epoch = response.session_id, next_epoch(INITIAL_EPOCH)
 
 
-class Consumer:
+class SimulatedConsumer:
     """Reads one partition from its start, and continues with new records.
 
     Args:

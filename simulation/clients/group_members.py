@@ -22,7 +22,7 @@ from purgatorio.client.client import FAILURES, NETWORK_ERRORS, Coordinator, Unav
 from purgatorio.client.group import NOT_MEMBER, GroupMembership, committed_offsets, offset_commit
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.simulation.clients.clients import Client
-from purgatorio.simulation.clients.consumers import Consumer, Took
+from purgatorio.simulation.clients.consumers import SimulatedConsumer, Took
 from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupShared
 from purgatorio.simulation.clients.transaction_clients import NotProcessed, Transformer
 from purgatorio.simulation.history.history import GroupAssigned, OffsetCommitted, OffsetRead
@@ -99,7 +99,7 @@ class GroupMember(ABC):
         self._me = GroupMembership(shared.plan.group_id, instance_id=instance_id)
         self._rng = random.Random(client.rng.random())
         self._coordinator = Coordinator(client, shared.plan.group_id)
-        self._readers: dict[TopicPartition, tuple[Consumer, asyncio.Task[None]]] = {}
+        self._readers: dict[TopicPartition, tuple[SimulatedConsumer, asyncio.Task[None]]] = {}
         self._unread: dict[TopicPartition, None] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._late: tuple[GroupMembership, dict[TopicPartition, int]] | None = None
@@ -243,7 +243,7 @@ class GroupMember(ABC):
             self._unread.pop(tp)
             took: Took = (lambda records: None) if self._transformer is None else self._transformer.took(tp)
             client = self._shared.new_client(self._client.name)
-            consumer = Consumer(client, tp, reader=self._shared.reader, start=offsets[tp], took=took)
+            consumer = SimulatedConsumer(client, tp, reader=self._shared.reader, start=offsets[tp], took=took)
             reading = consumer.run(lambda: False)
             # Its context is that of this task: the reader belongs to this client's node.
             task = asyncio.get_running_loop().create_task(reading, name=f"{self._client.name} reads {tp}")

@@ -29,7 +29,7 @@ BEAT_PAUSE_MS: Final = (150, 450)
 LOOK_SECONDS: Final = 0.05
 
 
-class ShareMember:
+class SimulatedShareMember:
     """One member; `client` has its connections to brokers and the coordinator, and its sessions have others."""
 
     def __init__(self, client: Client, shared: ShareGroupShared) -> None:
@@ -145,7 +145,7 @@ class ShareGroupClients:
         self.places = [ClientSlot(f"client-{next(numbers)}", self._live) for _ in range(shared.plan.members)]
 
     def _live(self, place: ClientSlot) -> Coroutine[Any, Any, None]:
-        member = ShareMember(self._shared.new_client(place.next_name()), self._shared)
+        member = SimulatedShareMember(self._shared.new_client(place.next_name()), self._shared)
         return member.run(lambda: self._is_over)
 
     def unsettled(self) -> str | None:

@@ -16,7 +16,7 @@ from typing import Final
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.client.group import GroupMembership
 from purgatorio.simulation.clients.clients import ClientSlot, Output
-from purgatorio.simulation.clients.consumers import Consumer, Took
+from purgatorio.simulation.clients.consumers import SimulatedConsumer, Took
 from purgatorio.simulation.clients.plans import TransactionShared, Value
 from purgatorio.simulation.clients.transactional import Fenced, MustAbort, SentCounts, TransactionalProducer
 
@@ -146,7 +146,7 @@ class TransactionWriter:
     """
 
     producer: TransactionalProducer
-    reader: Consumer
+    reader: SimulatedConsumer
     shared: TransactionShared
     rng: random.Random
     succeed: Callable[[], None]
@@ -222,7 +222,7 @@ class TransactionWriters:
     def _writer(self, name: str, transactional_id: str, place: ClientSlot) -> TransactionWriter:
         shared, rng = self._shared, random.Random(self._rng.random())
         tp = rng.choice(shared.partitions)
-        reader = Consumer(shared.new_client(name), tp, reader=replace(shared.reader, committed=True))
+        reader = SimulatedConsumer(shared.new_client(name), tp, reader=replace(shared.reader, committed=True))
         producer = TransactionalProducer(shared.new_client(name), transactional_id, shared.plan, shared.numbers)
 
         def succeed() -> None:

@@ -12,7 +12,7 @@ from purgatorio.late import dataclass
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory.clock import Clock
-from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.clients.clients import Client, Output, SimulatedProducer
 from purgatorio.simulation.history.history import Acked, History, Sent, Unknown
 from purgatorio.testing.simulate.journal import Journal
 
@@ -106,7 +106,7 @@ class Feed:
 
         name, rng = f"world-{next(self._clients)}", random.Random(self._rng.random())
         client = Client(name, self._bootstrap, clock=self._clock, rng=rng, history=self.history)
-        producer = Producer(
+        producer = SimulatedProducer(
             client,
             output,
             acks=-1,

@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
-from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.clients.clients import Client, Output, SimulatedProducer
 from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.run import Scenario, simulate
 from purgatorio.simulation.world.cluster import SimulatedCluster
@@ -88,7 +88,7 @@ async def failover_ms(loop: SimulatedLoop, rng: random.Random) -> int:
     await created
     history = History()
     client = Client("producer", cluster.addresses, clock=cluster.clock, rng=rng, history=history)
-    producer = Producer(
+    producer = SimulatedProducer(
         client,
         Output("orders", 0),
         acks=-1,

@@ -7,7 +7,7 @@ from typing import Final
 
 from purgatorio.admin.learn.clients.client import Client
 from purgatorio.admin.learn.clients.consumer import Consumer
-from purgatorio.admin.learn.clients.member import Member
+from purgatorio.admin.learn.clients.member import MemberClient
 from purgatorio.admin.learn.clients.modern_member import ModernMember
 from purgatorio.admin.learn.clients.producer import Producer
 from purgatorio.admin.learn.clients.share_member import ShareMember
@@ -18,7 +18,7 @@ KINDS: Final[dict[str, Callable[..., Client]]] = {
     "producer": Producer,
     "consumer": Consumer,
     "transactional": Transactional,
-    "member": Member,
+    "member": MemberClient,
     "modern member": ModernMember,
     "share member": ShareMember,
     "timers": Timers,

@@ -16,7 +16,7 @@ SESSION_MS: Final = 45_000
 REBALANCE_MS: Final = 60_000
 
 
-class Member(Client):
+class MemberClient(Client):
     """Joins, takes what it is assigned, and sends heartbeats; it reads nothing.
 
     Args:

@@ -21,7 +21,7 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory.clock import ManualClock
 from purgatorio.simulation.clients.clients import Client
-from purgatorio.simulation.clients.consumers import Consumer, Reader
+from purgatorio.simulation.clients.consumers import Reader, SimulatedConsumer
 from purgatorio.simulation.history.history import History, Polled, TxnDrained, TxnMarker, TxnPolled
 
 END = 8
@@ -91,7 +91,7 @@ class FakeClient(Client):
 async def drained(*, committed: bool, aborted: list[AbortedTransaction] | None = None) -> tuple[History, list[int]]:
     """Read the log to its end; the history, and the isolation levels of the fetches."""
     client = FakeClient(aborted)
-    consumer = Consumer(client, TopicPartition("orders", 0), final=True, reader=Reader(committed=committed))
+    consumer = SimulatedConsumer(client, TopicPartition("orders", 0), final=True, reader=Reader(committed=committed))
     await consumer.run(lambda: False)
     assert consumer.position == END
     return client.history, client.levels

@@ -13,7 +13,7 @@ import pytest
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, create_topics
 from purgatorio.simulation.checks.group_checkers import check_groups
-from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.clients.clients import Client, Output, SimulatedProducer
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.group_clients import STABLE_SECONDS, GroupClients
 from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, GroupPlan, GroupShared, Protocol
@@ -59,7 +59,7 @@ def run(loop: SimulatedLoop, plan: GroupPlan, test: Test) -> History:
         def new_client(name: str) -> Client:
             return Client(name, cluster.addresses, clock=clock, rng=random.Random(name), history=history)
 
-        producer = Producer(
+        producer = SimulatedProducer(
             new_client("p"),
             Output("orders", 0),
             acks=-1,

@@ -17,7 +17,7 @@ from purgatorio.broker.metadata.controller import NewTopic, TopicSettings, creat
 from purgatorio.broker.metadata.store import decide
 from purgatorio.simulation.checks.share_checkers import check_shares
 from purgatorio.simulation.checks.share_watch import recorded_shares
-from purgatorio.simulation.clients.clients import Client, Output, Producer
+from purgatorio.simulation.clients.clients import Client, Output, SimulatedProducer
 from purgatorio.simulation.clients.consumers import Reader
 from purgatorio.simulation.clients.plans import SESSION_TIMEOUT_MS, ShareGroupShared, SharePlan
 from purgatorio.simulation.clients.share_members import ShareGroupClients
@@ -78,7 +78,9 @@ def run(loop: SimulatedLoop, plan: SharePlan, test: Test, *, restless: bool = Fa
         ends_at = loop.time() + 2
         values = itertools.count(1)
         producers = [
-            Producer(new_client(f"p{number}"), Output("orders", number), acks=-1, values=values, pause_ms=(20.0, 40.0))
+            SimulatedProducer(
+                new_client(f"p{number}"), Output("orders", number), acks=-1, values=values, pause_ms=(20.0, 40.0)
+            )
             for number in range(PARTITIONS)
         ]
         produced = [loop.node(each.client.name).spawn(each.run(lambda: loop.time() > ends_at)) for each in producers]
