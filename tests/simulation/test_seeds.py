@@ -131,7 +131,7 @@ FOUND_AT = {
     "last-stable-offset": (3, 4, 11),
     "producer-epochs": (11, 19, 36),
     "replicated-decisions": (19, 77),
-    "truncated-index": (90, 104),
+    "truncated-index": (174, 90, 104),
     "transactional-offsets": (3, 4, 11),
     "slow-turns": (3, 4, 6),
     "lock-time": (9, 36, 41),
