@@ -37,17 +37,19 @@ def test_the_high_watermark_of_a_partition_advances_when_the_lease_is_held_again
         await created
         await asyncio.sleep(1)
         leader = cluster.partitions["orders", 0].leader
-        with (
-            mock.patch.object(ReplicaManager, "lease_lost", autospec=True) as lost,
-            mock.patch.object(ReplicaManager, "lease_resumed", autospec=True) as resumed,
+        lost: list[int] = []
+        resumed: list[int] = []
+        with (  # by functions: mock does not pass on which object it was, of a compiled class
+            mock.patch.object(ReplicaManager, "lease_lost", lambda replicas: lost.append(replicas.broker_id)),
+            mock.patch.object(ReplicaManager, "lease_resumed", lambda replicas: resumed.append(replicas.broker_id)),
         ):
             cluster.processes[leader].link.cut()
             await asyncio.sleep(2)
-            resumed.assert_not_called()
-            assert [call.args[0].broker_id for call in lost.call_args_list] == [leader]
+            assert lost == [leader]
+            assert resumed == []
             cluster.processes[leader].link.heal()
             await asyncio.sleep(0.2)
-        assert [call.args[0].broker_id for call in resumed.call_args_list] == [leader]
+        assert resumed == [leader]
         await cluster.stop()
 
     loop.run_until_complete(main())
