@@ -133,7 +133,7 @@ class OwnWork:
     """The works of one owner: a broker, or what outlives brokers.
 
     Attributes:
-        has_ended: whether no further step of them is taken.
+        has_ended: whether no further slice of them is taken.
     """
 
     def __init__(self, turns: LongWork) -> None:
@@ -210,7 +210,7 @@ class OwnWork:
             self.end()
 
     def end(self) -> None:
-        """Take no further step of these works; of works that are begun later, a first slice."""
+        """Take no further slice of these works; of works that are begun later, the first one alone."""
         self.has_ended = True
         self._turns.drop(self)
 
