@@ -159,8 +159,7 @@ class Playing:
         operator, name = self._operator, step.cause.removeprefix(GROUP)
         ends = Ends(operator.cluster.brokers, operator.image, LAGS)
         try:
-            now_ms = operator.cluster.clock.now_ms()
-            group = read_group(operator.groups, ends, name, now_ms, members=0, offsets=0)
+            group = read_group(operator.groups, ends, name, members=0, offsets=0)
         except OperationRefused:
             return ""
         return "" if group is None else str(group["waits_for"])

@@ -47,8 +47,7 @@ class DescribeGroup(Operation, http="GET /groups/{id:path}", command="groups des
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.admin.operations.reading.group_state import read_group
 
-        now_ms, ends = operator.cluster.clock.now_ms(), _ends(operator)
-        found = read_group(operator.groups, ends, self.id, now_ms, members=self.members, offsets=self.offsets)
+        found = read_group(operator.groups, _ends(operator), self.id, members=self.members, offsets=self.offsets)
         if found is None:
             raise operator.groups.unknown(self.id)
         return found

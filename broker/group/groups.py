@@ -104,6 +104,7 @@ class Groups:
         consumer: the groups of the consumer protocol (KIP-848).
         share: the share groups (KIP-932).
         rebalance_purgatory: the joins and syncs that wait for members.
+        heartbeat_purgatory: the sessions of members; its time is that by which they end.
         memory: the bytes that the groups keep of requests.
     """
 
@@ -112,6 +113,7 @@ class Groups:
         self.clock = services.clock
         self.memory = services.memory
         self.rebalance_purgatory = services.rebalance_purgatory
+        self.heartbeat_purgatory = services.heartbeat_purgatory
         self._image = services.image
         self._work = services.work
         self.listings = Listings(services.work)

@@ -71,7 +71,8 @@ class MemberOverview(NamedTuple):
         owned: the partitions that it consumes; None if they cannot be known: its protocol is not that of consumers.
             Members of share groups consume partitions together.
         waits_for: the members or partitions that it waits for, or its next step, in a few words; or empty.
-        session_deadline_ms: the monotonic time at which its session is over; each heartbeat moves it. None if unknown.
+        session_deadline_ms: when its session is over, on the clock of `Groups.heartbeat_purgatory`; each heartbeat
+            moves it. None if unknown.
         session_timeout_ms: the time that a heartbeat gives.
     """
 

@@ -100,7 +100,7 @@ def read_groups(control: GroupControl, ends: Ends, limit: int) -> tuple[list[Ans
     return groups, len(names), loading
 
 
-def read_groups_for_page(control: GroupControl, ends: Ends, now_ms: int) -> tuple[list[Answer], int]:
+def read_groups_for_page(control: GroupControl, ends: Ends) -> tuple[list[Answer], int]:
     """Return the most telling groups with their first members, and the number of all, up to `GROUPS_LOOKED_AT`.
 
     Those that rebalance come first, then those with members, then those with offsets only, each by name.
@@ -114,7 +114,7 @@ def read_groups_for_page(control: GroupControl, ends: Ends, now_ms: int) -> tupl
     for _, group_id, nth in heapq.nsmallest(GROUPS, ranked):
         found = _found(*active[nth], group_id)
         if found is not None:
-            shown.append({**_read_group(found, ends), "members": read_members(found, now_ms, MEMBERS, PARTITIONS)})
+            shown.append({**_read_group(found, ends), "members": read_members(found, MEMBERS, PARTITIONS)})
     return shown, len(ranked)
 
 
@@ -154,9 +154,7 @@ def _read_group(found: FoundGroup, ends: Ends) -> Answer:
 # --- one group ---
 
 
-def read_group(
-    control: GroupControl, ends: Ends, group_id: str, now_ms: int, *, members: int, offsets: int
-) -> Answer | None:
+def read_group(control: GroupControl, ends: Ends, group_id: str, *, members: int, offsets: int) -> Answer | None:
     """Return a group with up to so many members and offsets; None if it does not exist.
 
     Raises:
@@ -168,14 +166,15 @@ def read_group(
         return None
     return {
         **_read_group(found, ends),
-        "members": read_members(found, now_ms, members, MAX_PARTITIONS),
+        "members": read_members(found, members, MAX_PARTITIONS),
         "offsets": list(_offsets(found, ends, offsets)) if offsets else [],
     }
 
 
-def read_members(found: FoundGroup, now_ms: int, limit: int, partitions: int) -> list[Answer]:
+def read_members(found: FoundGroup, limit: int, partitions: int) -> list[Answer]:
     """Return up to `limit` members, each with up to `partitions` partitions of a topic."""
     group = found.shard.groups.get(found.view.id)
+    now_ms = found.broker.groups.heartbeat_purgatory.now_ms()  # the clock of members, which may be behind the broker's
     return [_member(each, now_ms, partitions) for each in members(group, found.broker.groups.image, limit)]
 
 

@@ -70,7 +70,7 @@ def read_state(
     brokers, image = cluster.brokers, control.image
     running = {broker.broker_id: broker for broker in brokers}
     partitions, partition_count = read_partitions(brokers, image, transactions, cluster.clock.wall_ms(), only=only)
-    shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS), now_ms)
+    shown_groups, group_count = read_groups_for_page(groups, Ends(brokers, image, LAGS))
     shown_transactions, transaction_counts = read_transactions_for_page(transactions)
     state = {
         "cluster_id": cluster.cluster_id,
