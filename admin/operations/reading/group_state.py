@@ -105,17 +105,31 @@ def read_groups_for_page(control: GroupControl, ends: Ends) -> tuple[list[Answer
 
     Those that rebalance come first, then those with members, then those with offsets only, each by name.
     """
+    telling, count = _most_telling(control)
+    shown = [{**_read_group(each, ends), "members": read_members(each, MEMBERS, PARTITIONS)} for each in telling]
+    return shown, count
+
+
+def read_groups_in_full(
+    control: GroupControl, ends: Ends, *, members: int, offsets: int
+) -> tuple[Iterator[Answer], int]:
+    """Return the same groups one by one, each as `read_group` describes it, and the number of all.
+
+    Args:
+        members, offsets: how many of each group.
+    """
+    telling, count = _most_telling(control)
+    return (_in_full(each, ends, members, offsets) for each in telling), count
+
+
+def _most_telling(control: GroupControl) -> tuple[list[FoundGroup], int]:
     active, _ = _active(control)
     ranked = [
         (_rank(active[nth][1].groups.get(group_id)), group_id, nth)
         for group_id, nth in islice(_names(active), GROUPS_LOOKED_AT)
     ]
-    shown: list[Answer] = []
-    for _, group_id, nth in heapq.nsmallest(GROUPS, ranked):
-        found = _found(*active[nth], group_id)
-        if found is not None:
-            shown.append({**_read_group(found, ends), "members": read_members(found, MEMBERS, PARTITIONS)})
-    return shown, len(ranked)
+    chosen = (_found(*active[nth], group_id) for _, group_id, nth in heapq.nsmallest(GROUPS, ranked))
+    return [each for each in chosen if each is not None], len(ranked)
 
 
 def _active(control: GroupControl) -> tuple[list[tuple[Broker, GroupShard]], int]:
@@ -164,6 +178,10 @@ def read_group(control: GroupControl, ends: Ends, group_id: str, *, members: int
     found = _found(broker, shard, group_id)
     if found is None:
         return None
+    return _in_full(found, ends, members, offsets)
+
+
+def _in_full(found: FoundGroup, ends: Ends, members: int, offsets: int) -> Answer:
     return {
         **_read_group(found, ends),
         "members": read_members(found, members, MAX_PARTITIONS),

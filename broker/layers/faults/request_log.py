@@ -15,6 +15,7 @@ from purgatorio.broker.layers.faults.names import api_name
 from purgatorio.broker.layers.faults.rule import broker_of
 from purgatorio.broker.routing.request import Handler, Reply, RequestContext
 from purgatorio.protocol.api import EncodedResponse
+from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.message import ArrayType, StructType, fields_of
 from purgatorio.protocol.parts import Topics, topics_of
@@ -23,6 +24,10 @@ from purgatorio.purgatory.clock import Clock
 MAX_REQUESTS: Final = 1_000
 MAX_TOPICS: Final = 10
 """The most topics, and the most different errors, that are kept of a request."""
+READS: Final = frozenset((ApiKey.FETCH, ApiKey.LIST_OFFSETS))
+"""The APIs that say where a consumer reads: their requests are kept, and the answers to ListOffsets."""
+MAX_PARTITIONS: Final = 50
+"""The most partitions of a request that is kept: a thousand such requests are some megabytes."""
 
 Ended = Literal["waiting", "answered", "unanswered", "disconnected"]
 
@@ -38,19 +43,25 @@ class LoggedRequest:
         ended_ms: when it was answered; -1: not yet.
         ended: "unanswered" is a request that wants no answer (produce with acks=0).
         errors: the names of the errors in the answer, each once.
+        asked: the request itself, if it is one of `READS` and names few partitions; else None.
+        told: the answer to a ListOffsets request that is kept.
+        found_nothing: whether it is a fetch whose answer has no records.
     """
 
     __slots__ = (
         "_clock",
         "_reply",
         "api_key",
+        "asked",
         "at_ms",
         "broker",
         "client",
         "ended",
         "ended_ms",
         "errors",
+        "found_nothing",
         "number",
+        "told",
         "topics",
         "version",
     )
@@ -63,6 +74,7 @@ class LoggedRequest:
         topics: tuple[str, ...],
         reply: Reply,
         clock: Clock,
+        asked: Any = None,
     ) -> None:
         self.number = number
         self.broker = broker
@@ -74,6 +86,9 @@ class LoggedRequest:
         self.ended: Ended = "waiting"
         self.ended_ms = -1
         self.errors: tuple[str, ...] = ()
+        self.asked = asked
+        self.told: Any = None
+        self.found_nothing = False
         self._reply: Reply | None = reply
         self._clock = clock
 
@@ -86,6 +101,10 @@ class LoggedRequest:
         """Note the answer, and send it."""
         if response.__class__ is not EncodedResponse:  # handlers encode nothing that has errors
             self.errors = errors_in(response)
+            if self.api_key == ApiKey.FETCH:
+                self.found_nothing = not any(each.records for topic in response.responses for each in topic.partitions)
+            elif self.api_key == ApiKey.LIST_OFFSETS and self.asked is not None:
+                self.told = response
         self._end("answered")(response)
 
     def nothing(self) -> None:
@@ -128,6 +147,7 @@ class RequestLog:
             known: the topics that the broker knows, for requests that name topics by their ids (KIP-516).
         """
         named_by = topics_of(api_key)
+        reads = api_key in READS
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id
@@ -136,7 +156,8 @@ class RequestLog:
                 return
             self._count += 1
             topics = _topics(request, named_by, known) if named_by else ()
-            entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._clock)
+            asked = request if reads and _is_small(request) else None
+            entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._clock, asked)
             self.entries.append(entry)
             handler(ctx, request, entry)
 
@@ -146,6 +167,10 @@ class RequestLog:
         """Forget all requests."""
         self.entries.clear()
         self._count = 0
+
+
+def _is_small(request: Any) -> bool:
+    return sum(len(topic.partitions) for topic in request.topics) <= MAX_PARTITIONS
 
 
 def _topics(request: Any, named_by: Sequence[Topics], known: KnownTopics) -> tuple[str, ...]:

@@ -1,0 +1,30 @@
+"""From facts to sentences: asks every rule, and puts the conclusions in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.admin.operations.reading.why import consumers
+from purgatorio.admin.operations.reading.why.known import Conclusion, Facts
+
+Rule = Callable[[Facts], Iterable[Conclusion]]
+
+RULES: Final[tuple[Rule, ...]] = (*consumers.RULES,)
+"""All rules; the order matters only between conclusions of the same weight."""
+
+
+def conclude(document: Answer, about: str = "") -> list[Conclusion]:
+    """Return what follows from facts, what weighs most first, each sentence once.
+
+    Args:
+        about: only conclusions about this group, topic or client id; "": all.
+    """
+    facts = Facts(document)
+    found: dict[str, Conclusion] = {}
+    for rule in RULES:
+        for each in rule(facts):
+            if not about or about in each.about:
+                found.setdefault(each.says, each)
+    return sorted(found.values(), key=lambda each: -each.weight)

@@ -1,0 +1,231 @@
+"""The facts of a running cluster that conclusions need, as one bounded JSON document.
+
+Each process reads those of its own brokers; `merged_facts` makes one document of theirs. Points in time end in ``_ms``
+and are on the clock of `now_ms`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final
+
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.admin.operations.operator import Operator
+from purgatorio.admin.operations.reading.group_state import MAX_LAGS, Ends, read_groups_in_full
+from purgatorio.admin.operations.reading.members import connected_clients, read_members
+from purgatorio.admin.operations.reading.parked import read_parked
+from purgatorio.admin.operations.reading.state import read_finished, read_follower, read_partitions
+from purgatorio.admin.operations.reading.transaction_state import read_transactions_for_page
+from purgatorio.admin.operations.reading.why.positions import MAX_POSITIONS, read_positions
+from purgatorio.admin.operations.reading.why.requests import MAX_ERRORS, MAX_IDLE, MAX_REQUESTS, read_requests
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import is_internal
+from purgatorio.broker.routing.request import is_of_broker
+from purgatorio.broker.time.long_work import Steps
+
+MAX_PARTITIONS: Final = 1_000
+PARTITIONS_AT_ONCE: Final = 20
+COST_OF_PARTITION: Final = 25
+MEMBERS: Final = 1_000
+"""Members of each group."""
+OFFSETS: Final = 1_000
+"""Partitions of each group."""
+COST_OF_MEMBER: Final = 10
+MAX_WAITS: Final = 200
+WAITS_LOOKED_AT: Final = 1_000
+"""Operations of each purgatory, and of each broker those that ended last, that are looked at."""
+COST_OF_WAIT: Final = 15
+MAX_FAULTS: Final = 20
+MAX_CLIENTS: Final = 1_000
+
+
+async def read_facts(operator: Operator) -> Answer:
+    """Return the facts, as the brokers of this process know them; read in steps, between which others go on."""
+    document: Answer = {"now_ms": operator.cluster.clock.now_ms()}
+
+    def steps() -> Steps:
+        for part in PARTS:
+            yield from part(operator, document)
+
+    await operator.cluster.work.take(steps())
+    return document
+
+
+# --- the parts ---
+
+
+def _brokers(operator: Operator, document: Answer) -> Steps:
+    """Read `brokers` as the operation ListBrokers has them, with how their followers' fetches are held back."""
+    running = {broker.broker_id: broker for broker in operator.cluster.brokers}
+    document["brokers"] = [
+        {**row, "follower": read_follower(running[row["id"]]) if row["id"] in running else None}
+        for row in read_members(operator.cluster, operator.control)
+    ]
+    yield COST_OF_PARTITION * len(document["brokers"])
+
+
+def _groups(operator: Operator, document: Answer) -> Steps:
+    """Read `groups` as the operation DescribeGroup has them, the most telling ones, and `group_count`."""
+    ends = Ends(operator.cluster.brokers, operator.image, MAX_LAGS)
+    groups, document["group_count"] = read_groups_in_full(operator.groups, ends, members=MEMBERS, offsets=OFFSETS)
+    document["groups"] = []
+    yield 1 + document["group_count"]
+    for each in groups:
+        document["groups"].append(each)
+        yield COST_OF_MEMBER * (1 + len(each["members"]) + len(each["offsets"]))
+
+
+def _positions(operator: Operator, document: Answer) -> Steps:
+    """Read `positions` and `starts`: see `read_positions`."""
+    document["positions"], document["starts"] = [], []
+    yield from read_positions(operator.cluster, operator.image, document["positions"], document["starts"])
+
+
+def _partitions(operator: Operator, document: Answer) -> Steps:
+    """Read `partitions` as the state of the page has them: those that consumers read, then others, by name.
+
+    `topics` are all names but those of internal topics, of very many the first ones, and `topic_count` their number.
+    """
+    image = operator.image
+    names = sorted(name for name in image.topics if not is_internal(name))
+    document["topics"], document["topic_count"] = names[:MAX_PARTITIONS], len(names)
+    document["partitions"] = []
+    wall_ms = operator.cluster.clock.wall_ms()
+    wanted = iter(list(islice(dict.fromkeys(_told(document, image, names)), MAX_PARTITIONS)))
+    yield 1 + len(names)
+    while some := list(islice(wanted, PARTITIONS_AT_ONCE)):
+        rows, _ = read_partitions(operator.cluster.brokers, image, operator.transactions, wall_ms, only=some)
+        document["partitions"] += rows
+        yield COST_OF_PARTITION * len(some)
+
+
+def _told(document: Answer, image: ClusterImage, names: Sequence[str]) -> Iterator[TopicPartition]:
+    rows = chain(document["positions"], *(group["offsets"] for group in document["groups"]))
+    for each in rows:
+        yield TopicPartition(each["topic"], each["partition"])
+    for name in names:
+        for number in range(len(image.topics[name].partitions)):
+            yield TopicPartition(name, number)
+
+
+def _waits(operator: Operator, document: Answer) -> Steps:
+    """Read `parked` as the operation ListParked has them, the longest waiting first, and `parked_count`.
+
+    Requests of brokers are left out. `ended` are operations that ended without what they waited for, newest first, as
+    the operation Finished has them.
+    """
+    cluster = operator.cluster
+    rows = []
+    for each in read_parked(cluster.brokers, operator.transactions, None, None, None, WAITS_LOOKED_AT):
+        if not is_of_broker(each.client):
+            rows.append(each)
+        yield COST_OF_WAIT
+    document["parked_count"] = len(rows)
+    oldest = heapq.nsmallest(MAX_WAITS, rows, key=lambda each: -each.waited_ms)
+    document["parked"] = [each.as_document() for each in oldest]
+    yield COST_OF_WAIT * (1 + len(oldest))
+    document["ended"] = []
+    for row in read_finished(cluster.brokers, WAITS_LOOKED_AT):
+        if row["outcome"] != "completed" and row["client"] and not is_of_broker(row["client"]):
+            document["ended"].append(row)
+    yield COST_OF_WAIT
+
+
+def _transactions(operator: Operator, document: Answer) -> Steps:
+    """Read `transactions` as the page has them: open ones first, the oldest of all first."""
+    document["transactions"], _ = read_transactions_for_page(operator.transactions)
+    yield COST_OF_PARTITION * (1 + len(document["transactions"]))
+
+
+def _faults(operator: Operator, document: Answer) -> Steps:
+    """Read the newest `faults`, and those that `fired` last, newest first, as the operation ListFaults has them."""
+    faults = operator.cluster.faults
+    document["faults"] = [each.as_data() for each in faults.rules[-MAX_FAULTS:]]
+    document["fired"] = [each._asdict() for each in islice(reversed(faults.fired), MAX_FAULTS)]
+    document["fired_count"] = len(faults.fired)
+    yield COST_OF_PARTITION * MAX_FAULTS
+
+
+def _clients(operator: Operator, document: Answer) -> Steps:
+    """Read `clients`, the ids of those that are connected, of very many the first ones, and `client_count`."""
+    clients = connected_clients(operator.cluster.brokers)
+    document["clients"], document["client_count"] = clients[:MAX_CLIENTS], len(clients)
+    yield 1 + len(clients)
+
+
+def _requests(operator: Operator, document: Answer) -> Steps:
+    """Read what clients asked last: see `read_requests`."""
+    yield from read_requests(operator.cluster.faults.log, document)
+
+
+PARTS: Final[tuple[Callable[[Operator, Answer], Steps], ...]] = (
+    _brokers,
+    _clients,
+    _groups,
+    _positions,
+    _partitions,
+    _waits,
+    _transactions,
+    _faults,
+    _requests,
+)
+"""The readers of facts, which work in steps: each adds its own part to the document."""
+
+
+# --- of several processes ---
+
+
+def merged_facts(answers: Sequence[Answer], partitions: list[Any]) -> Answer:
+    """Return one document for those of several processes.
+
+    Args:
+        partitions: their rows of partitions, merged.
+    """
+    clients = sorted(set(_joined(answers, "clients")))
+    return {
+        **answers[0],
+        **{name: sum(answer[name] for answer in answers) for name in SUMMED},
+        **{name: _last(answers, name, moment, limit) for name, (moment, limit) in LAST.items()},
+        "now_ms": max(answer["now_ms"] for answer in answers),
+        "brokers": _joined(answers, "brokers"),
+        "clients": clients[:MAX_CLIENTS],
+        "client_count": len(clients),
+        "groups": sorted(_joined(answers, "groups"), key=lambda row: str(row["id"])),
+        "positions": _newest_positions(_joined(answers, "positions")),
+        "partitions": partitions[:MAX_PARTITIONS],
+        "parked": heapq.nsmallest(MAX_WAITS, _joined(answers, "parked"), key=lambda row: -int(row["waited_ms"])),
+        "ended": _last(answers, "ended", "done_ms", WAITS_LOOKED_AT)[::-1],
+        "fired": _last(answers, "fired", "at_ms", MAX_FAULTS)[::-1],
+        "transactions": sorted(_joined(answers, "transactions"), key=lambda row: str(row["id"])),
+    }
+
+
+SUMMED: Final = ("group_count", "parked_count", "fired_count", "request_count")
+LAST: Final = {
+    "starts": ("at_ms", MAX_POSITIONS),
+    "requests": ("at_ms", MAX_REQUESTS),
+    "idle_requests": ("last_ms", MAX_IDLE),
+    "errors": ("last_ms", MAX_ERRORS),
+}
+"""Rows of all processes, oldest first: by what time, and how many of the last ones are kept."""
+
+
+def _joined(answers: Sequence[Answer], name: str) -> list[Any]:
+    return list(chain.from_iterable(answer[name] for answer in answers))
+
+
+def _last(answers: Sequence[Answer], name: str, moment: str, limit: int) -> list[Any]:
+    return sorted(_joined(answers, name), key=lambda row: int(row[moment]))[-limit:]
+
+
+def _newest_positions(rows: list[Answer]) -> list[Answer]:
+    """Return of each client and partition the newest position: its leader may have moved."""
+    found: dict[tuple[str, str, int], Answer] = {}
+    for row in sorted(rows, key=lambda row: (int(row["last_ms"]), bool(row["is_waiting"]))):
+        key = row["client"], row["topic"], row["partition"]
+        before = found.get(key)
+        found[key] = row if before is None else {**row, "first_offset": before["first_offset"]}
+    return list(found.values())[-MAX_POSITIONS:]

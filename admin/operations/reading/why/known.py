@@ -1,0 +1,121 @@
+"""The facts of a cluster as rules look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.broker.metadata.topic_name import is_internal
+
+STUCK: Final = 90
+"""The weight of a conclusion that says why a client gets nothing, and what to change."""
+WAITS: Final = 70
+"""The weight of one that says for whom a client waits, which may end by itself."""
+NOTED: Final = 30
+"""The weight of one that explains a part of what happens."""
+
+
+class Conclusion(NamedTuple):
+    """A sentence that follows from facts.
+
+    Attributes:
+        says: the sentence, without a capital at its beginning, as names come first, and without a full stop.
+        about: the names of groups, topics and clients by which it is asked for.
+        weight: those of more weight come first.
+    """
+
+    says: str
+    about: tuple[str, ...]
+    weight: int = STUCK
+
+
+class Facts:
+    """A document of facts, with indexes. Rows are those of the document; `facts.py` describes them.
+
+    Args:
+        document: the facts.
+    """
+
+    def __init__(self, document: Answer) -> None:
+        self.document = document
+        self.now_ms: int = document["now_ms"]
+        self.brokers: list[Answer] = document["brokers"]
+        self.groups: list[Answer] = document["groups"]
+        self.positions: list[Answer] = document["positions"]
+        self.starts: list[Answer] = document["starts"]
+        self.parked: list[Answer] = document["parked"]
+        self.ended: list[Answer] = document["ended"]
+        self.errors: list[Answer] = document["errors"]
+        self.transactions: list[Answer] = document["transactions"]
+
+    @cached_property
+    def partitions(self) -> dict[tuple[str, int], Answer]:
+        """The partitions by topic and number; of a large cluster, those that clients have to do with."""
+        return {(each["topic"], each["partition"]): each for each in self.document["partitions"]}
+
+    @cached_property
+    def topics(self) -> dict[str, list[Answer]]:
+        """The partitions of each topic that is no internal one."""
+        found: dict[str, list[Answer]] = {}
+        for each in self.document["partitions"]:
+            if not is_internal(each["topic"]):
+                found.setdefault(each["topic"], []).append(each)
+        return found
+
+    @cached_property
+    def _groups_of(self) -> dict[str, list[tuple[Answer, Answer]]]:
+        found: dict[str, list[tuple[Answer, Answer]]] = {}
+        for group in self.groups:
+            for member in group["members"]:
+                found.setdefault(member["client"], []).append((group, member))
+        return found
+
+    def memberships(self, client: str) -> Sequence[tuple[Answer, Answer]]:
+        """Return the groups in which a client id is a member, with that member; several clients may have one id."""
+        return self._groups_of.get(client, ())
+
+    def owner_of(self, client: str, topic: str, partition: int) -> tuple[Answer, Answer] | None:
+        """Return the group and the member by which a client id owns a partition; None if it does not."""
+        for group, member in self.memberships(client):
+            if (topic, partition) in owned(member):
+                return group, member
+        return None
+
+    def committed(self, group: Answer, topic: str, partition: int) -> int | None:
+        """Return the committed offset of a group; None if there is none."""
+        for row in group["offsets"]:
+            if (row["topic"], row["partition"]) == (topic, partition):
+                offset: int | None = row["offset"]
+                return offset
+        return None
+
+    def start_of(self, client: str, topic: str, partition: int) -> Answer | None:
+        """Return how a client last looked for an offset to begin at; None if that is not known."""
+        found = [
+            each
+            for each in self.starts
+            if (each["client"], each["topic"], each["partition"]) == (client, topic, partition)
+        ]
+        return max(found, key=lambda each: int(each["at_ms"]), default=None)
+
+
+def owned(member: Answer) -> list[tuple[str, int]]:
+    """Return the partitions that a member owns, of very many the first ones."""
+    return [(each["topic"], number) for each in member["owned"] or () for number in each["partitions"]]
+
+
+def seconds(ms: float) -> str:
+    """Return a time in a sentence."""
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
+
+
+def name_of(partition: Answer) -> str:
+    """Return the name of the partition that a row is about: "orders-0"."""
+    return f"{partition['topic']}-{partition['partition']}"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: "1 record", "2 records"."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

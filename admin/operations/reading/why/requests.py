@@ -1,0 +1,77 @@
+"""The last requests of clients, and the errors that they got: from the log of requests, which only tests have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.broker.layers.faults.request_log import LoggedRequest, RequestLog
+from purgatorio.broker.time.long_work import Steps
+from purgatorio.protocol.api_key import ApiKey
+
+MAX_REQUESTS: Final = 50
+MAX_IDLE: Final = 100
+MAX_ERRORS: Final = 200
+COST_OF_REQUEST: Final = 3
+"""The cost of looking at a request (see `LongWork`)."""
+HEARTBEATS: Final = frozenset((ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT))
+
+
+def read_requests(log: RequestLog | None, document: Answer) -> Steps:
+    """Add to a document what is in the log, in steps.
+
+    `requests` are the last ones that are not idle, oldest first, and `request_count` their number: `at_ms`, `broker`,
+    `api`, `client`, `topics`, `errors`, and `ended` ("waiting", "answered", "unanswered", "disconnected").
+    `idle_requests` are heartbeats, and polls that found nothing: of each `api` and `client` the `count` and the
+    `last_ms`. `errors`: of each `client`, `api`, and alike `errors` and `topics` the `count`, `first_ms` and `last_ms`.
+    """
+    requests: list[LoggedRequest] = []
+    idle: dict[tuple[object, ...], Answer] = {}
+    errors: dict[tuple[object, ...], Answer] = {}
+    for each in () if log is None else list(log.entries):
+        if _is_idle(each):
+            _count(idle, (each.api, each.client), MAX_IDLE, each, {})
+        else:
+            requests.append(each)
+        if each.errors:
+            key = each.client, each.api, each.errors, each.topics
+            _count(errors, key, MAX_ERRORS, each, {"errors": list(each.errors), "topics": list(each.topics)})
+        yield COST_OF_REQUEST
+    document["requests"] = [_read(each) for each in requests[-MAX_REQUESTS:]]
+    document["request_count"] = len(requests)
+    document["idle_requests"] = list(idle.values())
+    document["errors"] = list(errors.values())
+    yield COST_OF_REQUEST * MAX_REQUESTS
+
+
+def _is_idle(request: LoggedRequest) -> bool:
+    return not request.errors and (request.api_key in HEARTBEATS or request.found_nothing)
+
+
+def _count(
+    counted: dict[tuple[object, ...], Answer],
+    key: tuple[object, ...],
+    limit: int,
+    request: LoggedRequest,
+    more: Answer,
+) -> None:
+    row = counted.get(key)
+    if row is None:
+        if len(counted) == limit:
+            return
+        row = {"client": request.client, "api": request.api, **more, "count": 0, "first_ms": request.at_ms}
+        counted[key] = row
+    row["count"] += 1
+    row["last_ms"] = request.at_ms
+
+
+def _read(request: LoggedRequest) -> Answer:
+    return {
+        "at_ms": request.at_ms,
+        "broker": request.broker,
+        "api": request.api,
+        "client": request.client,
+        "topics": list(request.topics),
+        "errors": list(request.errors),
+        "ended": request.ended,
+    }

@@ -1,0 +1,64 @@
+"""The facts of a running cluster."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+from purgatorio.admin.operations.operator import Operator
+from purgatorio.admin.operations.reading.why.facts import merged_facts, read_facts
+from purgatorio.protocol.api import encode_request
+from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from purgatorio.testing import Kafka, cluster
+from tests.admin.operations.reading.why.documents import NOTHING
+
+
+def facts_of(kafka: Kafka) -> dict[str, object]:
+    running = kafka._backend.cluster
+    operator = Operator(running, kafka._backend._operator.control)  # type: ignore[attr-defined]
+    return kafka._thread.run(read_facts(operator), "read the facts")
+
+
+def test_facts_are_json_and_of_an_idle_cluster_too() -> None:
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        found = facts_of(kafka)
+    assert json.loads(json.dumps(found)).keys() == NOTHING.keys()
+    assert (found["topics"], found["positions"], found["groups"]) == (["orders"], [], [])
+
+
+def test_a_consumer_has_a_position_and_a_start() -> None:
+    """At its offset since its first fetch there, though it has fetched again since."""
+    one = FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1_000)
+    fetch = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[one])])
+    asked = ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        kafka.produce("orders", "first")
+        host, _, port = kafka.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(
+                b"".join(encode_request(ApiKey.LIST_OFFSETS, 6, 1, "billing", ListOffsetsRequest(topics=[asked])))
+            )
+            client.sendall(b"".join(encode_request(ApiKey.FETCH, 12, 2, "billing", fetch)))
+            fetch.max_wait_ms, fetch.isolation_level = 60_000, 1
+            client.sendall(b"".join(encode_request(ApiKey.FETCH, 12, 3, "billing", fetch)))
+            kafka.until_parked(api="Fetch", client="billing").wait()
+            client.recv(1)
+            kafka.until_parked(api="Fetch", client="billing").wait()
+            found = facts_of(kafka)
+    (position,), (start,) = found["positions"], found["starts"]  # type: ignore[misc]
+    assert (position["client"], position["topic"], position["partition"]) == ("billing", "orders", 0)
+    assert (position["offset"], position["first_offset"], position["is_waiting"]) == (1, 1, True)
+    assert (position["isolation"], position["min_bytes"], position["available_bytes"]) == ("read_committed", 1, 0)
+    assert position["since_ms"] <= position["last_ms"]
+    assert (start["client"], start["timestamp"], start["offset"]) == ("billing", -1, 1)
+
+
+def test_a_merge_of_one_document_is_that_document() -> None:
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        found = facts_of(kafka)
+    assert merged_facts([found], found["partitions"]) == found  # type: ignore[arg-type]
