@@ -271,11 +271,12 @@ _OF_A_BROKER: Final[Tables[Broker]] = {
     ),
     "kafka_controller_kafkacontroller_": (
         (gauge, "activecontrollercount", "1 on the broker that is the controller.", lambda b: _is_controller(b)),
+        (gauge, "activebrokercount", "Brokers that hold leases, as this one sees it.", lambda b: _active(b.image)),
+        (gauge, "fencedbrokercount", "Brokers whose leases ran out, as this one sees it.", lambda b: _fenced(b.image)),
     ),
 }
 _OF_THE_CONTROLLER: Final[Tables[ClusterImage]] = {
     "kafka_controller_kafkacontroller_": (
-        (gauge, "activebrokercount", "Brokers of the cluster; from the controller.", lambda i: len(i.brokers)),
         (gauge, "globaltopiccount", "Topics of the cluster; from the controller.", lambda i: len(i.topics)),
         (gauge, "globalpartitioncount", "Partitions of the cluster; from the controller.", lambda i: i.partition_count),
         (
@@ -290,6 +291,14 @@ _OF_THE_CONTROLLER: Final[Tables[ClusterImage]] = {
 
 def _is_controller(broker: Broker) -> bool:
     return broker.image.controller_id == broker.metrics.broker_id
+
+
+def _active(image: ClusterImage) -> int:
+    return len(image.live_brokers)
+
+
+def _fenced(image: ClusterImage) -> int:
+    return len(image.brokers) - len(image.live_brokers)
 
 
 def _tables(brokers: Sequence[Broker]) -> Iterator[Metric]:
@@ -309,6 +318,19 @@ _READERS: Final = (
     transactions,
 )
 """The readers of the brokers' metrics, but for those of their replicas, groups, share groups and quotas."""
+
+
+class ImageCollector(Collector):
+    """Reads the active and the fenced brokers of a process that runs none, and so reports them when all are dead."""
+
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image = image
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the two gauges."""
+        image, prefix = self._image(), "kafka_controller_kafkacontroller_"
+        yield GaugeMetricFamily(f"{prefix}activebrokercount", "Brokers that hold leases.", _active(image))
+        yield GaugeMetricFamily(f"{prefix}fencedbrokercount", "Brokers whose leases ran out.", _fenced(image))
 
 
 class LoopLagCollector(Collector):

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from purgatorio.admin.metrics.prometheus import process_registry
+from purgatorio.admin.metrics.prometheus import ImageCollector, process_registry
 from purgatorio.admin.operations import brokers, purgatories
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.table import OPERATIONS
@@ -28,7 +29,7 @@ from purgatorio.admin.web.guard import check_may_change, read_body
 from purgatorio.admin.web.merging import merged
 from purgatorio.admin.web.router import listing_routes
 from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of, joined_metrics
-from purgatorio.admin.web.server import HttpService
+from purgatorio.admin.web.server import OWN_PATH, HttpService
 from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.admin.web.tokens import AdminTokens
 from purgatorio.broker.causes.answers import explain
@@ -43,6 +44,7 @@ from purgatorio.broker.cluster.errors import (
     TimedOut,
     no_broker,
 )
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.purgatory.clock import Clock
 
 _NOT_HERE: Final = frozenset({404, 503})
@@ -79,8 +81,12 @@ class BrokerProcesses(Protocol):
         """The ids of the brokers that end when this process ends, for whose readiness it speaks."""
 
     @property
+    def image(self) -> ClusterImage:
+        """The cluster's metadata."""
+
+    @property
     def targets(self) -> dict[int, str]:
-        """The host and port of each running process's own admin HTTP."""
+        """The URL of each broker's own admin HTTP, without a slash at its end; of dead brokers, too."""
 
     async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return a process's answer to a request.
@@ -106,12 +112,17 @@ class Front(HttpService):
     Args:
         processes: the brokers' processes.
         tokens: as for `HttpService`.
+
+    Attributes:
+        own: answers below `OWN_PATH`, for the broker of this process alone; None: there is none.
     """
 
     def __init__(self, processes: BrokerProcesses, **tokens: Any) -> None:
         super().__init__(processes.clock, **tokens)
+        self.own: ASGIApp | None = None
         self._processes = processes
         self._metrics = process_registry()
+        self._metrics.register(ImageCollector(lambda: processes.image))
         self._shared = SharedAnswers()
         self._scrapes = SharedScrapes(self._text)
 
@@ -121,7 +132,13 @@ class Front(HttpService):
         ]
         own = [*listing_routes(), Route("/api/v1/targets", self._targets), *answering]
         self.app = application(self._all_metrics, self._ready, own)
-        return guarded(self.app, host, tokens)
+        of_all = guarded(self.app, host, tokens)
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            is_below = f"{scope.get('path', '')}/".startswith(f"{OWN_PATH}/")
+            await (self.own if self.own is not None and is_below else of_all)(scope, receive, send)
+
+        return answer
 
     async def _close_app(self) -> None:
         """Leave the processes to their supervisor."""
@@ -259,9 +276,17 @@ class Front(HttpService):
         return json_response({"ready": not missing, "missing": missing}, status_code=503 if missing else 200)
 
     async def _targets(self, request: Request) -> Response:
-        """``GET /api/v1/targets``: where Prometheus finds each process's own metrics, in the format of its http_sd."""
-        found: Iterable[tuple[int, str]] = self._processes.targets.items()
-        return json_response([{"targets": [target], "labels": {"broker_id": str(each)}} for each, target in found])
+        """``GET /api/v1/targets``: where Prometheus finds each process's own metrics, in the format of its http_sd.
+
+        A dead broker stays, or Prometheus would forget it instead of reporting ``up == 0``.
+        """
+        return json_response([_target(each, url) for each, url in self._processes.targets.items()])
+
+
+def _target(broker_id: int, url: str) -> Answer:
+    parts = urlsplit(url)
+    path = {"__metrics_path__": f"{parts.path}/metrics"} if parts.path else {}
+    return {"targets": [parts.netloc], "labels": {"broker_id": str(broker_id), **path}}
 
 
 def _may_be_done(error: Unreachable) -> MayBeDone:

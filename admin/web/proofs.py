@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -72,11 +71,11 @@ class ProofGuard:
     Args:
         app: answers those that have a proof.
         others: gets the others: another guard.
-        proofs: returns those of this broker.
+        proofs: those of this broker.
         clock: the time by which challenges age.
     """
 
-    def __init__(self, app: ASGIApp, others: ASGIApp, proofs: Callable[[], Proofs], clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, others: ASGIApp, proofs: Proofs, clock: Clock) -> None:
         self._app, self._others, self._proofs, self._clock = app, others, proofs, clock
         self._key = secrets.token_bytes()
         self._answered: dict[str, int] = {}
@@ -99,7 +98,7 @@ class ProofGuard:
         if not rest:
             return Response(status_code=401, headers={"www-authenticate": f"{SCHEME} {self._challenge(nonce)}"})
         challenge, _, proof = rest.partition(".")
-        nonces, proofs = f"{nonce}.{challenge}", self._proofs()
+        nonces, proofs = f"{nonce}.{challenge}", self._proofs
         asked = ForwardedRequest.of(request, await read_body(request, self._clock))
         proven = hmac.compare_digest(proof.encode(), proofs.of_request(nonces, asked).encode())
         if not (proven and self._is_good(nonce, challenge)):

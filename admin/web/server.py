@@ -14,7 +14,6 @@ import secrets
 import socket
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -25,7 +24,7 @@ from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from purgatorio.admin.learn.lessons import SceneLessons
     from purgatorio.admin.web.http_server import HttpServer
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 _log = get_logger(__name__)
 
 ACCEPT_BACKLOG: Final = 128
+OWN_PATH: Final = "/broker"
+"""Where the admin HTTP of a host has its own broker alone, beside what it shows of all."""
 TOKEN_BYTES: Final = 24
 """Random bytes of a token that the server makes."""
 _FRAMEWORK: Final = ("purgatorio.admin.web.app", "purgatorio.admin.web.http_server")
@@ -174,11 +175,14 @@ class HttpService(ABC):
     async def _serve(self, sockets: list[socket.socket], host: str) -> None:
         # Not at the top: a command's help must not wait for the web framework.
         from purgatorio.admin.web.http_server import HttpServer
+
+        self._server = HttpServer(self._create_app(host, self._tokens()), self._clock, self._is_listening)
+        await self._server.serve(sockets)
+
+    def _tokens(self) -> AdminTokens | None:
         from purgatorio.admin.web.tokens import AdminTokens
 
-        tokens = None if self._open_to_all or self._token is None else AdminTokens(self._token, self._read_token)
-        self._server = HttpServer(self._create_app(host, tokens), self._clock, self._is_listening)
-        await self._server.serve(sockets)
+        return None if self._open_to_all or self._token is None else AdminTokens(self._token, self._read_token)
 
     def _settle_token(self, sockets: list[socket.socket]) -> None:
         """Make a token if there must be one: requests need none only from this machine, or if that was asked for."""
@@ -225,8 +229,6 @@ class AdminServer(HttpService):
         tokens: as for `HttpService`.
 
     Attributes:
-        asked_as: returns the broker and the address that brokers of other hosts mean when they ask (`ProofGuard`);
-            None: none asks. From the next `start` on.
         learns: whether the page offers scenes, from the next `start` on.
     """
 
@@ -237,7 +239,6 @@ class AdminServer(HttpService):
         self._lessons: SceneLessons | None = None
         self._metrics_per_partition = metrics_per_partition
         self._control: ClusterControl | None = None
-        self.asked_as: Callable[[], str] | None = None
 
     def _create_app(self, host: str, tokens: AdminTokens | None) -> ASGIApp:
         from purgatorio.admin.web.app import create_app, guarded
@@ -254,23 +255,46 @@ class AdminServer(HttpService):
             metrics_per_partition=self._metrics_per_partition,
             lessons=self._lessons,
         )
-        return guarded(self.app, host, tokens, self._from_brokers)
+        return guarded(self.app, host, tokens)
 
-    def _from_brokers(self, others: ASGIApp) -> ASGIApp:
-        """Return a guard that takes what other hosts' brokers ask, too."""
+    def below(self, host: str, asked_as: str) -> ASGIApp:
+        """Return the guarded application for another server, which has it below `OWN_PATH`; `stop` ends it.
+
+        Args:
+            host: the configured host.
+            asked_as: the broker and the address that brokers of other hosts mean when they ask (`ProofGuard`).
+        """
+        from purgatorio.admin.web.app import guarded
         from purgatorio.admin.web.proofs import ProofGuard, Proofs
 
-        token, asked_as = self.token, self.asked_as
-        if token is None or asked_as is None:
-            return others
-        assert self.app is not None
-        return ProofGuard(self.app, others, lambda: Proofs(token, asked_as()), self._clock)
+        tokens, token = self._tokens(), self._token
+        self._create_app(host, tokens)
+        app = _without_own_path(self.app)
+        if token is None:
+            return guarded(app, host, tokens)
+        return guarded(app, host, tokens, lambda others: ProofGuard(app, others, Proofs(token, asked_as), self._clock))
+
+    async def stop(self) -> None:
+        """Close the port and all connections, and wait for what was begun; do nothing if nothing runs."""
+        is_below = self._serving is None and self.app is not None
+        await super().stop()
+        if is_below:
+            await self._close_app()
 
     async def _close_app(self) -> None:
         if self._lessons is not None:
             await self._lessons.close()
         if self._control is not None:
             await self._control.close()
+
+
+def _without_own_path(app: ASGIApp | None) -> ASGIApp:
+    assert app is not None
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "path": scope["path"].removeprefix(OWN_PATH) or "/"}, receive, send)
+
+    return answer
 
 
 def _is_loaded() -> bool:

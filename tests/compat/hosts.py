@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -27,6 +28,15 @@ def free_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
         return port
+
+
+def neighbouring_ports() -> int:
+    """Return the first of two free ports."""
+    while True:
+        first = free_port()
+        with socket.socket() as sock, contextlib.suppress(OSError, OverflowError):
+            sock.bind(("127.0.0.1", first + 1))
+            return first
 
 
 def until(condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> None:

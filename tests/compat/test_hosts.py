@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.broker.impostors import impostor
-from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, free_port, running, until
+from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, free_port, neighbouring_ports, running, until
 
 pytestmark = [
     pytest.mark.process,
@@ -94,6 +94,33 @@ def test_a_broker_that_does_not_answer_is_marked_and_controls_of_processes_are_r
     until(lambda: hosts.rows(1)[2]["state"] == "stopped")
     os.kill(hosts.brokers[2].pid, signal.SIGCONT)
     until(lambda: all(row["state"] == "running" and not row["process"]["trouble"] for row in hosts.rows(1).values()))
+
+
+def test_monitoring_finds_a_dead_broker_at_any_living_one(hosts: Hosts) -> None:
+    before = hosts.get(1, "/api/v1/targets")
+    hosts.brokers[2].kill()
+    until(lambda: hosts.rows(1)[2]["state"] == "stopped")
+    hosts.brokers[3].terminate()
+    assert hosts.brokers[3].wait(DEADLINE_SECONDS) == 0
+    started = hosts.brokers[3].stdout
+    assert started is not None
+    started.close()
+    hosts.start(3)
+    until(lambda: len(hosts.get(3, "/api/v1/targets")) == 3)
+    assert hosts.get(3, "/api/v1/targets")[:2] == before[:2], "it came after the death"
+    counts = re.findall(r'kafkacontroller_(activ|fenc)\w+brokercount\{broker="1"} (\S+)', hosts.get(1, "/metrics"))
+    assert counts == [("activ", "2.0"), ("fenc", "1.0")]
+
+
+def test_brokers_of_one_machine_may_have_neighbouring_admin_ports(hosts: Hosts) -> None:
+    """Each took the next port, too."""
+    port = neighbouring_ports()
+    hosts.start(4, "--admin-port", str(port))
+    hosts.start(5, "--admin-port", str(port + 1))
+    assert [hosts.page(each) for each in (4, 5)] == [f"http://localhost:{port}", f"http://localhost:{port + 1}"]
+    for asked in (1, 4, 5):
+        until(lambda asked=asked: not any(row["process"]["trouble"] for row in hosts.rows(asked).values()))
+    assert {*re.findall(r'purgatorysize\{broker="(\d)"', hosts.get(5, "/broker/metrics"))} == {"5"}
 
 
 def test_a_paused_broker_whose_id_was_taken_over_ends_with_a_sentence(hosts: Hosts, tmp_path: Path) -> None:

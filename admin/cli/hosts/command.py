@@ -16,8 +16,10 @@ from purgatorio.admin.cli.hosts.secret import SecretUnusable, read_secret
 from purgatorio.admin.cli.logging_setup import configure_logging
 from purgatorio.admin.cli.serving import THREAD_SWITCH_SECONDS, first_of, shown, stop_on_signals, why_not_listening
 from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.web.bodies import json_response
 from purgatorio.admin.web.front import Front
 from purgatorio.admin.web.proofs import asked_as
+from purgatorio.admin.web.server import OWN_PATH
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.address_settings import is_loopback
 from purgatorio.broker.config.authentication import first_credentials
@@ -124,13 +126,14 @@ async def _serve(
     config: ClusterConfig, faults: Sequence[AnyFault], store: EtcdStore, secret: bytes, stop: asyncio.Event
 ) -> int:
     token = _token(config, secret)
-    own = config.model_copy(update={"admin_port": config.admin_port and config.admin_port + 1, "admin_token": token})
-    cluster = Cluster(own, MovableClock(), garbage=GarbageTuning(), member=ProcessMember(0, store, secret))
-    cluster.admin.asked_as = lambda: asked_as(config.broker.broker_id, _page(cluster, config))
+    own = config.model_copy(update={"admin_token": token})
+    member = ProcessMember(0, store, secret)
+    cluster = Cluster(own, MovableClock(), admin=False, garbage=GarbageTuning(), member=member)
     for rule in faults:
         cluster.faults.add(rule)
     brokers = HostedBrokers(cluster, store, token)
     front = Front(brokers, token=token, read_token=config.admin_read_token, open_to_all=config.admin_auth == "none")
+    front.own = json_response({"error": "this broker is starting"}, 503)
     following = asyncio.create_task(store.run(), name="etcd")
     try:
         try:
@@ -158,12 +161,11 @@ async def _ended(following: asyncio.Task[None]) -> None:
 async def _start(cluster: Cluster, front: Front, config: ClusterConfig, store: EtcdStore) -> None:
     await front.start(*config.admin_address)
     await cluster.start()
-    store.announce(_page(cluster, config))
-
-
-def _page(cluster: Cluster, config: ClusterConfig) -> str:
-    """Return where the others find this broker's admin HTTP."""
-    return f"http://{config.advertised_host or config.host}:{cluster.admin.address[1]}"
+    # One port has both the page of all brokers and what the others ask of this one: hosts of one machine, each with a
+    # second port beside the first, took each other's.
+    page = f"http://{config.advertised_host or config.host}:{front.address[1]}{OWN_PATH}"
+    front.own = cluster.admin.below(config.admin_address[0], asked_as(config.broker.broker_id, page))
+    store.announce(page)
 
 
 def _token(config: ClusterConfig, secret: bytes) -> str | None:
@@ -183,7 +185,7 @@ def greeting(cluster: Cluster, front: Front, *, shows_token: bool) -> str:
     token = f"?token={front.token}" if front.token and shows_token else ""
     lines += [
         f"  page        {front.url}/{token}",
-        f"  metrics     {cluster.admin_url}/metrics",
+        f"  metrics     {front.url}{OWN_PATH}/metrics",
         "",
         "Ctrl-C stops it.",
     ]

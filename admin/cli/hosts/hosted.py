@@ -6,7 +6,6 @@ import hmac
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -18,6 +17,7 @@ from purgatorio.admin.web.forwarding import READ_LIMIT_MS, ForwardedAnswer, Forw
 from purgatorio.admin.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.metadata.etcd.store import EtcdStore
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.purgatory.clock import Clock, time_limit
 
@@ -70,9 +70,15 @@ class HostedBrokers:
         return [self._own_id]
 
     @property
+    def image(self) -> ClusterImage:
+        """The cluster's metadata."""
+        return self._store.image
+
+    @property
     def targets(self) -> dict[int, str]:
-        """The host and port of each live broker's own admin HTTP."""
-        return {each: urlsplit(page).netloc for each, page in sorted(self._store.pages.items())}
+        """Where the admin HTTP of each registered broker is, or was when it lived."""
+        pages = self._store.last_pages
+        return {each: pages[each] for each in sorted(self._store.image.brokers) if each in pages}
 
     async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return a broker's answer to a request.

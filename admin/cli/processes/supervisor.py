@@ -24,6 +24,7 @@ from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import EmbeddedStore
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.time.system_clock import SystemClock
@@ -141,10 +142,17 @@ class Supervisor:
         return self.broker_ids
 
     @property
+    def image(self) -> ClusterImage:
+        """The cluster's metadata."""
+        return self.store.image
+
+    @property
     def targets(self) -> dict[int, str]:
-        """The host and port of each running process's own admin HTTP."""
-        running = (each for each in self.brokers if each.is_running and each.endpoints)
-        return {each.broker_id: f"{shown_host(each.admin_address[0])}:{each.admin_address[1]}" for each in running}
+        """Where the own admin HTTP of each process is, or was when it ran."""
+        started = (each for each in self.brokers if each.endpoints)
+        return {
+            each.broker_id: f"http://{shown_host(each.admin_address[0])}:{each.admin_address[1]}" for each in started
+        }
 
     async def ask(self, broker_id: int, asked: ForwardedRequest) -> ForwardedAnswer:
         """Return a process's answer; raise Unreachable if it does not answer."""

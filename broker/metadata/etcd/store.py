@@ -7,7 +7,7 @@ Each broker's process has an `EtcdStore`, which keeps these keys:
 ``PREFIX/image/…``           the image (`broker.metadata.keys`); every commit writes ``PREFIX/image/cluster``
 ``PREFIX/leases/ID``         exists as long as the lease does, since it goes with it; the value is the broker's id
 ``PREFIX/commits/BROKER``    the number of the last commit of a broker's process, by which it knows its own again
-``PREFIX/pages/BROKER``      where the broker's admin HTTP is; goes with its lease
+``PREFIX/pages/BROKER``      where the broker's admin HTTP is, or was last: monitoring finds a dead broker, too
 ============================ =======================================================================================
 
 A commit is one transaction: it compares the revision of ``image/cluster`` with the one that the decision was made on,
@@ -126,7 +126,7 @@ class EtcdStore(ServedStore):
         call_soon: see `ServedStore`.
 
     Attributes:
-        pages: where the admin HTTP of each live broker is, by broker.
+        last_pages: where the admin HTTP of each broker is, or was last, by broker.
     """
 
     def __init__(self, gateway: Etcd, prefix: str, broker_id: int, *, clock: Clock, call_soon: CallSoon) -> None:
@@ -146,12 +146,22 @@ class EtcdStore(ServedStore):
         self._image_revision = 0
         self._read_revision = 0
         self._leases: set[int] = set()
-        self.pages: dict[int, str] = {}
+        self.last_pages: dict[int, str] = {}
         self._moved = asyncio.Event()
         self._is_behind = asyncio.Event()
         self._check_now = asyncio.Event()
         self._commits: asyncio.Queue[Message] = asyncio.Queue()
         self._asked_here: set[asyncio.Task[None]] = set()
+
+    @property
+    def pages(self) -> dict[int, str]:
+        """Where the admin HTTP of each broker that holds a lease is, by broker."""
+        brokers = self.image.brokers
+        return {
+            broker_id: page
+            for broker_id, page in sorted(self.last_pages.items())
+            if broker_id in brokers and brokers[broker_id].lease_id in self._leases
+        }
 
     # --- its life ---
 
@@ -218,7 +228,7 @@ class EtcdStore(ServedStore):
         """Read all keys, and take what is new."""
         revision, found = await self._all_keys()
         self._leases = {lease for each in found if (lease := self._lease_of(each.key)) is not None}
-        self.pages = {broker: each.value for each in found if (broker := self._page_of(each.key)) is not None}
+        self.last_pages |= {broker: each.value for each in found if (broker := self._page_of(each.key)) is not None}
         image = {each.key: each for each in found if each.key.startswith(self._image_root)}
         if self._cluster_key not in image:
             raise StoreUnusable(f"the cluster under {self._root} is gone: its keys were deleted")
@@ -317,11 +327,8 @@ class EtcdStore(ServedStore):
                 else:
                     self._leases.discard(lease_id)
                     self._check_now.set()
-            elif (broker_id := self._page_of(each.key)) is not None:
-                if is_there:
-                    self.pages[broker_id] = each.value
-                else:
-                    self.pages.pop(broker_id, None)
+            elif (broker_id := self._page_of(each.key)) is not None and is_there:
+                self.last_pages[broker_id] = each.value
         if self._cluster_key in values and values[self._cluster_key] is None:
             raise StoreUnusable(f"the cluster under {self._root} is gone: its keys were deleted")
         self._adopt(values, revision)
@@ -342,7 +349,7 @@ class EtcdStore(ServedStore):
                 await self._publish_page()
 
     def announce(self, page: str) -> None:
-        """Publish the address of this broker's admin HTTP to the other brokers, as long as it holds a lease."""
+        """Publish the address of this broker's admin HTTP to the other brokers, when it holds a lease."""
         self._page = page
         self._check_now.set()
 
@@ -350,9 +357,10 @@ class EtcdStore(ServedStore):
         registration = self.image.brokers.get(self._broker_id)
         if registration is None or registration.lease_id not in self._leases:
             return
-        if self.pages.get(self._broker_id, "") != self._page:
-            key = f"{self._page_root}{self._broker_id}"
-            await self._gateway.call("kv/put", put(key, self._page, registration.lease_id)["request_put"])
+        if self.last_pages.get(self._broker_id, "") != self._page:
+            lease_key = f"{self._lease_root}{registration.lease_id}"
+            page = put(f"{self._page_root}{self._broker_id}", self._page)
+            await self._gateway.call("kv/txn", transaction([exists(lease_key)], [page]))
 
     async def _report_lost_leases(self) -> None:
         """Report to the view the leases of live brokers that etcd no longer has."""

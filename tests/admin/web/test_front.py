@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -18,9 +19,13 @@ from purgatorio.admin.web.app import create_app
 from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, Unreachable, ask
 from purgatorio.admin.web.front import Front
 from purgatorio.admin.web.merging import _MERGES
+from purgatorio.admin.web.proofs import SCHEME, Proofs, asked_as
+from purgatorio.admin.web.server import AdminServer
+from purgatorio.admin.web.tokens import AdminTokens
 from purgatorio.broker.cluster.errors import OperationRefused
 
 HOST = "broker.example"
+PAGE = "http://10.0.0.12:9644/broker"
 
 
 class OneBroker(SimpleNamespace):
@@ -39,7 +44,8 @@ class FakeProcesses:
     def __init__(self, cluster: Any) -> None:
         self.clock = cluster.clock
         self.broker_ids = self.own_ids = [1, 2, 3]
-        self.targets = {1: "localhost:9645", 2: "localhost:9646"}
+        self.image = cluster.store.image
+        self.targets = {1: "http://localhost:9645", 2: "http://10.0.0.12:9644/broker"}
         self.unreachable: set[int] = set()
         self.asked: list[tuple[int, str]] = []
         self.controlled: list[tuple[str, int | None]] = []
@@ -286,8 +292,31 @@ async def test_a_host_is_ready_when_its_own_broker_is(front: Any, processes: Any
 async def test_prometheus_finds_the_processes(front: Any) -> None:
     assert (await front.get("/api/v1/targets")).json() == [
         {"targets": ["localhost:9645"], "labels": {"broker_id": "1"}},
-        {"targets": ["localhost:9646"], "labels": {"broker_id": "2"}},
+        {"targets": ["10.0.0.12:9644"], "labels": {"broker_id": "2", "__metrics_path__": "/broker/metrics"}},
     ]
+
+
+async def test_the_own_broker_answers_below_a_path_of_the_same_port(processes: FakeProcesses, cluster: Any) -> None:
+    front, token = Front(processes, token="secret"), {"authorization": "Bearer secret"}
+    app = front._create_app(HOST, AdminTokens("secret"))
+    own = AdminServer(OneBroker(cluster, 2), token="secret")  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost:9644") as asking:
+        assert (await asking.get("/broker/metrics", headers=token)).status_code == 404
+        front.own = own.below(HOST, asked_as(2, PAGE))
+        assert (await asking.get("/broker/metrics")).status_code == 401
+        text = (await asking.get("/broker/metrics", headers=token)).text
+        assert {*re.findall(r'purgatorysize\{broker="(\d)"', text)} == {"2"}
+        text = (await asking.get("/metrics", headers=token)).text
+        assert {*re.findall(r'purgatorysize\{broker="(\d)"', text)} == {"1", "2", "3"}
+        assert (await asking.get("/brokerage", headers=token)).status_code == 404
+        challenge = await asking.get("/broker", headers={"authorization": f"{SCHEME} ab"})
+        assert challenge.headers["www-authenticate"].startswith(SCHEME)
+        nonces = f"ab.{challenge.headers['www-authenticate'].removeprefix(f'{SCHEME} ')}"
+        asked = ForwardedRequest("GET", "/broker/api/v1/brokers", {})
+        proof = Proofs("secret", asked_as(2, PAGE)).of_request(nonces, asked)
+        answer = await asking.get(asked.target, headers={"authorization": f"{SCHEME} {nonces}.{proof}"})
+        assert [row["id"] for row in answer.json()["brokers"]] == [2]
+    await own.stop()
 
 
 async def test_metrics_are_those_of_all_processes(front: Any, cluster: Any) -> None:

@@ -40,7 +40,7 @@ class Host:
 
     def __post_init__(self) -> None:
         proofs = Proofs(self.token, asked_as(self.broker_id, PAGE))
-        self.guard = ProofGuard(APP, TokenGuard(APP, AdminTokens(self.token)), lambda: proofs, self.clock)
+        self.guard = ProofGuard(APP, TokenGuard(APP, AdminTokens(self.token)), proofs, self.clock)
 
     async def send(self, authorization: str, method: str = "GET", target: str = "/api", body: str = "") -> Any:
         transport = httpx.ASGITransport(self.guard)

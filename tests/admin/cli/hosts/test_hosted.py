@@ -24,8 +24,9 @@ from purgatorio.admin.web.forwarding import ForwardedRequest, Unreachable
 from purgatorio.admin.web.proofs import ProofGuard, Proofs, asked_as
 from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.cluster.errors import OperationRefused
-from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage
 from purgatorio.purgatory.clock import ManualClock
+from tests.endpoints import plaintext
 
 TOKEN = "a token of the cluster"
 
@@ -67,7 +68,7 @@ async def other() -> AsyncIterator[tuple[Other, dict[int, str], HostedBrokers, M
     other, clock = Other(), ManualClock()
     server = await asyncio.start_server(other.serve, "127.0.0.1", 0)
     pages = {2: f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}
-    store: Any = SimpleNamespace(pages=pages, image=ClusterImage(version=1, cluster_id="c"))
+    store: Any = SimpleNamespace(pages=pages, last_pages=pages, image=ClusterImage(version=1, cluster_id="c"))
     config = SimpleNamespace(broker=SimpleNamespace(broker_id=1))
     cluster: Any = SimpleNamespace(clock=clock, config=config, admin=SimpleNamespace(app=None))
     brokers = HostedBrokers(cluster, store, None)
@@ -111,7 +112,7 @@ async def test_with_a_token_both_prove_that_they_have_it(
     page = other[1][2]
     app = Starlette(routes=[Route("/{path:path}", answering, methods=["GET", "POST"])])
     proofs = Proofs(TOKEN, asked_as(2, page))
-    guard = ProofGuard(app, TokenGuard(app, AdminTokens(TOKEN)), lambda: proofs, ManualClock())
+    guard = ProofGuard(app, TokenGuard(app, AdminTokens(TOKEN)), proofs, ManualClock())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(guard)) as client:
         await proving.close()
         proving._client = client
@@ -174,7 +175,19 @@ async def test_one_that_does_not_answer_is_marked_with_since_when(other: Any) ->
         await brokers.ask(2, ASKED)
     clock.advance_ms(3_000)
     assert brokers.row(2, None)["process"] == {"id": None, "trouble": "has not answered for 3 s"}
-    assert brokers.targets == {2: "127.0.0.1:1"}
+
+
+async def test_a_dead_broker_stays_a_target_of_monitoring(other: Any) -> None:
+    """Prometheus forgot it at the moment that it should report."""
+    _, _, brokers, _ = other
+    image = ClusterImage(version=1, cluster_id="c")
+    for broker_id, fenced in ((1, False), (2, True)):
+        image = image.with_broker(BrokerRegistration(broker_id, broker_id, plaintext("h", 1), fenced=fenced))
+    brokers._store.image = image
+    brokers._store.last_pages = {2: "http://h:9644/broker", 3: "http://gone:9644/broker", 1: "http://g:9644/broker"}
+    brokers._store.pages = {}
+    assert list(brokers.targets.items()) == [(1, "http://g:9644/broker"), (2, "http://h:9644/broker")]
+    assert brokers.image is image
 
 
 async def test_one_without_a_lease_has_no_page(other: Any) -> None:

@@ -60,6 +60,16 @@ async def test_no_other_process_takes_the_ports_of_a_process_that_has_ended(
     assert all(taken(port) for port in ports)
 
 
+async def test_a_dead_broker_stays_a_target_of_monitoring(supervisor: Supervisor) -> None:
+    """Prometheus forgot it at the moment that it should report."""
+    before = supervisor.targets
+    assert list(before) == [1, 2, 3]
+    for operation in (KillBroker, StopBroker):
+        await supervisor.control(operation, 2 if operation is KillBroker else 3)
+        assert supervisor.targets == before
+    assert [each.fenced for each in supervisor.image.brokers.values()] == [False, True], "3 has left"
+
+
 async def test_what_processes_send_to_a_dead_brokers_port_is_of_no_use_at_the_others(supervisor: Supervisor) -> None:
     """Those that follow broker 2 connect to the impostor in its place, again and again."""
     bootstrap = ",".join(f"{each.endpoints[0].host}:{each.endpoints[0].port}" for each in supervisor.brokers)

@@ -306,6 +306,19 @@ async def test_brokers_find_each_others_pages_as_long_as_they_hold_leases(world:
     assert second.image.brokers, pages
 
 
+async def test_where_a_dead_brokers_page_was_is_known_even_to_brokers_that_came_later(world: World) -> None:
+    """The key went with the lease, and monitoring forgot the broker that it should report."""
+    view = await world.open()
+    await register(world, view, 1, await lease_of(world, view))
+    world.stores[0].announce("http://10.0.0.1:9645")
+    await world.until(lambda: world.stores[0].pages)
+    await world.until(lambda: not world.stores[0].pages)
+    await world.open()
+    for store in world.stores:
+        assert store.last_pages == {1: "http://10.0.0.1:9645"}
+        assert not store.pages
+
+
 async def test_a_closed_view_fails_what_is_pending(world: World) -> None:
     view = await world.open()
     task = asyncio.create_task(decide(view, noting("g", "a")))
