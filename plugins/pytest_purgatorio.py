@@ -52,6 +52,7 @@ import pytest
 
 if TYPE_CHECKING:
     from purgatorio.testing import Kafka
+    from purgatorio.testing.moments import Moments
     from purgatorio.testing.open_clusters import OpenCluster
 
 MARKER: Final = "kafka"
@@ -71,6 +72,7 @@ _OF_SESSION: Final = pytest.StashKey["Kafka"]()
 _CLIENTS_OF_SESSION: Final = pytest.StashKey[set[str]]()
 SIM_PART: Final = "_kafka_sim_part"
 _OPEN_BEFORE: Final = pytest.StashKey["list[OpenCluster]"]()
+_MOMENTS: Final = pytest.StashKey["Moments"]()
 
 
 class KafkaLeakWarning(UserWarning):
@@ -384,7 +386,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Note the clusters that are open before the test's body runs, and say which seeds a simulation runs."""
     item.stash[_OPEN_BEFORE] = _open_clusters()
     if not _is_simulation(getattr(item, "obj", None)):
-        return (yield)
+        with _watched(item):
+            return (yield)
     from purgatorio.testing.simulate.seeding import seeded
 
     with seeded(_seeding(item)):
@@ -423,8 +426,27 @@ def pytest_runtest_makereport(
         _end_at_callers_frame(call.excinfo.value)
     report = yield
     if report.failed and (running := _cluster_of(item)) is not None:
-        report.sections.append((f"Kafka at the failed {report.when}", _text_of(running, call.excinfo)))
+        moments = item.stash.get(_MOMENTS, None) if report.when == "call" else None
+        report.sections.append((f"Kafka at the failed {report.when}", _text_of(running, call.excinfo, moments)))
     return report
+
+
+@contextmanager
+def _watched(item: pytest.Item) -> Iterator[None]:
+    """Have the report made when an exception passes the test's own code, before its ``with`` blocks close clients."""
+    running = _cluster_of(item)
+    function = getattr(item, "obj", None)
+    if running is None or function is None:
+        yield
+        return
+    from purgatorio.testing.moments import Moments, functions_of
+
+    functions = functions_of(function)
+    with Moments(
+        running.report, functions[0].__code__.co_filename if functions else str(item.path), functions
+    ) as found:
+        item.stash[_MOMENTS] = found
+        yield
 
 
 def _end_at_callers_frame(error: BaseException) -> None:
@@ -453,9 +475,14 @@ def _cluster_of(item: pytest.Item) -> Kafka | None:
     return running if running is not None and running.is_usable else None
 
 
-def _text_of(running: Kafka, failure: pytest.ExceptionInfo[BaseException] | None) -> str:
+def _text_of(
+    running: Kafka, failure: pytest.ExceptionInfo[BaseException] | None, moments: Moments | None = None
+) -> str:
+    moment = moments.of(failure.value) if moments is not None and failure is not None else None
     try:
-        text = running.report()
+        text = running.report() if moment is None else moment.text
+        if moment is not None and moments is not None and failure is not None and (hint := moments.hint(failure.value)):
+            text += f"\n{hint}"
     except Exception as error:  # whatever the cluster's state is, the test's own failure must be reported
         text = f"no report: {error}"
     from purgatorio.testing import door

@@ -431,7 +431,8 @@ def cluster(
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
 
     In a `unittest.TestCase`, sync or async: ``self.kafka = self.enterContext(cluster())``, in `setUp` or, with
-    `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`.
+    `enterClassContext`, in `setUpClass` and then ``self.kafka.reset()`` in `setUp`. A failure of the test gets the
+    note, too.
 
     Args:
         brokers, racks, topics, faults, tls, sasl, acls, processes, settings: see
@@ -452,11 +453,14 @@ def cluster(
         settings=settings,
     )
     kafka = Kafka(options)
+    from purgatorio.testing import moments
+
     try:
-        yield kafka
+        with moments.of_caller(lambda: f"{kafka!r}\n{kafka.report()}") as found:
+            yield kafka
     except Exception as error:
         with contextlib.suppress(Exception):  # no report is worth the loss of the error
-            error.add_note(f"{kafka!r}\n{kafka.report()}")
+            found.note(error)
         raise
     finally:
         kafka.close()

@@ -1,0 +1,293 @@
+"""The moment at which a test fails: the report is made while the test's clients are still open.
+
+An exception that leaves ``async with AIOKafkaProducer(…)`` closes the client first. That may take ten seconds, and by
+then nothing waits any more, and groups are empty. So the report is made when the exception passes the code of the test:
+in Python 3.12 and newer the interpreter calls `Moments.passed` for each exception that does (PEP 669), in 3.11 the
+test's function does so itself (`rewired.py`). A report belongs to its exception, and is used if the test fails by that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any, Final, NamedTuple
+
+from purgatorio.testing import closing
+from purgatorio.unpatched import monotonic
+
+FIRST_TAKEN: Final = 3
+"""How many exceptions of a test get a report at once: a test may catch thousands (`pytest.raises`)."""
+PAUSE_SECONDS: Final = 1.0
+"""After the first ones there is one report in this time."""
+TOOL_IDS: Final = (4, 3, 5, 2)
+"""Ids of tools of `sys.monitoring` that are taken if they are free; 3 and 4 are for no special tool."""
+MARK: Final = "_kafka_moment"
+"""The attribute of an exception that says which report belongs to it: to keep the exception would keep clients open."""
+_PASSING: Final = (StopIteration, StopAsyncIteration, GeneratorExit)
+"""Exceptions that end loops and generators; none of them is a failure."""
+_MARKS_KEPT: Final = 64
+_OURS: Final = ("purgatorio.", "contextlib")
+
+
+class Moment(NamedTuple):
+    """A report of the time at which an exception passed the test's code.
+
+    Attributes:
+        at: when, in seconds, by `unpatched.monotonic`.
+        text: the report.
+    """
+
+    at: float
+    text: str
+
+
+class Moments:
+    """The moments of one test; a context manager that watches while it is open.
+
+    Args:
+        report: makes the report; what it raises is ignored.
+        file: the file whose code is the test's.
+        functions: the test's functions, for interpreters that cannot watch a file.
+        then: is called with each exception that got a report.
+
+    Attributes:
+        begun: when the watch began, as `Moment.at`.
+    """
+
+    def __init__(
+        self,
+        report: Callable[[], str],
+        file: str,
+        functions: Sequence[FunctionType] = (),
+        then: Callable[[BaseException, Moment], None] | None = None,
+    ) -> None:
+        self.begun = monotonic()
+        self.file = file
+        self._report, self._functions, self._then = report, functions, then
+        self._taken: list[Moment | None] = []
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> Moments:
+        self._open.enter_context(_watching(self, self._functions))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Watch no more; the moments stay."""
+        self._open.close()
+
+    def passed(self, error: BaseException) -> None:
+        """Make the report for an exception that passes the test's code, the first time that it does."""
+        marks = vars(error)
+        if MARK in marks or isinstance(error, _PASSING) or not self._has_time():
+            return
+        number = len(self._taken)
+        earlier = self.of(error)
+        try:
+            moment = earlier or Moment(monotonic(), self._report())
+        except Exception:  # no report is worth the loss of the error
+            moment = None
+        self._taken.append(moment)
+        marks[MARK] = number
+        if moment is not None and self._then is not None:
+            self._then(error, moment)
+
+    def _has_time(self) -> bool:
+        if len(self._taken) < FIRST_TAKEN:
+            return True
+        last = self._taken[-1]
+        return last is None or monotonic() - last.at >= PAUSE_SECONDS
+
+    def of(self, failure: BaseException | None) -> Moment | None:
+        """Return the moment at which a failure began, if that is known.
+
+        An exception that a context manager made of another one, such as a TimeoutError of a CancelledError, began as
+        that other one. One that the test raised while it handled another one did not.
+        """
+        found: list[Moment] = []
+        for each in _from_first(failure):
+            number = vars(each).get(MARK)
+            if number is not None and number < len(self._taken) and (moment := self._taken[number]) is not None:
+                found.append(moment)
+        return min(found, default=None)
+
+    def note(self, failure: BaseException) -> None:
+        """Add the report of a failure to it as a note: the one of its moment, or of now."""
+        moment = self.of(failure) or Moment(monotonic(), self._report())
+        noted(failure, moment)
+        if hint := self.hint(failure):
+            failure.add_note(hint)
+
+    def hint(self, failure: BaseException) -> str:
+        """Return a sentence about clients whose closing held up the end of the test until now; "" if nothing did."""
+        moment = self.of(failure)
+        took = 0.0 if moment is None else monotonic() - moment.at
+        if moment is None or took < closing.LONG_SECONDS:
+            return ""
+        return closing.hint(failure, self.file, moment.at - self.begun, took)
+
+
+def functions_of(called: Any) -> list[FunctionType]:
+    """Return the function of the test's own code that is behind a test: none if it is of another kind."""
+    while True:
+        called = getattr(called, "__func__", called)
+        inner = getattr(getattr(called, "hypothesis", None), "inner_test", None) or getattr(called, "__wrapped__", None)
+        if inner is None:
+            return [called] if isinstance(called, FunctionType) else []
+        called = inner
+
+
+def of_caller(report: Callable[[], str]) -> Moments:
+    """Return the moments of the code that calls this library, or of the `unittest.TestCase` that it runs.
+
+    A TestCase shows what is noted at an exception, and closes its cluster later, when it is too late for a note: so
+    each exception of its file gets one at once.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    file = ""
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if not file and not module.startswith(_OURS):
+            file = frame.f_code.co_filename
+        if module == "unittest.case" and frame.f_code.co_name == "run":
+            case = frame.f_locals["self"]
+            functions = functions_of(getattr(case, case._testMethodName, None))
+            return Moments(report, functions[0].__code__.co_filename if functions else file, functions, noted)
+        if module == "unittest.suite" and frame.f_code.co_name == "_handleClassSetUp":
+            functions = _tests_of(frame.f_locals["currentClass"])
+            return Moments(report, functions[0].__code__.co_filename if functions else file, functions, noted)
+        frame = frame.f_back
+    return Moments(report, file)
+
+
+def _tests_of(case: type) -> list[FunctionType]:
+    from unittest import defaultTestLoader
+
+    names = defaultTestLoader.getTestCaseNames(case)
+    return [function for name in names for function in functions_of(getattr(case, name))]
+
+
+def noted(error: BaseException, moment: Moment) -> None:
+    """Add a report to an exception as a note, once."""
+    if moment.text not in getattr(error, "__notes__", ()):
+        error.add_note(moment.text)
+
+
+def _from_first(failure: BaseException | None) -> Iterator[BaseException]:
+    """Yield a failure and the exceptions that it was before context managers of the test changed it."""
+    left, seen = [failure], set[int]()
+    while left and len(seen) < _MARKS_KEPT:
+        error = left.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            left.extend(error.exceptions)
+        left.append(error.__cause__)
+        if error.__context__ is not None and _comes_of_leaving(error):
+            left.append(error.__context__)
+
+
+def _comes_of_leaving(error: BaseException) -> bool:
+    """Return whether an exception came out of the end of a ``with`` block that another one was leaving."""
+    trace = error.__traceback__
+    while trace is not None:
+        if _leaves_a_block(trace.tb_frame.f_code, trace.tb_lasti):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _leaves_a_block(code: CodeType, at: int) -> bool:
+    """Return whether an instruction calls, or awaits, the end of a ``with`` block that an exception leaves."""
+    leaving = False
+    for each in dis.get_instructions(code):
+        if each.opname == "WITH_EXCEPT_START":
+            leaving = True
+        elif each.opname not in _AWAITING:
+            leaving = False
+        if each.offset >= at:
+            return leaving and each.offset == at
+    return False
+
+
+_AWAITING: Final = frozenset(
+    {
+        "GET_AWAITABLE",
+        "LOAD_CONST",
+        "SEND",
+        "YIELD_VALUE",
+        "RESUME",
+        "JUMP_BACKWARD_NO_INTERRUPT",
+        "CACHE",
+        "CLEANUP_THROW",
+    }
+)
+"""The instructions between the end of an ``async with`` block and its result."""
+
+
+# --- how exceptions are seen ---
+
+_watches: list[Moments] = []
+_tool_id: int | None = None
+
+
+@contextlib.contextmanager
+def _watching(moments: Moments, functions: Sequence[FunctionType]) -> Iterator[None]:
+    if not hasattr(sys, "monitoring"):
+        from purgatorio.testing import rewired
+
+        with contextlib.ExitStack() as stack:
+            for each in functions:
+                stack.enter_context(rewired.calling(each, moments.passed))
+            yield
+        return
+    _watches.append(moments)
+    if len(_watches) == 1:
+        _begin()
+    try:
+        yield
+    finally:
+        _watches.remove(moments)
+        if not _watches:
+            _end()
+
+
+def _begin() -> None:
+    """Have the interpreter say which code exceptions pass; without a free id for a tool there is nothing to see."""
+    global _tool_id
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    for each in TOOL_IDS:
+        if monitoring.get_tool(each) is None:
+            with contextlib.suppress(ValueError):  # another thread took it
+                monitoring.use_tool_id(each, "purgatorio")
+                _tool_id = each
+                monitoring.register_callback(each, monitoring.events.RAISE, _raised)
+                monitoring.set_events(each, monitoring.events.RAISE)
+                return
+
+
+def _end() -> None:
+    global _tool_id
+    if _tool_id is None:
+        return
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    monitoring.set_events(_tool_id, monitoring.events.NO_EVENTS)
+    monitoring.register_callback(_tool_id, monitoring.events.RAISE, None)
+    monitoring.free_tool_id(_tool_id)
+    _tool_id = None
+
+
+def _raised(code: CodeType, at: int, error: BaseException) -> None:
+    """Be called for each exception that reaches any Python function of the process: it costs a fraction of a µs."""
+    for each in _watches:
+        if code.co_filename == each.file:
+            each.passed(error)

@@ -1,0 +1,176 @@
+"""What a failed test shows was so at its failure, whatever held its clients, and whichever runner ran it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testing.conftest import Run
+
+pytest_plugins = ["pytester"]
+
+CLOSING = """
+    import contextlib, threading
+
+    def produce(kafka):
+        with contextlib.suppress(TimeoutError):
+            kafka.produce("orders", "tea")
+
+    @contextlib.contextmanager
+    def Producer(kafka):
+        '''A producer whose end waits until its record has failed.'''
+        kafka.topic("orders")
+        kafka.move_leader("orders", to=1)
+        kafka.hold_follower(2)
+        producing = threading.Thread(target=produce, args=(kafka,))
+        producing.start()
+        (waiting,) = kafka.until_parked(api="Produce").wait()
+        try:
+            yield
+        finally:
+            kafka.expire(waiting)
+            producing.join()
+"""
+WAITS = "*broker 1 Produce of purgatorio.testing, * ms left: orders-0: broker 2 is at 0 of 1"
+"""What waited at the failure, and does not wait any more at the end of the test."""
+
+
+def test_a_block_of_the_test_has_its_client_open_in_the_report(run: Run) -> None:
+    result = run(
+        CLOSING
+        + """
+    def test_it(kafka):
+        with Producer(kafka):
+            assert False
+    """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Kafka at the failed call*", "parked operations, the longest*", WAITS])
+
+
+def test_a_long_end_of_a_client_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("purgatorio.testing.closing.LONG_SECONDS", 0.0)
+    result = run(
+        CLOSING
+        + """
+    def test_it(kafka):
+        with Producer(kafka):
+            assert False
+    """
+    )
+    result.stdout.fnmatch_lines([WAITS, "the test failed at * s; leaving `with Producer` took * s: its end waits *"])
+
+
+def test_a_method_and_its_fixtures_client_have_it_too(run: Run) -> None:
+    result = run(
+        CLOSING
+        + """
+    import pytest
+
+    @pytest.fixture
+    def producer(kafka):
+        with Producer(kafka):
+            yield
+
+    class TestOrders:
+        def test_method(self, kafka):
+            with Producer(kafka):
+                assert False
+
+        def test_fixture(self, kafka, producer):
+            assert False
+    """
+    )
+    result.assert_outcomes(failed=2)
+    assert result.stdout.str().count(" ms left: orders-0: broker 2 is at 0 of 1") == 2
+
+
+def test_each_failure_has_its_own_report(run: Run) -> None:
+    result = run(
+        """
+    def test_first(kafka):
+        kafka.hold_follower(1)
+        assert False
+
+    def test_second(kafka):
+        assert False
+    """,
+        ini="kafka_scope = session",
+    )
+    result.assert_outcomes(failed=2)
+    assert result.stdout.str().count("(held)") == 1
+
+
+def test_expected_exceptions_cost_few_reports(run: Run) -> None:
+    result = run(
+        """
+    import pytest
+
+    def test_it(kafka, monkeypatch):
+        made = []
+        report = kafka._backend.report
+
+        def counted():
+            made.append(1)
+            return report()
+
+        monkeypatch.setattr(kafka._backend, "report", counted)
+        for _ in range(50):
+            with pytest.raises(ValueError):
+                kafka.move_leader("nope", 0, to=2)
+        assert len(made) <= 4
+    """
+    )
+    result.assert_outcomes(passed=1)
+
+
+UNITTEST = f"""
+import unittest
+
+from purgatorio.testing import cluster
+{CLOSING.replace(chr(10) + "    ", chr(10))}
+
+class InSetUp(unittest.TestCase):
+    def setUp(self):
+        self.kafka = self.enterContext(cluster())
+
+    def test_it(self):
+        with Producer(self.kafka):
+            self.fail("sync")
+
+
+class InSetUpClass(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.kafka = cls.enterClassContext(cluster())
+
+    def test_it(self):
+        with self.assertRaises(KeyError):
+            raise KeyError("expected")
+        with Producer(self.kafka):
+            self.fail("class")
+
+
+class Async(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        self.kafka = self.enterContext(cluster())
+
+    async def test_it(self):
+        with Producer(self.kafka):
+            self.fail("async")
+
+
+unittest.main()
+"""
+
+
+@pytest.mark.process
+def test_unittest_has_the_report_as_a_note(tmp_path: Path) -> None:
+    file = tmp_path / "test_orders.py"
+    file.write_text(UNITTEST, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False, timeout=60)
+    assert "FAILED (failures=3)" in done.stderr
+    assert done.stderr.count(" ms left: orders-0: broker 2 is at 0 of 1") == 3, done.stderr
