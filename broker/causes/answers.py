@@ -130,6 +130,10 @@ def _seconds(ms: int) -> str:
     return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
 
 
+def _range(least: int, most: int) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -175,7 +179,13 @@ def _replication_throttled(wait: Document, cluster: _Cluster) -> tuple[str, list
 
 
 def _no_records_yet(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
-    return _sentence(f"{_subject(wait)} for new records, as long polls do"), []
+    """Return that a fetch waits for records, or that there are some, and fewer bytes than it wants."""
+    if wait.get("wanted_bytes") is None:
+        return _sentence(f"{_subject(wait)} for new records, as long polls do"), []
+    available, wanted = (_range(*wait[name]) for name in ("available_bytes", "wanted_bytes"))
+    is_or_are = "is" if available == "1" else "are"
+    text = f"{_subject(wait)} for more bytes of {_places(wait)}: {available} {is_or_are} there"
+    return _sentence(f"{text}, fetch.min.bytes is {wanted}"), []
 
 
 def _records_locked(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:

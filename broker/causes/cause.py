@@ -164,7 +164,7 @@ class NoRecordsYet(Why):
         return f"{reader} has {self.available_bytes} of {self.wanted_bytes} bytes: {places}{and_more(self.more_count)}"
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
-        """Yield what keeps the fetch from reading on; if nothing does, that there are no records."""
+        """Yield what keeps the fetch from reading on; if nothing does, that there are no records, or too few."""
         follower = () if self.follower_id is None else (self.follower_id,)
         held = [each.held_back_by for each in self.positions if each.held_back_by is not None]
         for held_by in held:
@@ -173,7 +173,8 @@ class NoRecordsYet(Why):
             else:
                 yield held_by.part(self.follower_id, follower)
         if not held:
-            yield self.part("follower" if follower else "consumer", tps=[each.tp for each in self.positions])
+            part = self.part("follower" if follower else "consumer", tps=[each.tp for each in self.positions])
+            yield part.for_more_bytes(self.available_bytes, self.wanted_bytes)
 
 
 # --- share groups ---
@@ -248,7 +249,7 @@ class NoShareRecordsYet(Why):
         return f"{group} has {self.available_bytes} of {self.wanted_bytes} bytes: {places}{and_more(self.more_count)}"
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
-        """Yield what keeps the member from records; if nothing does, that there are none."""
+        """Yield what keeps the member from records; if nothing does, that there are none, or too few."""
         is_held = False
         for position in self.positions:
             held_by = position.held_back_by
@@ -259,7 +260,8 @@ class NoShareRecordsYet(Why):
                 is_held = True
                 yield held_by.part(self.group_id, tps=(position.tp,))._replace(cause=self)
         if not is_held:
-            yield self.part(self.group_id, tps=[each.tp for each in self.positions])
+            part = self.part(self.group_id, tps=[each.tp for each in self.positions])
+            yield part.for_more_bytes(self.available_bytes, self.wanted_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,24 @@ class Actor(NamedTuple):
 
 
 class WaitPart(NamedTuple):
-    """One of the actors that an operation waits for, with the cause."""
+    """One of the actors that an operation waits for, with the cause.
+
+    Attributes:
+        bytes: the bytes that a fetch could read, and those that it wants, if it waits for more of them.
+    """
 
     actor: Actor
     cause: Any
     tps: Sequence[TopicPartition] = ()
     behind: int = 0
+    bytes: tuple[int, int] | None = None
+
+    def for_more_bytes(self, available: int, wanted: int) -> WaitPart:
+        """Return it for a fetch that has something to read and wants more, which no new record alone ends."""
+        if not 0 < available < wanted:
+            return self
+        actor = self.actor._replace(name=f"{self.actor.name}-fetch.min.bytes", is_ordinary=False)
+        return self._replace(actor=actor, bytes=(available, wanted))
 
 
 class Why:

@@ -33,6 +33,10 @@ NAMES: Final = 50
 GROUPS: Final = 20
 
 
+_Range = list[int]
+"""The least and the most of a number."""
+
+
 class _Group:
     """The operations that wait for one actor."""
 
@@ -43,6 +47,8 @@ class _Group:
         self.clients: dict[str, None] = {}
         self.tps: dict[TopicPartition, None] = {}
         self.behind = 0
+        self.available_bytes: _Range | None = None
+        self.wanted_bytes: _Range | None = None
         self.waited_ms = 0
         self.remaining_ms = MAX_DELAY_MS
 
@@ -70,6 +76,8 @@ class _Group:
             "partitions": [str(tp) for tp in islice(self.tps, NAMES)],
             "partition_count": len(self.tps),
             "behind": self.behind,
+            "available_bytes": self.available_bytes,
+            "wanted_bytes": self.wanted_bytes,
             "waited_ms": self.waited_ms,
             "remaining_ms": self.remaining_ms,
         }
@@ -79,8 +87,10 @@ def read_waits(brokers: Iterable[Broker], image: ClusterImage) -> list[Answer]:
     """Return the groups, those of most operations first; an operation that waits for several actors is in each group.
 
     `counts` has numbers of operations by their kind, `estimated` ones if there were too many to look at all. `behind`
-    is the most records that a follower lacks on a partition. `waited_ms` is the longest time that one of them has
-    waited, `remaining_ms` the shortest until a deadline. `ordinary` ones are long polls: there is no record yet.
+    is the most records that a follower lacks on a partition. `available_bytes` and `wanted_bytes` are the least and the
+    most of fetches that have something to read, and wait for more; None of others. `waited_ms` is the longest time that
+    one of them has waited, `remaining_ms` the shortest until a deadline. `ordinary` ones are long polls: there is no
+    record yet.
     """
     groups: dict[Actor, _Group] = {}
     for broker in brokers:
@@ -106,6 +116,17 @@ def _add(groups: dict[Actor, _Group], purgatory: Purgatory[Any], image: ClusterI
                 group.add(each, stands_for, now_ms)
             group.tps.update(dict.fromkeys(part.tps))
             group.behind = max(group.behind, part.behind)
+            if part.bytes is not None:
+                available, wanted = part.bytes
+                group.available_bytes = _joined(group.available_bytes, [available, available])
+                group.wanted_bytes = _joined(group.wanted_bytes, [wanted, wanted])
+
+
+def _joined(one: _Range | None, other: _Range | None) -> _Range | None:
+    """Return the least and the most of two ranges."""
+    if one is None or other is None:
+        return one or other
+    return [min(one[0], other[0]), max(one[1], other[1])]
 
 
 def _parts(parked: ParkedOperation, image: ClusterImage) -> Iterator[WaitPart]:
@@ -147,6 +168,8 @@ def _both(one: Answer, other: Answer) -> Answer:
         "partitions": partitions[:NAMES],
         "partition_count": _count(partitions, one["partition_count"], other["partition_count"]),
         "behind": max(one["behind"], other["behind"]),
+        "available_bytes": _joined(one.get("available_bytes"), other.get("available_bytes")),
+        "wanted_bytes": _joined(one.get("wanted_bytes"), other.get("wanted_bytes")),
         "waited_ms": max(one["waited_ms"], other["waited_ms"]),
         "remaining_ms": min(one["remaining_ms"], other["remaining_ms"]),
     }

@@ -38,7 +38,12 @@ function placesOf(operation) {
 /** Whether one of an operation's causes is that of a group of waits. */
 function isOf(operation, wait) {
   const causes = (operation.causes ?? []).flatMap((cause) => [cause, ...(cause.positions ?? []).map((each) => each.held_back_by)]);
-  return causes.some((cause) => cause?.kind === wait.kind && IDS.every((name) => cause[name] === wait.cause?.[name]));
+  return causes.some((cause) => cause?.kind === wait.kind && wantsMore(cause) === Boolean(wait.wanted_bytes) && IDS.every((name) => cause[name] === wait.cause?.[name]));
+}
+
+/** Whether a fetch has something to read, and waits for more bytes. */
+function wantsMore({ available_bytes: available, wanted_bytes: wanted }) {
+  return available > 0 && available < wanted;
 }
 
 /** A name that selects its thing by a click or the keyboard. */

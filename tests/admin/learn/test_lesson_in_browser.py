@@ -83,7 +83,7 @@ def answer_of(page: Any, step: Step) -> Any:
     if step.cause.startswith(GROUP):
         return page.locator(".lesson-why")
     kind, _, actor = step.cause.partition(" ")
-    if kind == "NoRecordsYet":
+    if kind == "NoRecordsYet" and not actor:
         return page.locator("#ordinary-list li", has_text="consumer fetch")
     return page.locator(f'.answer[id^="cause-{kind}-{actor}"] .says')
 

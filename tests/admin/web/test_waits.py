@@ -83,6 +83,42 @@ def test_a_fetch_waits_for_what_holds_it_back_or_else_as_long_polls_do(cluster: 
     ]
 
 
+def test_fetches_that_wait_for_more_bytes_say_how_many_are_there_whatever_each_wants(cluster: Any) -> None:
+    """One cause for all of them, which is none of a long poll: there are records."""
+    positions = (FetchPosition(T0, 4, None),)
+    for available, wanted in ((0, 1_000), (300, 300), (312, 100_000)):
+        parked(cluster, NoRecordsYet(None, available, wanted, positions, 0))
+    parked(cluster, NoShareRecordsYet("jobs", 7, 9, (SharePosition(T1, 4, None),), 0))
+    waits = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["waits"]
+    assert [(each["kind"], each["actor"], each["ordinary"], each["says"]) for each in waits] == [
+        (
+            "NoRecordsYet",
+            "consumer-fetch.min.bytes",
+            False,
+            "1 produce request of shop waits for more bytes of orders-0: 312 are there, fetch.min.bytes is 100,000.",
+        ),
+        (
+            "NoShareRecordsYet",
+            "jobs-fetch.min.bytes",
+            False,
+            "1 produce request of shop waits for more bytes of orders-1: 7 are there, fetch.min.bytes is 9.",
+        ),
+        (
+            "NoRecordsYet",
+            "consumer",
+            True,
+            "2 produce requests of shop wait for new records, as long polls do.",
+        ),
+    ]
+    parked(cluster, NoRecordsYet(None, 1, 2_000, positions, 0))
+    worst, *_ = read_state(cluster, cluster.control, cluster.groups, cluster.transactions)["waits"]
+    assert (worst["available_bytes"], worst["wanted_bytes"]) == ([1, 312], [2_000, 100_000])
+    assert worst["says"] == (
+        "2 produce requests of shop wait for more bytes of orders-0: 1 to 312 are there, "
+        "fetch.min.bytes is 2,000 to 100,000."
+    )
+
+
 def test_a_share_fetch_waits_for_the_members_that_have_the_records_or_else_as_long_polls_do(cluster: Any) -> None:
     transaction = OpenTransaction(T1, "billing", 7, 40, 100)
     for held_back_by in (None, RecordsLocked(2_000), transaction):
@@ -168,7 +204,7 @@ def test_groups_of_several_processes_are_put_together() -> None:
     one = {
         "kind": "FollowerBehind", "actor": "3", "ordinary": False, "counts": {"produce": 2}, "estimated": False,
         "clients": ["a", "b"], "client_count": 2, "partitions": ["t-0"], "partition_count": 1, "behind": 4,
-        "waited_ms": 10, "remaining_ms": 50,
+        "waited_ms": 10, "remaining_ms": 50, "available_bytes": None, "wanted_bytes": None,
     }  # fmt: skip
     other = one | {
         "counts": {"produce": 1, "fetch": 1}, "estimated": True, "clients": ["b"], "client_count": 1,
@@ -176,7 +212,12 @@ def test_groups_of_several_processes_are_put_together() -> None:
         "remaining_ms": 40,
     }  # fmt: skip
     poll = one | {"kind": "NoRecordsYet", "actor": "consumer", "ordinary": True, "counts": {"consumer fetch": 9}}
-    merged, ordinary = merged_waits([poll, one, other])
+    some, others = (
+        {"available_bytes": [4, 8], "wanted_bytes": [7, 7]},
+        {"available_bytes": [3, 5], "wanted_bytes": [9, 9]},
+    )
+    merged, ordinary = merged_waits([poll, one | some, other | others])
+    assert (merged["available_bytes"], merged["wanted_bytes"]) == ([3, 8], [7, 9])
     assert ordinary == poll
     assert (merged["counts"], merged["estimated"]) == ({"produce": 3, "fetch": 1}, True)
     assert (merged["clients"], merged["client_count"]) == (["a", "b"], 2)
