@@ -70,7 +70,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action.choices, dict) and value not in action.choices:
             self.error(f"there is no command {value!r}{near(str(value), action.choices)}")
-        super()._check_value(action, value)
+        if action.choices is not None and value not in action.choices:
+            name = (action.option_strings or [action.dest])[-1]
+            self.error(f"{name} is {value!r}; it can be {' or '.join(map(str, action.choices))}")
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and how to get help, and exit."""
@@ -129,7 +131,7 @@ def _run(ask: Ask, show: Show, args: argparse.Namespace) -> int:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2 if isinstance(error, AdminUrlError) else 1
     except KeyError as error:
-        print(f"purgatorio: the cluster's answer lacks {error}; it may run another version", file=sys.stderr)
+        print(f"purgatorio: the cluster's answer lacks {error.args[0]}; it may run another version", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("purgatorio: stopped waiting; the cluster finishes the operation", file=sys.stderr)

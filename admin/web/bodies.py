@@ -111,6 +111,8 @@ def _in_words(error: ValidationError, model: type[Body]) -> str:
         what = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden" and len(where) <= MAX_FIELD_CHARS:
             what = f"there is no such field{nearest(where, model.model_fields)}"
+        if mistake["type"] == "literal_error":
+            what = what.replace("'", "")
         clauses.append(f"{where}: {what}" if where else what)
     return "; ".join(clauses[:5])
 

@@ -75,7 +75,7 @@ class TooFewInSync(Why):
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         missing = absent(self.tp)
-        yield self.part(missing, missing)
+        yield self.part(", ".join(map(str, missing)), missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class NoRecordsYet(Why):
             if isinstance(held_by, OpenTransaction):
                 yield from held_by.parts(absent)
             else:
-                yield held_by.part(self.follower_id, follower)
+                yield held_by.part("consumer" if self.follower_id is None else self.follower_id, follower)
         if not held:
             part = self.part("follower" if follower else "consumer", tps=[each.tp for each in self.positions])
             yield part.for_more_bytes(self.available_bytes, self.wanted_bytes)
@@ -665,7 +665,7 @@ class FaultActs(Why):
         return f"{self.api}: {self.fault} {_ACTIONS[self.action].format(self.delay_ms)}"
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
-        yield self.part((self.fault_id, self.api))
+        yield self.part(f"{self.fault_id} {self.api}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -698,7 +698,7 @@ class QuotaExceeded(Why):
         return f"{' with '.join(client)} is muted for {time}: {rate}, rule: {self.rule}"
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
-        yield self.part((self.quota, self.rule))
+        yield self.part(f"{self.quota} quota of {self.rule}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Why:
 
     def part(
         self,
-        name: object,
+        name: str | int,
         broker_ids: Sequence[int] = (),
         tps: Sequence[TopicPartition] | None = None,
         behind: int = 0,

@@ -235,7 +235,7 @@ class Setting:
         if self.pattern is not None:
             _ask(re.fullmatch(self.pattern, text) is not None, f"must match {self.pattern}")
         if choices := self.choices:
-            *first, last = map(repr, choices)
+            *first, last = choices
             _ask(text in choices, f"must be {', '.join(first)}{' or ' if first else ''}{last}")
 
 

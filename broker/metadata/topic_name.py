@@ -27,11 +27,11 @@ def topic_name_problem(name: str) -> str | None:
     if not name:
         return "A topic name must not be empty."
     if name in {".", ".."}:
-        return "A topic cannot be called '.' or '..'."
+        return "A topic cannot be called . or .. alone."
     if len(name) > MAX_TOPIC_NAME_LENGTH:
         return f"A topic name has at most {MAX_TOPIC_NAME_LENGTH} characters; this one has {len(name)}."
     if not _ALLOWED.fullmatch(name):
-        return f"A topic name consists of ASCII letters, digits, '.', '_' and '-'; {name!r} does not."
+        return f"A topic name consists of ASCII letters, digits, dots, underscores and hyphens; {name!r} does not."
     return None
 
 

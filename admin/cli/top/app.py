@@ -141,7 +141,10 @@ class Top(App[None]):
             except AdminError as error:
                 rows, self._trouble = self._rows, f"{error}. Asking again every {RETRY_SECONDS:g} s."
             except KeyError as error:
-                rows, self._trouble = self._rows, f"The answer lacks {error}: the cluster may run another version."
+                rows, self._trouble = (
+                    self._rows,
+                    f"The answer lacks {error.args[0]}: the cluster may run another version.",
+                )
         if view is self._view and not self._is_frozen:
             self._rows = rows
             self._draw()

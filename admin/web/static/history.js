@@ -154,6 +154,6 @@ function factsOf({ brokers, faults = [], groups = [], waits = [] }) {
   }
   for (const { id, text } of faults) facts.set(`fault rule ${id}`, `fault rule ${id}: ${text}`);
   for (const { id, epoch, state } of groups) facts.set(`group ${id}`, `group ${id} is ${state}, epoch ${epoch}`);
-  for (const { kind, actor, says } of waits) if (kind === "QuotaExceeded") facts.set(`throttling by ${actor}`, says.length ? `a quota mutes clients: ${actor}` : "");
+  for (const { kind, actor, says } of waits) if (kind === "QuotaExceeded") facts.set(`throttling by the ${actor}`, says.length ? `the ${actor} mutes clients` : "");
   return facts;
 }

@@ -152,7 +152,7 @@ class Rule:
         for each in fields(self):
             value = getattr(self, each.name)
             if value != each.default:
-                told[each.name] = getattr(value, "__name__", "a function") if callable(value) else value
+                told[each.name] = _name_of(value) if callable(value) else value
         if self.errors:
             told["errors"] = list(self.errors)
         return told
@@ -243,7 +243,7 @@ def _text(name: str, value: object) -> str:
     if name == "error":
         return _error(value)
     if name in _CHOICES and value not in _CHOICES[name]:
-        raise FaultError(f"{name!r} must be {' or '.join(map(repr, _CHOICES[name]))}")
+        raise FaultError(f"{name!r} must be {' or '.join(_CHOICES[name])}")
     if name == "topic_id":
         topic_id_bytes(value)
     return value
@@ -262,9 +262,11 @@ def known_api(name: str) -> str:
 
 
 def _error(value: object) -> str:
-    found = error_named(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise FaultError("an error is given by its name, as text")
+    found = error_named(value)
     if found is None:
-        raise FaultError(f"there is no error {value!r}{nearest(str(value), ErrorCode.__members__)}")
+        raise FaultError(f"there is no error {value!r}{nearest(value, ErrorCode.__members__)}")
     return found.name
 
 
@@ -334,6 +336,11 @@ def _check_passing(rule: Rule, *, acts: bool) -> None:
         raise FaultError(f"a rule that {'observes' if rule.observe else 'hides'} does nothing else")
     if rule.hide is not None and rule.api is not None and api_named(rule.api) not in LIST_BROKERS:
         raise FaultError(f"the answers to {rule.api} list no brokers; 'hide' is about Metadata and DescribeCluster")
+
+
+def _name_of(function: Callable[[Any], object]) -> str:
+    name: str = getattr(function, "__name__", "")
+    return name if name.isidentifier() else "a function"  # a lambda's name is <lambda>
 
 
 def _shown(value: object) -> str:

@@ -108,8 +108,10 @@ def parse_toxic(data: Mapping[str, object]) -> Toxic:
         FaultError: a name or a value is unknown, in which case the nearest one is named; or the toxic does nothing.
     """
     kind = data.get("toxic")
-    if not isinstance(kind, str) or kind not in TOXICS:
-        raise FaultError(f"there is no toxic {kind!r}{nearest(str(kind), TOXICS) or ', only ' + ', '.join(TOXICS)}")
+    if not isinstance(kind, str):
+        raise FaultError(f"a toxic is given by its name: {', '.join(TOXICS)}")
+    if kind not in TOXICS:
+        raise FaultError(f"there is no toxic {kind!r}{nearest(kind, TOXICS) or ', only ' + ', '.join(TOXICS)}")
     numbers = TOXICS[kind]
     known = ("toxic", "stream", "toxicity", "client", "broker", "replica", "name", *numbers)
     values: dict[str, Any] = {}
@@ -119,10 +121,10 @@ def parse_toxic(data: Mapping[str, object]) -> Toxic:
         if value is not None:
             values[name] = _value(name, value, numbers)
     if missing := [name for name in NEEDED if name in numbers and name not in values]:
-        raise FaultError(f"the toxic {kind!r} needs {missing[0]!r}")
+        raise FaultError(f"the toxic {kind!r} needs {missing[0]}")
     toxic = Toxic(**values)
     if kind in ("latency", "slow_close") and not any(toxic.number(name) for name in numbers):
-        raise FaultError(f"the toxic {kind!r} does nothing; give {next(iter(numbers))!r}")
+        raise FaultError(f"the toxic {kind!r} does nothing; give {next(iter(numbers))}")
     if toxic.replica is not None and toxic.client is not None:
         raise FaultError("give 'replica' or 'client', not both: brokers have client ids of their own")
     return toxic
@@ -137,7 +139,7 @@ def _value(name: str, value: object, numbers: Mapping[str, tuple[int, int]]) -> 
         if not isinstance(value, str) or len(value) > MAX_TEXT:
             raise FaultError(f"{name!r} must be text of at most {MAX_TEXT} letters")
         if name == "stream" and value not in STREAMS:
-            raise FaultError("'stream' must be 'upstream' or 'downstream'")
+            raise FaultError("'stream' must be upstream or downstream")
         return value
     least, most = numbers.get(name, (0, 2**31 - 1))
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:

@@ -156,8 +156,8 @@ def test_absent_replicas_are_those_for_which_min_insync_replicas_waits(
         (ShareCoordinatorFailed(T0, "g", "read", None, "", 4), "", []),
         (DeadLettersNotWritten(T0, "g", "orders-0", 2, "lost", 4), "2", [2]),
         (DeadLettersNotWritten(T0, "g", "orders-0", None, "no leader", 4), "", []),
-        (FaultActs(5, "slow", "Fetch", "hold"), "(5, 'Fetch')", []),
-        (QuotaExceeded("Produce", "u", "", "user u", 10, 2.0, 1.0), "('Produce', 'user u')", []),
+        (FaultActs(5, "slow", "Fetch", "hold"), "5 Fetch", []),
+        (QuotaExceeded("Produce", "u", "", "user u", 10, 2.0, 1.0), "Produce quota of user u", []),
         ("something", "", []),
     ],
 )

@@ -75,7 +75,7 @@ def test_unknown_settings_name_the_near_one_in_their_own_spelling(tmp_path: Path
         ("log_cleaner_min_cleanable_ratio=half", "must be a number, not 'half'"),
         ("log_cleaner_min_cleanable_ratio=2", "must be at most 1.0, not '2'"),
         ("log_cleaner_enable=perhaps", "must be true or false, not 'perhaps'"),
-        ("log_message_timestamp_type=Now", "must be 'CreateTime' or 'LogAppendTime', not 'Now'"),
+        ("log_message_timestamp_type=Now", "must be CreateTime or LogAppendTime, not 'Now'"),
         ("rack=", "must not be empty, not ''"),
     ],
 )

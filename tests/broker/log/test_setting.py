@@ -50,8 +50,8 @@ def test_text_is_read_by_the_type(name: str, text: str, value: object) -> None:
         ("log_cleaner_enable", "", "must be true or false"),
         ("admin_token", "short", "must have at least 16 characters"),
         ("racks", "a\n", "must match ^[^,"),
-        ("ssl_keystore_type", "JKS", "must be 'PEM'"),
-        ("ssl_client_auth", "maybe", "must be 'none', 'requested' or 'required'"),
+        ("ssl_keystore_type", "JKS", "must be PEM"),
+        ("ssl_client_auth", "maybe", "must be none, requested or required"),
         ("listener_name", "{}", "must be a table"),
     ],
 )

@@ -65,7 +65,7 @@ def test_errors_in_turn_are_their_own_count() -> None:
         ({"hide": 2, "observe": True}, "observes does nothing else"),
         ({"hide": 2, "api": "Fetch"}, "the answers to Fetch list no brokers"),
         ({"answer_delay_ms": 5, "hold": True}, "only one of 'answer_delay_ms' and 'hold'"),
-        ({"disconnect": "during"}, "'disconnect' must be 'before' or 'after'"),
+        ({"disconnect": "during"}, "'disconnect' must be before or after"),
         ({"errors": []}, "'errors' must be a list"),
         ({"errors": ["NONE"], "count": 2}, "'errors' has its own count"),
         ({"hold": True, "client": "a", "replica": 2}, "'replica' or 'client', not both"),
