@@ -44,9 +44,6 @@ class Backend(Protocol):
     async def read(self, operation: Readable[R]) -> list[R]:
         """Return what an operation reads, with bytes and causes as they are at hand. Raises as `ask`."""
 
-    async def report(self) -> str:
-        """Return the state of the cluster as text."""
-
     async def admin_url(self) -> str:
         """Return the URL of the admin HTTP."""
 

@@ -117,12 +117,6 @@ class InLoop(Contents):
 
         return await _done(read)
 
-    async def report(self) -> str:
-        """Return the state of the cluster as text."""
-        from purgatorio.testing.report import report
-
-        return report(self.cluster, self.timeline)
-
     @property
     def bootstrap(self) -> str:
         """The brokers' addresses, with commas between."""

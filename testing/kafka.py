@@ -327,7 +327,27 @@ class Kafka(AccessControls):
         It has the brokers, the connected clients, the parked operations with what they miss, and the last changes of
         leaders and in-sync replicas.
         """
-        return self._thread.run(self._backend.report(), "make the report", REPORT_TIMEOUT_SECONDS)
+        from purgatorio.admin.operations.why import Facts
+        from purgatorio.testing.report import report
+
+        self._backend.load([Facts])
+        facts = self._thread.run(self._backend.ask(Facts()), "make the report", REPORT_TIMEOUT_SECONDS)
+        return report(facts, self._backend.timeline)
+
+    def explain(self, name: str = "") -> str:
+        """Return why a group, a topic or a client gets nothing, as text: sentences first, then what there is of it.
+
+        ``print(kafka.explain("billing"))``
+
+        Args:
+            name: the id of a group or client, or the name of a topic; not given: all.
+
+        Raises:
+            ValueError: there is no group, topic or client of that name.
+        """
+        from purgatorio.admin.operations.why import Why
+
+        return str(self._do(Why(name or None), f"explain {name or 'the cluster'}")["text"])
 
     # --- the end ---
 

@@ -13,10 +13,7 @@ from typing import Final, NoReturn, TypeVar, cast
 
 from purgatorio.admin.cli.processes.supervised import ProcessFailed
 from purgatorio.admin.cli.processes.supervisor import Supervisor
-from purgatorio.admin.operations.brokers import MAX_CLIENTS, ListBrokers, ListClients
 from purgatorio.admin.operations.declare import Answer, Operation, Readable
-from purgatorio.admin.operations.purgatories import Finished, ListParked
-from purgatorio.admin.operations.reading.report import ENDED_LOOKED_AT, bounded, ended_waits, first_lines, parked_waits
 from purgatorio.admin.operations.records import ReadRecords
 from purgatorio.admin.operations.topics import ShowTopic
 from purgatorio.admin.web.forwarding import ForwardedRequest, ask
@@ -26,7 +23,6 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.layers.faults import AnyLive
 from purgatorio.protocol.record import Record
 from purgatorio.testing.options import ONE_PROCESS
-from purgatorio.testing.report import changes
 from purgatorio.testing.timeline import Timeline
 
 R = TypeVar("R")
@@ -111,14 +107,6 @@ class OverHttp:
                 page = replace(page, offset=pages[-1][1][-1].offset + 1) if answer["more"] else None
         return pages
 
-    async def report(self) -> str:
-        """Return the state of the cluster as text, without what faults and requests its processes have seen."""
-        brokers = [_shown(row) for row in (await self.ask(ListBrokers()))["brokers"]]
-        clients = (await self.ask(ListClients(MAX_CLIENTS)))["clients"]
-        parked = parked_waits(await self.read(ListParked()))
-        ended = ended_waits((await self.ask(Finished(ENDED_LOOKED_AT)))["finished"])
-        return bounded([*first_lines(brokers, clients), *parked, *ended, *changes(self.timeline)])
-
     @property
     def bootstrap(self) -> str:
         """The brokers' addresses, with commas between."""
@@ -138,9 +126,3 @@ class OverHttp:
     def fault_rules(self) -> tuple[Sequence[AnyLive], Sequence[AnyLive]]:
         """Return the fault rules, of which there are none."""
         return (), ()
-
-
-def _shown(row: Answer) -> str:
-    """Return a broker as a report has it."""
-    trouble = row["process"]["trouble"] or ("" if row["state"] == "running" else "does not run")
-    return f"{row['id']} ({trouble})" if trouble else f"{row['id']} at {row['host']}:{row['port']}"

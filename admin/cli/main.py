@@ -18,6 +18,7 @@ from purgatorio.admin.cli.commands import ADMIN_VARIABLE, add_commands
 from purgatorio.admin.cli.owning_options import OWNING_OPTIONS, add_owning_options, wrong_with_processes
 from purgatorio.admin.cli.registry_commands import REGISTRY_HOME_VARIABLE, add_registry
 from purgatorio.admin.cli.top.command import add_top
+from purgatorio.admin.cli.why_command import add_why
 
 if TYPE_CHECKING:
     from purgatorio.broker.config import ClusterConfig
@@ -92,6 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands, "config", _print_config, "print all settings with their documentation, as a file for --config"
     )
     add_commands(commands)
+    add_why(commands)
     add_registry(commands)
     add_top(commands)
     _add_simulate(commands)

@@ -168,6 +168,7 @@ class Operation:
         answered_by: who answers in a cluster of several processes.
         max_body_bytes: the longest body of a request for it.
         shared_ms: pages that ask for it often share an answer that is made at most so often; 0: each gets its own.
+        made_of: the operation whose answer is all that it needs, merged where there are several processes; or None.
     """
 
     method: ClassVar[str]
@@ -178,6 +179,7 @@ class Operation:
     answered_by: ClassVar[AnsweredBy]
     max_body_bytes: ClassVar[int]
     shared_ms: ClassVar[int]
+    made_of: ClassVar[type[Operation] | None]
     _chosen: ClassVar[Mapping[str, tuple[str, ...]]]
 
     def __init_subclass__(
@@ -190,10 +192,14 @@ class Operation:
         answered_by: AnsweredBy = "any broker",
         max_body_bytes: int = MAX_BODY_BYTES,
         shared_ms: int = 0,
+        made_of: type[Operation] | None = None,
     ) -> None:
         cls.method, _, cls.path = http.partition(" ")
         cls.command, cls.says, cls.patience_seconds, cls.answered_by = command, says, patience_seconds, answered_by
         cls.max_body_bytes, cls.shared_ms = max_body_bytes, shared_ms
+        cls.made_of = made_of
+        if made_of is not None:
+            cls.answered_by = made_of.answered_by
         dataclass(repr=False, eq=False, match_args=False)(cls)
 
     def __post_init__(self) -> None:
@@ -219,6 +225,14 @@ class Operation:
 
         Raises:
             OperationRefused: why it is not done.
+        """
+        raise NotImplementedError
+
+    def made(self, answer: Answer) -> Answer:
+        """Return the answer, made of that of the operation `made_of`.
+
+        Raises:
+            OperationRefused: why it cannot be.
         """
         raise NotImplementedError
 

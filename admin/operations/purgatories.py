@@ -137,15 +137,6 @@ class ShowPurgatory(Operation, http="GET /brokers/{id}/purgatories/{name}", answ
         return {"now_ms": now_ms, **read_purgatory(purgatory, operator.transactions, now_ms, self.operations)}
 
 
-class Report(Operation, http="GET /report", answered_by="nobody"):
-    """Brokers, clients, what waits and why, faults and the last requests, as the text that a failed test shows."""
-
-    async def run(self, operator: Operator) -> Answer:
-        from purgatorio.admin.operations.reading.report import report_of
-
-        return {"text": report_of(operator.cluster)}
-
-
 class Expire(
     Operation,
     http="POST /brokers/{id}/purgatories/{name}/operations/{operation}/expire",

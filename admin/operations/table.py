@@ -19,11 +19,13 @@ from purgatorio.admin.operations import (
     snapshots,
     topics,
     transactions,
+    why,
 )
 from purgatorio.admin.operations.declare import Operation
 
 _SUBJECTS: Final = (
     purgatories,
+    why,
     brokers,
     topics,
     records,

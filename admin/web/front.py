@@ -19,15 +19,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from purgatorio.admin.metrics.prometheus import ImageCollector, process_registry
-from purgatorio.admin.operations import brokers, purgatories
+from purgatorio.admin.operations import brokers, purgatories, why
 from purgatorio.admin.operations.declare import Answer, Operation
+from purgatorio.admin.operations.reading.why.facts import no_facts
 from purgatorio.admin.operations.table import OPERATIONS
 from purgatorio.admin.web.app import application, guarded
 from purgatorio.admin.web.bodies import json_response
 from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, Unreachable
 from purgatorio.admin.web.guard import check_may_change, read_body
 from purgatorio.admin.web.merging import merged
-from purgatorio.admin.web.router import listing_routes
+from purgatorio.admin.web.router import asked_for, listing_routes
 from purgatorio.admin.web.scrapes import Format, SharedScrapes, format_of, joined_metrics
 from purgatorio.admin.web.server import OWN_PATH, HttpService
 from purgatorio.admin.web.sharing import SharedAnswers
@@ -55,6 +56,12 @@ _FINAL: Final = frozenset({LeaderRefuses.__name__, MayBeDone.__name__, TimedOut.
 """Refusals after which no other process is asked: it could make the change twice, or knows less."""
 _IDLE: Final[Answer] = {"connections": 0, "follower": None, "finished_total": 0, "purgatories": []}
 """The row that the page shows of a broker whose process does not answer."""
+_OF_BROKERS: Final[dict[type[Operation], Answer]] = {
+    purgatories.State: _IDLE,
+    brokers.ListBrokers: {},
+    why.Facts: {"follower": None},
+}
+"""Operations that list all brokers, with what is known of one whose process does not answer."""
 
 
 class _Refused(Exception):
@@ -155,6 +162,9 @@ class Front(HttpService):
                 self._shared.changed()
 
     async def _answer(self, kind: type[Operation], host: str, request: Request) -> Response:
+        if kind.made_of is not None:
+            source = ForwardedRequest("GET", kind.made_of.public_path(), ForwardedRequest.of(request).headers)
+            return json_response(asked_for(kind, request, {}).made(await self._of_all(kind.made_of, source)))
         body = b""
         if kind.method != "GET":
             check_may_change(request.headers, host)
@@ -233,17 +243,22 @@ class Front(HttpService):
         answers = await self._asked_all(asked)
         done = {broker_id: reply for broker_id, reply in answers.items() if reply.status == 200}
         if not done:
-            if not answers:
+            if answers:
+                raise _Refused(next(iter(answers.values())))
+            if kind is not why.Facts:
                 raise ClusterUnavailable("no broker's process answers")
-            raise _Refused(next(iter(answers.values())))
-        answer = merged(kind, [json.loads(reply.body) for reply in done.values()])
-        if kind in (purgatories.State, brokers.ListBrokers):
+        answer = merged(kind, [json.loads(reply.body) for reply in done.values()]) if done else self._nothing()
+        if kind in _OF_BROKERS:
             rows = {row["id"]: row for row in answer["brokers"]}
             shown = [self._processes.row(each, rows.get(each)) for each in self._processes.broker_ids]
-            answer["brokers"] = [{**_IDLE, **row} for row in shown] if kind is purgatories.State else shown
+            answer["brokers"] = [{**_OF_BROKERS[kind], **row} for row in shown]
         if kind is purgatories.State:
             explain(answer)  # anew: a process knows only its own broker
         return answer
+
+    def _nothing(self) -> Answer:
+        """Return the facts about a cluster none of whose processes answers."""
+        return no_facts(self._clock.now_ms())
 
     async def _control(self, kind: type[Operation], broker_id: int, asked: ForwardedRequest) -> Response:
         """Do something to processes; a broker is stopped in good order by its own process first."""

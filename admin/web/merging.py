@@ -16,6 +16,7 @@ from purgatorio.admin.operations import (
     share_groups,
     topics,
     transactions,
+    why,
 )
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.reading.matrix import merged_matrix
@@ -23,6 +24,7 @@ from purgatorio.admin.operations.reading.share_state import merged as merged_sha
 from purgatorio.admin.operations.reading.share_strips import merged_shares
 from purgatorio.admin.operations.reading.state import FINISHED, FIRED, PARTITIONS
 from purgatorio.admin.operations.reading.waits import merged_waits
+from purgatorio.admin.operations.reading.why.facts import MAX_PARTITIONS, merged_facts
 from purgatorio.broker.metadata.topic_name import is_internal
 
 Answers = Sequence[Answer]
@@ -74,7 +76,7 @@ def _state(answers: Answers) -> Answer:
         "wall_ms": max(answer["wall_ms"] for answer in answers),
         "waits": merged_waits(_joined(answers, "waits")),
         "brokers": _joined(answers, "brokers"),
-        "partitions": _partitions(answers),
+        "partitions": _partitions(answers, PARTITIONS),
         "partition_count": max(answer["partition_count"] for answer in answers),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: row["id"]),
         "group_count": sum(answer["group_count"] for answer in answers),
@@ -90,10 +92,14 @@ def _state(answers: Answers) -> Answer:
     }
 
 
-def _partitions(answers: Answers) -> list[Any]:
+def _partitions(answers: Answers, limit: int) -> list[Any]:
     """Return each partition as its leader's process shows it, with what each replica's own process knows of that."""
     seen = _by(_joined(answers, "partitions"), lambda row: (is_internal(row["topic"]), row["topic"], row["partition"]))
-    return [_partition(seen[place]) for place in sorted(seen)][:PARTITIONS]
+    return [_partition(seen[place]) for place in sorted(seen)][:limit]
+
+
+def _facts(answers: Answers) -> Answer:
+    return merged_facts(answers, _partitions(answers, MAX_PARTITIONS), _faults(answers))
 
 
 def _partition(views: Answers) -> Answer:
@@ -190,6 +196,7 @@ def _first(answers: Answers) -> Answer:
 
 _MERGES: Final[dict[type[Operation], Callable[[Answers], Answer]]] = {
     purgatories.State: _state,
+    why.Facts: _facts,
     purgatories.Finished: _finished,
     purgatories.ListParked: _parked,
     purgatories.Matrix: merged_matrix,

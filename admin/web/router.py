@@ -7,7 +7,7 @@ parameters are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -86,15 +86,7 @@ async def _run(
     if kind.method != "GET":
         read = await read_change(request, kind, allowed_host, operator.cluster.clock)
         given = read.given()
-    for argument in kind.arguments():
-        if argument.place == "path":
-            given[argument.name] = _in_path(argument, request)
-        elif argument.place == "query" and argument.name in request.query_params:
-            given[argument.name] = _in_query(argument, request)
-    try:
-        operation = kind(**given)
-    except ValueError as error:
-        raise HTTPException(400, str(error)) from None
+    operation = asked_for(kind, request, given)
     run = partial(when_led, partial(operation.run, operator))
     if found := await shared.answer(kind, request, run):
         return found
@@ -103,6 +95,27 @@ async def _run(
     finally:
         if kind.method != "GET":
             shared.changed()
+
+
+def asked_for(kind: type[Operation], request: Request, given: Mapping[str, Any]) -> Operation:
+    """Return the operation that a request asks for.
+
+    Args:
+        given: the values of attributes in its body.
+
+    Raises:
+        HTTPException: a value is none.
+    """
+    values = dict(given)
+    for argument in kind.arguments():
+        if argument.place == "path":
+            values[argument.name] = _in_path(argument, request)
+        elif argument.place == "query" and argument.name in request.query_params:
+            values[argument.name] = _in_query(argument, request)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
 
 
 def _in_path(argument: Argument, request: Request) -> object:

@@ -72,13 +72,6 @@ func (ShowPurgatory) http() (string, string) {
 	return "GET", "/brokers/{id}/purgatories/{name}"
 }
 
-// Report: brokers, clients, what waits and why, faults and the last requests, as the text that a failed test shows.
-type Report struct{}
-
-func (Report) http() (string, string) {
-	return "GET", "/report"
-}
-
 // Expire: let the deadline of a parked operation come now.
 type Expire struct {
 	// Its broker.
@@ -93,6 +86,30 @@ type Expire struct {
 
 func (Expire) http() (string, string) {
 	return "POST", "/brokers/{id}/purgatories/{name}/operations/{operation}/expire"
+}
+
+// Facts: topics, groups, where consumers read, what waits, transactions, faults and the last requests, at one moment.
+type Facts struct{}
+
+func (Facts) http() (string, string) {
+	return "GET", "/facts"
+}
+
+// Report: why clients get nothing, and what the cluster has, as the text that a failed test shows.
+type Report struct{}
+
+func (Report) http() (string, string) {
+	return "GET", "/report"
+}
+
+// Why: say why a group, a topic or a client gets nothing; all of them if none is named.
+type Why struct {
+	// Only about this group, topic or client id.
+	Name *string `query:"name"`
+}
+
+func (Why) http() (string, string) {
+	return "GET", "/why"
 }
 
 // ListBrokers: all brokers, running or not, with their epochs and leases.

@@ -13,10 +13,14 @@ export interface Operations {
   finished(given?: { limit?: number }): Promise<Answer>;
   /** One purgatory with its parked operations, oldest first. */
   showPurgatory(given: { id: number; name: string; operations?: number }): Promise<Answer>;
-  /** Brokers, clients, what waits and why, faults and the last requests, as the text that a failed test shows. */
-  report(): Promise<Answer>;
   /** Let the deadline of a parked operation come now. */
   expire(given: { id: number; name: string; operation: number }): Promise<Answer>;
+  /** Topics, groups, where consumers read, what waits, transactions, faults and the last requests, at one moment. */
+  facts(): Promise<Answer>;
+  /** Why clients get nothing, and what the cluster has, as the text that a failed test shows. */
+  report(): Promise<Answer>;
+  /** Say why a group, a topic or a client gets nothing; all of them if none is named. */
+  why(given?: { name?: string }): Promise<Answer>;
   /** All brokers, running or not, with their epochs and leases. */
   listBrokers(): Promise<Answer>;
   /** Start one more broker, of which clients learn by their metadata; answers when all brokers know it. */

@@ -36,7 +36,7 @@ def test_an_idle_cluster_says_that_nothing_waits() -> None:
         kafka.topic("orders")
         kafka.produce("orders", "first")
         kafka.until_parked(api="Fetch").wait()
-        assert kafka.report().splitlines()[1:] == ["parked operations: none"]
+        assert kafka.report().splitlines()[1:] == ["parked operations: none", "topics:", "  orders-0 ends at offset 1"]
 
 
 def test_waits_that_have_ended_are_told_with_what_they_missed_and_alike_ones_once() -> None:

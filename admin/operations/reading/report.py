@@ -1,49 +1,88 @@
-"""The report of a failed test: the text that says why requests waited, at most `MAX_LINES` lines."""
+"""The report of a failed test: the text that says why a client waits or gets nothing, at most `MAX_LINES` lines.
+
+It is made of facts (`why/facts.py`), which may be those of several processes. First come the conclusions from them.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from purgatorio.admin.operations.control.transaction_control import TransactionControl
-from purgatorio.admin.operations.reading.members import connected_clients
-from purgatorio.admin.operations.reading.parked import ParkedRow, read_parked
-from purgatorio.broker.cluster.decisions import newest
-from purgatorio.broker.layers.faults import LiveToxic
-from purgatorio.broker.routing.request import is_of_broker
-
-if TYPE_CHECKING:
-    from purgatorio.broker.cluster.cluster import BrokerCluster
-    from purgatorio.broker.node.broker import Broker
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.admin.operations.reading.why.conclusions import conclude
+from purgatorio.admin.operations.reading.why.known import Conclusion, Facts, name_of, owned, plural, seconds
+from purgatorio.broker.causes.words import listed
+from purgatorio.broker.cluster.errors import NotThere
+from purgatorio.broker.layers.faults.names import nearest
+from purgatorio.broker.metadata.topic_name import is_internal
 
 MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240
+CONCLUSIONS_SHOWN: Final = 5
 PARKED_SHOWN: Final = 12
-PARKED_READ: Final = 1_000
-"""Parked operations of one purgatory that are looked at."""
-ENDED_LOOKED_AT: Final = 300
-"""Operations that ended last, among which those of clients are shown."""
 ENDED_SHOWN: Final = 6
+TOPICS_SHOWN: Final = 6
+GROUPS_SHOWN: Final = 4
+PARTITIONS_SHOWN: Final = 4
+"""Partitions of each topic, and of each group."""
+POSITIONS_SHOWN: Final = 8
+REBALANCES_SHOWN: Final = 5
 FAULTS_SHOWN: Final = 10
 REQUESTS_SHOWN: Final = 8
+IDLE_SHOWN: Final = 4
 
-Section = Callable[["BrokerCluster"], list[str]]
 
-
-def report_of(cluster: BrokerCluster, more: Iterable[str] = ()) -> str:
-    """Return the state of a cluster as text: its brokers, who is connected, what waits, faults, the last requests.
+def report_of(document: Answer, more: Iterable[str] = ()) -> str:
+    """Return facts as text: conclusions, brokers, what waits, topics, groups, positions, faults, the last requests.
 
     Args:
         more: lines behind it.
     """
-    return bounded([*(line for each in SECTIONS for line in each(cluster)), *more])
+    facts = Facts(document)
+    lines = [line for each in SECTIONS for line in each(facts)]
+    return bounded([*_first(conclude(facts)), *lines, *more])
+
+
+def explained(document: Answer, name: str) -> Answer:
+    """Return the conclusions about a group, a topic or a client id, with `text`: these, and what there is of it.
+
+    Args:
+        name: its name; "": all.
+
+    Raises:
+        NotThere: there is none of that name.
+    """
+    facts = Facts(document)
+    found = conclude(facts, name)
+    if name and not found and name not in facts.names:
+        raise NotThere(f"there is no group, topic or client {name}{nearest(name, facts.names)}")
+    of_name = facts.about(name) if name else facts
+    shown = _first(found) or [f"nothing is found that keeps {name or 'a client'} from what it wants"]
+    lines = [line for each in (SECTIONS_OF_NAME if name else SECTIONS) for line in each(of_name)]
+    return {"conclusions": [each._asdict() for each in found], "text": bounded([*shown, *lines])}
+
+
+def _first(found: Sequence[Conclusion]) -> list[str]:
+    """Return the first lines of a report: the sentences that weigh most."""
+    left_out = len(found) - CONCLUSIONS_SHOWN
+    more = [f"… {left_out} more like these"] if left_out > 0 else []
+    return [*(each.says for each in found[:CONCLUSIONS_SHOWN]), *more]
 
 
 def bounded(lines: Sequence[str]) -> str:
-    """Return lines as the text of a report, whose lines and their lengths have limits."""
+    """Return lines as the text of a report, whose lines and their lengths have limits, and no control characters."""
     if len(lines) > MAX_LINES:
         lines = [*lines[: MAX_LINES - 1], f"… and {len(lines) - MAX_LINES + 1} more lines"]
-    return "\n".join(line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…" for line in lines)
+    shown = map(_escaped, lines)
+    return "\n".join(line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 1] + "…" for line in shown)
+
+
+def _escaped(line: str) -> str:
+    """Return a line with escapes for characters that are not printed: clients choose their ids."""
+    if line.isprintable():
+        return line
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
 
 
 def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) -> list[str]:
@@ -60,70 +99,56 @@ def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) 
     return [f"{title}:", *before, *shown, *behind]
 
 
-def _brokers(cluster: BrokerCluster) -> list[str]:
-    running = {broker.broker_id: broker for broker in cluster.brokers}
-    shown = []
-    for broker_id in cluster.broker_ids:
-        broker = running.get(broker_id)
-        if broker is None:
-            shown.append(f"{broker_id} (does not run)")
-        else:
-            shown.append(f"{broker_id} at {broker.address[0]}:{broker.address[1]}{_stands(cluster, broker)}")
-    return first_lines(shown, connected_clients(cluster.brokers))
+# --- brokers ---
 
 
-def first_lines(brokers: Sequence[str], clients: Sequence[str]) -> list[str]:
-    """Return the lines of a report that say which brokers and clients there are."""
-    return ["brokers: " + ", ".join(brokers), *(["connected clients: " + ", ".join(clients)] if clients else [])]
+def _brokers(facts: Facts) -> list[str]:
+    document = facts.document
+    lines = ["brokers: " + ", ".join(map(_broker, facts.brokers))]
+    if document["clients"]:
+        more = document["client_count"] - len(document["clients"])
+        lines.append("connected clients: " + ", ".join(document["clients"]) + (f" and {more} more" if more > 0 else ""))
+    return lines
 
 
-def _stands(cluster: BrokerCluster, broker: Broker) -> str:
-    """Return how a broker is held back."""
-    network = cluster.network
+def _broker(row: Answer) -> str:
+    trouble = row.get("process", {}).get("trouble") or ""
+    if not trouble and row["state"] != "running":
+        trouble = "does not run"
+    if trouble:
+        return f"{row['id']} ({trouble})"
     words = [
-        "held" if broker.gate.held else "",
-        "paused" if broker.broker_id in network.paused else "",
-        "cut off from " + " ".join(map(str, cut)) if (cut := network.cut_off_from(broker.broker_id)) else "",
+        "held" if row["follower"] and row["follower"]["held"] else "",
+        "paused" if row["paused"] else "",
+        "cut off from " + " ".join(map(str, row["cut_off_from"])) if row["cut_off_from"] else "",
     ]
-    return f" ({', '.join(filter(None, words))})" if any(words) else ""
+    stands = f" ({', '.join(filter(None, words))})" if any(words) else ""
+    return f"{row['id']} at {row['host']}:{row['port']}{stands}"
 
 
-def _parked(cluster: BrokerCluster) -> list[str]:
-    transactions = TransactionControl(cluster, lambda: newest(cluster.network).image)
-    return parked_waits(read_parked(cluster.brokers, transactions, None, None, None, PARKED_READ))
+# --- what waits, and what waited ---
 
 
-def parked_waits(rows: Iterable[ParkedRow]) -> list[str]:
-    """Return the section of what waits, but for sessions and for fetches of followers, of which each one has one."""
-    found = sorted((each for each in rows if not is_of_broker(each.client)), key=lambda each: -each.waited_ms)
-    if not found:
+def _parked(facts: Facts) -> list[str]:
+    """Return what waits, but for sessions and for fetches of followers, of which each one has one."""
+    if not facts.parked:
         return ["parked operations: none"]
     lines = []
-    for each in found[:PARKED_SHOWN]:
-        whose = f" of {each.client}" if each.client else ""
+    for each in facts.parked[:PARKED_SHOWN]:
+        whose = f" of {each['client']}" if each["client"] else ""
         lines.append(
-            f"broker {each.broker} {each.purgatory}{whose}, {each.waited_ms} ms, {each.remaining_ms} ms left: "
-            f"{each.missing or ', '.join(each.keys)}"
+            f"broker {each['broker']} {each['purgatory']}{whose}, {each['waited_ms']} ms, "
+            f"{each['remaining_ms']} ms left: {each['missing'] or ', '.join(each['keys'])}"
         )
-    return section("parked operations, the longest waiting first", lines, len(found) - PARKED_SHOWN)
+    left_out = facts.document["parked_count"] - len(lines)
+    return section("parked operations, the longest waiting first", lines, left_out)
 
 
-def _ended(cluster: BrokerCluster) -> list[str]:
-    from purgatorio.admin.operations.reading.state import read_finished
-
-    return ended_waits(read_finished(cluster.brokers, ENDED_LOOKED_AT))
-
-
-def ended_waits(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the section of waits of clients that ended unmet, of each client and purgatory the last one.
-
-    Args:
-        rows: operations that ended, newest first, as the operation Finished lists them.
-    """
+def _ended(facts: Facts) -> list[str]:
+    """Return waits of clients that ended unmet, of each client and purgatory the last one."""
     alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["outcome"] != "completed" and row["client"] and not is_of_broker(row["client"]):
-            alike.setdefault((row["purgatory"], row["client"]), []).append(row)
+    for row in facts.ended:
+        alike.setdefault((row["purgatory"], row["client"]), []).append(row)
     lines = []
     for last, *earlier in alike.values():
         more = f" ({len(earlier)} more like it before)" if earlier else ""
@@ -135,41 +160,150 @@ def ended_waits(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     return section(title, lines[:ENDED_SHOWN], len(lines) - ENDED_SHOWN)
 
 
-def _faults(cluster: BrokerCluster) -> list[str]:
-    faults = cluster.faults
-    rules = [
-        f"{live.id}: {live.rule}: "
-        f"{_counted(live.fired, live.matched, 'connection' if isinstance(live, LiveToxic) else 'request')}"
-        for live in faults.rules
-    ]
+# --- what consumers read ---
+
+
+def _topics(facts: Facts) -> list[str]:
+    lines = [_topic(name, rows) for name, rows in facts.topics.items()]
+    left_out = facts.document["topic_count"] - min(len(lines), TOPICS_SHOWN)
+    return section("topics", lines[:TOPICS_SHOWN], left_out)
+
+
+def _topic(name: str, rows: Sequence[Answer]) -> str:
+    first = ", ".join(map(_partition, rows[:PARTITIONS_SHOWN]))
+    more = len(rows) - PARTITIONS_SHOWN
+    if more <= 0:
+        return first
+    count = sum(row["high_watermark"] - row["log_start_offset"] for row in rows[PARTITIONS_SHOWN:])
+    return f"{first} and {plural(more, 'more partition')} of {name} with {plural(count, 'record')}"
+
+
+def _partition(row: Answer) -> str:
+    begins, ends = row["log_start_offset"], row["high_watermark"]
+    name = name_of(row)
+    if row["offline"]:
+        return f"{name} has no leader"
+    if begins == ends:
+        text = f"{name} is empty" if not ends else f"{name} is empty, at offset {ends}"
+    else:
+        text = f"{name} ends at offset {ends}" + (f", begins at {begins}" if begins else "")
+    if row["held_by"] is not None:
+        text += f" (read_committed: at {row['last_stable_offset']}, {row['held_by']['says']})"
+    return text
+
+
+def _groups(facts: Facts) -> list[str]:
+    lines = [line for group in facts.groups[:GROUPS_SHOWN] for line in _group(group)]
+    return section("groups", lines, facts.document["group_count"] - GROUPS_SHOWN)
+
+
+def _group(group: Answer) -> list[str]:
+    kind = f"{group['type']}, {group['state']}, {plural(group['member_count'], 'member')}"
+    waits = f": {group['waits_for']}" if group["waits_for"] else ""
+    names = names_of(group)
+    offsets = [_offset(row, names) for row in group["offsets"][:PARTITIONS_SHOWN]]
+    more = len(group["offsets"]) - len(offsets)
+    offsets += [f"and {plural(more, 'more partition')}"] if more > 0 else []
+    idle = [names[each["member_id"]] for each in group["members"] if each["owned"] is not None and not owned(each)]
+    without = [f"{listed(idle)} own{'s' * (len(idle) == 1)} no partition"] if idle else []
+    lines = [f"{group['id']} ({kind}){waits}"]
+    return [*lines, *([f"  {'; '.join([*offsets, *without])}"] if offsets or without else [])]
+
+
+def names_of(group: Answer) -> dict[str, str]:
+    """Return the names of members by member id: instance ids, client ids that are unique, or member ids again."""
+    clients = Counter(each["client"] for each in group["members"])
+    return {
+        each["member_id"]: each["instance_id"]
+        or (each["client"] if each["client"] and clients[each["client"]] == 1 else each["member_id"])
+        for each in group["members"]
+    }
+
+
+def _offset(row: Answer, names: Mapping[str, str]) -> str:
+    owner = f"{names.get(row['owner'], row['owner'])}'s" if row["owner"] else "nobody's"
+    committed = "no offset committed" if row["offset"] is None else f"committed {row['offset']} of {row['end_offset']}"
+    return f"{name_of(row)} is {owner}, {committed}"
+
+
+def _positions(facts: Facts) -> list[str]:
+    newest = sorted(
+        (each for each in facts.positions if not is_internal(each["topic"])), key=lambda each: -each["last_ms"]
+    )
+    lines = [_position(each, facts.now_ms) for each in newest[:POSITIONS_SHOWN]]
+    return section("consumers", lines, len(newest) - POSITIONS_SHOWN)
+
+
+def _position(row: Answer, now_ms: int) -> str:
+    isolation = f" ({row['isolation']})" if row["isolation"] else ""
+    ago = seconds(now_ms - row["since_ms"])
+    last = f"waits there since {ago} ago" if row["is_waiting"] else f"there since {ago} ago"
+    if not row["is_waiting"]:
+        last += f", fetched last {seconds(now_ms - row['last_ms'])} ago"
+    wants = row["min_bytes"] is not None and row["min_bytes"] > 1
+    wants_bytes = f", has {row['available_bytes']} of fetch.min.bytes={row['min_bytes']}" if wants else ""
+    return f"{row['client']} reads {name_of(row)} at offset {row['offset']}{isolation}, {last}{wants_bytes}"
+
+
+# --- faults and requests ---
+
+
+def _faults(facts: Facts) -> list[str]:
+    document = facts.document
+    rules = [f"{each['id']}: {each['text']}: {_counted(each)}" for each in document["faults"]]
     fired = [
-        f"at {each.at_ms / 1000:.3f} s fault {each.rule} on broker {each.broker}: {each.api} of {each.client}"
-        f"{' for ' + ', '.join(each.partitions) if each.partitions else ''}: {each.action}"
-        for each in list(faults.fired)[-FAULTS_SHOWN:]
+        f"at {each['at_ms'] / 1000:.3f} s fault {each['rule']} on broker {each['broker']}: {each['api']} of "
+        f"{each['client']}{' for ' + ', '.join(each['partitions']) if each['partitions'] else ''}: {each['action']}"
+        for each in document["fired"][:FAULTS_SHOWN][::-1]
     ]
-    earlier = len(faults.fired) - FAULTS_SHOWN
     return [
         *section("fault rules", rules[:FAULTS_SHOWN], len(rules) - FAULTS_SHOWN),
-        *section("faults that fired", fired, 0, earlier),
+        *section("faults that fired", fired, 0, document["fired_count"] - FAULTS_SHOWN),
     ]
 
 
-def _requests(cluster: BrokerCluster) -> list[str]:
-    log = cluster.faults.log
-    entries = list(log.entries) if log is not None else []
+def _counted(row: Answer) -> str:
+    if row["fired"]:
+        return f"fired {plural(row['fired'], 'time')}"
+    noun = "connection" if "toxic" in row["rule"] else "request"
+    return f"matched {row['matched']} {noun}s, never fired" if row["matched"] else f"matched no {noun}"
+
+
+def _requests(facts: Facts) -> list[str]:
+    document = facts.document
     lines = [
-        f"at {each.at_ms / 1000:.3f} s broker {each.broker}: {each.api} of {each.client or 'a client without id'}"
-        f"{' for ' + ', '.join(each.topics) if each.topics else ''}: {', '.join(each.errors) or each.ended}"
-        for each in entries[-REQUESTS_SHOWN:]
+        f"at {each['at_ms'] / 1000:.3f} s broker {each['broker']}: {each['api']} of {_client(each)}"
+        f"{' for ' + ', '.join(each['topics']) if each['topics'] else ''}: {', '.join(each['errors']) or each['ended']}"
+        for each in document["requests"][-REQUESTS_SHOWN:]
     ]
-    return section("last requests", lines, 0, len(entries) - REQUESTS_SHOWN)
+    idle = sorted(document["idle_requests"], key=lambda each: -each["last_ms"])
+    if idle:
+        shown = [_idle(each) for each in idle[:IDLE_SHOWN]]
+        more = len(idle) - len(shown)
+        lines.append("and without news: " + ", ".join(shown) + (f" and {more} more kinds" if more > 0 else ""))
+    return section("last requests", lines, 0, document["request_count"] - REQUESTS_SHOWN)
 
 
-def _counted(fired: int, matched: int, what: str) -> str:
-    if fired:
-        return f"fired {fired} time{'s' * (fired > 1)}"
-    return f"matched {matched} {what}s, never fired" if matched else f"matched no {what}"
+def _client(row: Answer) -> str:
+    return str(row["client"]) or "a client without id"
 
 
-SECTIONS: Final[tuple[Section, ...]] = (_brokers, _parked, _ended, _faults, _requests)
+def _idle(row: Answer) -> str:
+    is_fetch = row["api"] == "Fetch"
+    noun = plural(row["count"], row["api"], "Fetches" if is_fetch else f"{row['api']}s")
+    return f"{noun} of {_client(row)}{' found nothing' if is_fetch else ''}"
+
+
+SECTIONS: Final[tuple[Callable[[Facts], list[str]], ...]] = (
+    _brokers,
+    _parked,
+    _ended,
+    _topics,
+    _groups,
+    _positions,
+    _faults,
+    _requests,
+)
 """The parts of the report, in order; each returns its lines."""
+SECTIONS_OF_NAME: Final = (_topics, _groups, _positions, _parked, _ended, _requests)
+"""The same about one group, topic or client."""

@@ -14,7 +14,6 @@ from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.clock import ShowClock
 from purgatorio.admin.operations.control.importing import InitialTopic, create
 from purgatorio.admin.operations.control.topic_control import append
-from purgatorio.admin.operations.purgatories import Report
 from purgatorio.admin.operations.records import ProduceRecords, ReadRecords
 from purgatorio.admin.operations.snapshots import Reset
 from purgatorio.admin.operations.topics import CreateTopic
@@ -94,10 +93,6 @@ def test_a_topic_is_created_with_its_configs(kafka: Kafka) -> None:
     assert made == {"topic": "bills", "partition_count": 2}
     with pytest.raises(ValueError, match=r"there is no topic config 'retention\.mss'; did you mean"):
         kafka.do(CreateTopic("others", configs={"retention.mss": "60000"}))
-
-
-def test_the_report_tells_what_waits(kafka: Kafka) -> None:
-    assert kafka.do(Report())["text"].splitlines()[1:] == ["parked operations: none"]
 
 
 def test_a_reset_leaves_what_the_cluster_began_with(kafka: Kafka) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why import consumers
 from purgatorio.admin.operations.reading.why.known import Conclusion, Facts
 
@@ -15,13 +14,12 @@ RULES: Final[tuple[Rule, ...]] = (*consumers.RULES,)
 """All rules; the order matters only between conclusions of the same weight."""
 
 
-def conclude(document: Answer, about: str = "") -> list[Conclusion]:
+def conclude(facts: Facts, about: str = "") -> list[Conclusion]:
     """Return what follows from facts, what weighs most first, each sentence once.
 
     Args:
         about: only conclusions about this group, topic or client id; "": all.
     """
-    facts = Facts(document)
     found: dict[str, Conclusion] = {}
     for rule in RULES:
         for each in rule(facts):

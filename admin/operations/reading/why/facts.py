@@ -54,6 +54,14 @@ async def read_facts(operator: Operator) -> Answer:
     return document
 
 
+def no_facts(now_ms: int) -> Answer:
+    """Return the facts of a cluster of which nothing is known."""
+    lists = ("brokers", "clients", "groups", "positions", "starts", "topics", "partitions", "parked", "ended")
+    more = ("transactions", "faults", "fired", "requests", "idle_requests", "errors")
+    counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
+    return {"now_ms": now_ms, **{name: [] for name in (*lists, *more)}, **dict.fromkeys(counts, 0)}
+
+
 # --- the parts ---
 
 
@@ -178,11 +186,11 @@ PARTS: Final[tuple[Callable[[Operator, Answer], Steps], ...]] = (
 # --- of several processes ---
 
 
-def merged_facts(answers: Sequence[Answer], partitions: list[Any]) -> Answer:
+def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[Any]) -> Answer:
     """Return one document for those of several processes.
 
     Args:
-        partitions: their rows of partitions, merged.
+        partitions, faults: their rows of these, merged.
     """
     clients = sorted(set(_joined(answers, "clients")))
     return {
@@ -195,7 +203,8 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any]) -> Answer:
         "client_count": len(clients),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: str(row["id"])),
         "positions": _newest_positions(_joined(answers, "positions")),
-        "partitions": partitions[:MAX_PARTITIONS],
+        "partitions": partitions,
+        "faults": faults,
         "parked": heapq.nsmallest(MAX_WAITS, _joined(answers, "parked"), key=lambda row: -int(row["waited_ms"])),
         "ended": _last(answers, "ended", "done_ms", WAITS_LOOKED_AT)[::-1],
         "fired": _last(answers, "fired", "at_ms", MAX_FAULTS)[::-1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
 from purgatorio.admin.operations.declare import Answer
@@ -63,6 +64,40 @@ class Facts:
             if not is_internal(each["topic"]):
                 found.setdefault(each["topic"], []).append(each)
         return found
+
+    @cached_property
+    def names(self) -> dict[str, None]:
+        """The names of groups, topics and clients that are known, each once."""
+        members = (member for group in self.groups for member in group["members"])
+        clients = (each["client"] for each in chain(self.positions, members, self.errors, self.parked, self.ended))
+        groups = (group["id"] for group in self.groups)
+        return dict.fromkeys(filter(None, chain(groups, self.document["topics"], self.document["clients"], clients)))
+
+    def about(self, name: str) -> Facts:
+        """Return the facts about a group, a topic or a client id: with those that it has to do with."""
+        clients, topics, groups = {name}, {name}, {name}
+        for group in self.groups:
+            of_group = {member["client"] for member in group["members"]}
+            places = {row["topic"] for row in group["offsets"]}
+            if group["id"] == name:
+                clients |= of_group
+                topics |= places
+            if name in of_group or name in places:
+                groups.add(group["id"])
+        for each in self.positions:
+            if each["client"] in clients or each["topic"] == name:
+                clients.add(each["client"])
+                topics.add(each["topic"])
+        document = dict(self.document)
+        for of_client in ("positions", "starts", "errors", "parked", "ended", "requests", "idle_requests"):
+            document[of_client] = [each for each in document[of_client] if each["client"] in clients]
+        document["partitions"] = [each for each in document["partitions"] if each["topic"] in topics]
+        document["topic_count"] = len({each["topic"] for each in document["partitions"]})
+        document["groups"] = [each for each in self.groups if each["id"] in groups]
+        document["group_count"] = len(document["groups"])
+        document["parked_count"] = len(document["parked"])
+        document["request_count"] = len(document["requests"])
+        return Facts(document)
 
     @cached_property
     def _groups_of(self) -> dict[str, list[tuple[Answer, Answer]]]:

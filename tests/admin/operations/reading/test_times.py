@@ -48,7 +48,7 @@ GIVEN: Final[Mapping[str, list[dict[str, Any]]]] = {
 """What operations are given that need something, or of which several things are asked."""
 LEFT: Final = {"left_ms", "lock_left_ms", "remaining_ms", "session_left_ms", "timeout_left_ms"}
 AGES: Final = {"age_ms", "idle_ms", "open_ms", "waited_ms"}
-PAST: Final = {"at_ms", "current_ms", "done_ms", "parked_ms"}
+PAST: Final = {"at_ms", "current_ms", "done_ms", "first_ms", "last_ms", "parked_ms", "since_ms"}
 AHEAD: Final = {"deadline_ms", "expiration_ms"}
 NOW: Final = {"now_ms", "timestamp_ms", "wall_ms"}
 SETTINGS: Final = {"answer_delay_ms", "delay_ms", "session_timeout_ms", "tick_ms", "timeout_ms"}
@@ -281,7 +281,7 @@ def named_times(answer: Any, place: str) -> Iterator[tuple[str, float]]:
 def expected_move(place: str, moved_ms: int) -> int | None:
     """Return by how much a time changes; None: a wheel goes in steps, and other long polls wait now."""
     _, _, field = place.rpartition(".")
-    if "NoRecordsYet" in place or field in ("current_ms", "expiration_ms"):
+    if "NoRecordsYet" in place or "positions[" in place or field in ("current_ms", "expiration_ms"):
         return None
     if field in SETTINGS or "finished[" in place:
         return moved_ms if field == "now_ms" else 0

@@ -4,30 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-NOTHING: dict[str, Any] = {
-    "now_ms": 100_000,
-    "brokers": [],
-    "clients": [],
-    "client_count": 0,
-    "groups": [],
-    "group_count": 0,
-    "positions": [],
-    "starts": [],
-    "topics": [],
-    "topic_count": 0,
-    "partitions": [],
-    "parked": [],
-    "parked_count": 0,
-    "ended": [],
-    "transactions": [],
-    "faults": [],
-    "fired": [],
-    "fired_count": 0,
-    "requests": [],
-    "request_count": 0,
-    "idle_requests": [],
-    "errors": [],
-}
+from purgatorio.admin.operations.reading.why.facts import no_facts
+
+NOTHING: dict[str, Any] = no_facts(100_000)
 
 
 def facts(**parts: Any) -> dict[str, Any]:

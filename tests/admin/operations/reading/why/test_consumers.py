@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from purgatorio.admin.operations.reading.why.conclusions import conclude
+from purgatorio.admin.operations.reading.why.known import Facts
 from tests.admin.operations.reading.why.documents import facts, group, member, partition, position, start
 
 
 def said(document: dict[str, Any], about: str = "") -> list[str]:
-    return [each.says for each in conclude(document, about)]
+    return [each.says for each in conclude(Facts(document), about)]
 
 
 def test_a_consumer_that_began_at_the_end_has_missed_the_records_before() -> None:

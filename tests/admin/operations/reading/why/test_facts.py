@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import socket
 
+import pytest
+
 from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.reading.why.facts import merged_facts, read_facts
+from purgatorio.admin.operations.why import Report, Why
 from purgatorio.protocol.api import encode_request
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -61,4 +64,41 @@ def test_a_merge_of_one_document_is_that_document() -> None:
     with cluster(brokers=1) as kafka:
         kafka.topic("orders")
         found = facts_of(kafka)
-    assert merged_facts([found], found["partitions"]) == found  # type: ignore[arg-type]
+    assert merged_facts([found], found["partitions"], []) == found  # type: ignore[arg-type]
+
+
+def test_the_report_of_the_admin_http_is_that_of_a_failed_test() -> None:
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        assert kafka.do(Report())["text"] == kafka.report()
+        assert kafka.do(Why("orders"))["text"].splitlines() == [
+            "nothing is found that keeps orders from what it wants",
+            "topics:",
+            "  orders-0 is empty",
+            "parked operations: none",
+        ]
+        with pytest.raises(ValueError, match=r"there is no group, topic or client order; did you mean orders\?"):
+            kafka.explain("order")
+
+
+@pytest.mark.process
+def test_processes_have_facts_together_and_a_dead_cluster_has_a_report() -> None:
+    with cluster(brokers=2, processes=True) as kafka:
+        kafka.topic("orders", partitions=2)
+        leaders = {kafka.leader("orders", each) for each in range(2)}
+        for each in range(2):
+            kafka.produce("orders", "first", partition=each)
+        assert "  orders-0 ends at offset 1, orders-1 ends at offset 1" in kafka.report().splitlines()
+        assert kafka.do(Report())["text"].splitlines()[:2] == kafka.report().splitlines()[:2]
+        for each in kafka.brokers:
+            kafka.kill(each)
+        assert kafka.report().startswith("brokers: 1 (")
+    assert leaders == {1, 2}
+
+
+def test_a_dead_cluster_has_a_report() -> None:
+    with cluster(brokers=2) as kafka:
+        kafka.topic("orders")
+        for each in list(kafka.brokers):
+            kafka.kill(each)
+        assert kafka.report().splitlines()[0] == "brokers: 1 (does not run), 2 (does not run)"

@@ -105,13 +105,6 @@ public final class Operations {
         }
     }
 
-    /** Brokers, clients, what waits and why, faults and the last requests, as the text that a failed test shows. */
-    public static final class Report extends Operation {
-        public Report() {
-            super("GET", "/report");
-        }
-    }
-
     /** Let the deadline of a parked operation come now. */
     public static final class Expire extends Operation {
         /**
@@ -124,6 +117,35 @@ public final class Operations {
             path("id", id);
             path("name", name);
             path("operation", operation);
+        }
+    }
+
+    /**
+     * Topics, groups, where consumers read, what waits, transactions, faults and the last requests, at one moment.
+     */
+    public static final class Facts extends Operation {
+        public Facts() {
+            super("GET", "/facts");
+        }
+    }
+
+    /** Why clients get nothing, and what the cluster has, as the text that a failed test shows. */
+    public static final class Report extends Operation {
+        public Report() {
+            super("GET", "/report");
+        }
+    }
+
+    /** Say why a group, a topic or a client gets nothing; all of them if none is named. */
+    public static final class Why extends Operation {
+        public Why() {
+            super("GET", "/why");
+        }
+
+        /** Only about this group, topic or client id. */
+        public Why name(String name) {
+            query("name", name);
+            return this;
         }
     }
 
