@@ -187,6 +187,8 @@ def _partition(row: Answer) -> str:
         text = f"{name} is empty" if not ends else f"{name} is empty, at offset {ends}"
     else:
         text = f"{name} ends at offset {ends}" + (f", begins at {begins}" if begins else "")
+    if more := row["log_end_offset"] - ends:
+        text += f", and {plural(more, 'record is', 'records are')} not replicated yet"
     if row["held_by"] is not None:
         text += f" (read_committed: at {row['last_stable_offset']}, {row['held_by']['says']})"
     return text
