@@ -320,17 +320,18 @@ _READERS: Final = (
 """The readers of the brokers' metrics, but for those of their replicas, groups, share groups and quotas."""
 
 
-class ImageCollector(Collector):
-    """Reads the active and the fenced brokers of a process that runs none, and so reports them when all are dead."""
+class MembershipCollector(Collector):
+    """Reads the numbers of active and fenced brokers where no broker runs: they are reported even if all are dead."""
 
-    def __init__(self, image: Callable[[], ClusterImage]) -> None:
-        self._image = image
+    def __init__(self, numbers: Callable[[], tuple[int, int]]) -> None:
+        self._numbers = numbers
 
     def collect(self) -> Iterable[Metric]:
         """Yield the two gauges."""
-        image, prefix = self._image(), "kafka_controller_kafkacontroller_"
-        yield GaugeMetricFamily(f"{prefix}activebrokercount", "Brokers that hold leases.", _active(image))
-        yield GaugeMetricFamily(f"{prefix}fencedbrokercount", "Brokers whose leases ran out.", _fenced(image))
+        active, fenced = self._numbers()
+        prefix = "kafka_controller_kafkacontroller_"
+        yield GaugeMetricFamily(f"{prefix}activebrokercount", "Brokers that hold leases.", active)
+        yield GaugeMetricFamily(f"{prefix}fencedbrokercount", "Brokers whose leases ran out.", fenced)
 
 
 class LoopLagCollector(Collector):

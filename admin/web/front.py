@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from purgatorio.admin.metrics.prometheus import ImageCollector, process_registry
+from purgatorio.admin.metrics.prometheus import MembershipCollector, process_registry
 from purgatorio.admin.operations import brokers, purgatories, why
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.reading.why.facts import no_facts
@@ -45,7 +45,6 @@ from purgatorio.broker.cluster.errors import (
     TimedOut,
     no_broker,
 )
-from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.purgatory.clock import Clock
 
 _NOT_HERE: Final = frozenset({404, 503})
@@ -88,8 +87,8 @@ class BrokerProcesses(Protocol):
         """The ids of the brokers that end when this process ends, for whose readiness it speaks."""
 
     @property
-    def image(self) -> ClusterImage:
-        """The cluster's metadata."""
+    def active_and_fenced(self) -> tuple[int, int]:
+        """How many registered brokers hold leases, and how many do not."""
 
     @property
     def targets(self) -> dict[int, str]:
@@ -129,7 +128,7 @@ class Front(HttpService):
         self.own: ASGIApp | None = None
         self._processes = processes
         self._metrics = process_registry()
-        self._metrics.register(ImageCollector(lambda: processes.image))
+        self._metrics.register(MembershipCollector(lambda: processes.active_and_fenced))
         self._shared = SharedAnswers()
         self._scrapes = SharedScrapes(self._text)
 

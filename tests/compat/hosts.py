@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 
 DEADLINE_SECONDS = 30
+TOKEN = "what the pages ask for, if a test sets it"
 QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 200}
 
 
@@ -73,7 +75,8 @@ class Hosts:
             process = subprocess.Popen(self.command(broker_id, *flags), stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None
         self.brokers[broker_id] = process
-        self.said[broker_id] = "".join(iter(process.stdout.readline, "Ctrl-C stops it.\n"))
+        lines = itertools.takewhile(lambda line: line != "Ctrl-C stops it.\n", process.stdout)
+        self.said[broker_id] = "".join(lines)
         assert "Purgatorio is running" in self.said[broker_id], (self.path / f"{broker_id}.log").read_text()
 
     def refused(self, broker_id: int, *flags: str) -> tuple[int, str]:
@@ -90,7 +93,8 @@ class Hosts:
         return re.findall(r"page +(http://\S+)/", self.said[broker_id])[0]
 
     def get(self, broker_id: int, path: str) -> Any:
-        with urllib.request.urlopen(self.page(broker_id) + path) as answer:
+        request = urllib.request.Request(self.page(broker_id) + path, headers={"Authorization": f"Bearer {TOKEN}"})
+        with urllib.request.urlopen(request) as answer:
             text = answer.read().decode()
         return json.loads(text) if path.startswith("/api") else text
 

@@ -17,7 +17,6 @@ from purgatorio.admin.web.forwarding import READ_LIMIT_MS, ForwardedAnswer, Forw
 from purgatorio.admin.web.proofs import NONCE_BYTES, SCHEME, TOLD, Proofs, asked_as
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.metadata.etcd.store import EtcdStore
-from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.purgatory.clock import Clock, time_limit
 
@@ -70,9 +69,10 @@ class HostedBrokers:
         return [self._own_id]
 
     @property
-    def image(self) -> ClusterImage:
-        """The cluster's metadata."""
-        return self._store.image
+    def active_and_fenced(self) -> tuple[int, int]:
+        """How many registered brokers hold leases, and how many do not."""
+        image = self._store.image
+        return len(image.live_brokers), len(image.brokers) - len(image.live_brokers)
 
     @property
     def targets(self) -> dict[int, str]:

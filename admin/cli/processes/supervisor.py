@@ -24,7 +24,6 @@ from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
 from purgatorio.broker.metadata.embedded import EmbeddedStore
-from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker_maker import new_cluster_id
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.time.system_clock import SystemClock
@@ -142,9 +141,11 @@ class Supervisor:
         return self.broker_ids
 
     @property
-    def image(self) -> ClusterImage:
-        """The cluster's metadata."""
-        return self.store.image
+    def active_and_fenced(self) -> tuple[int, int]:
+        """How many registered brokers hold leases, and how many do not; none that lives need have fenced these."""
+        image = self.store.image
+        active = len(image.live_brokers) - len(self.store.lost_leases())
+        return active, len(image.brokers) - active
 
     @property
     def targets(self) -> dict[int, str]:

@@ -44,7 +44,7 @@ class FakeProcesses:
     def __init__(self, cluster: Any) -> None:
         self.clock = cluster.clock
         self.broker_ids = self.own_ids = [1, 2, 3]
-        self.image = cluster.store.image
+        self.active_and_fenced = 2, 1
         self.targets = {1: "http://localhost:9645", 2: "http://10.0.0.12:9644/broker"}
         self.unreachable: set[int] = set()
         self.asked: list[tuple[int, str]] = []
@@ -294,6 +294,14 @@ async def test_prometheus_finds_the_processes(front: Any) -> None:
         {"targets": ["localhost:9645"], "labels": {"broker_id": "1"}},
         {"targets": ["10.0.0.12:9644"], "labels": {"broker_id": "2", "__metrics_path__": "/broker/metrics"}},
     ]
+
+
+async def test_the_numbers_of_brokers_are_reported_even_if_none_answers(front: Any, processes: FakeProcesses) -> None:
+    processes.unreachable = {1, 2, 3}
+    lines = (await front.get("/metrics")).text.splitlines()
+    prefix = "kafka_controller_kafkacontroller"
+    assert f'{prefix}_activebrokercount{{process="supervisor"}} 2.0' in lines
+    assert f'{prefix}_fencedbrokercount{{process="supervisor"}} 1.0' in lines
 
 
 async def test_the_own_broker_answers_below_a_path_of_the_same_port(processes: FakeProcesses, cluster: Any) -> None:

@@ -67,7 +67,9 @@ async def test_a_dead_broker_stays_a_target_of_monitoring(supervisor: Supervisor
     for operation in (KillBroker, StopBroker):
         await supervisor.control(operation, 2 if operation is KillBroker else 3)
         assert supervisor.targets == before
-    assert [each.fenced for each in supervisor.image.brokers.values()] == [False, True], "3 has left"
+    assert supervisor.active_and_fenced == (1, 1), "3 has left"
+    await supervisor.control(KillBroker, 1)
+    assert supervisor.active_and_fenced == (0, 2)
 
 
 async def test_what_processes_send_to_a_dead_brokers_port_is_of_no_use_at_the_others(supervisor: Supervisor) -> None:
