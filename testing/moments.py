@@ -50,7 +50,7 @@ class Moments:
     Args:
         report: makes the report; what it raises is ignored.
         file: the file whose code is the test's.
-        functions: the test's functions, for interpreters that cannot watch a file.
+        functions: the test's functions: interpreters that cannot watch a file watch them, and those beside them.
         then: is called with each exception that got a report.
 
     Attributes:
@@ -245,9 +245,7 @@ def _watching(moments: Moments, functions: Sequence[FunctionType]) -> Iterator[N
     if not hasattr(sys, "monitoring"):
         from purgatorio.testing import rewired
 
-        with contextlib.ExitStack() as stack:
-            for each in functions:
-                stack.enter_context(rewired.calling(each, moments.passed))
+        with rewired.calling(_of_their_files(functions), moments.passed):
             yield
         return
     _watches.append(moments)
@@ -259,6 +257,18 @@ def _watching(moments: Moments, functions: Sequence[FunctionType]) -> Iterator[N
         _watches.remove(moments)
         if not _watches:
             _end()
+
+
+def _of_their_files(functions: Sequence[FunctionType]) -> list[FunctionType]:
+    """Return functions with those beside them: a test may leave the making of clients to others of its file."""
+    found = dict.fromkeys(functions)
+    for each in functions:
+        file = each.__code__.co_filename
+        named = list(each.__globals__.values())
+        of_classes = [inner for value in named if isinstance(value, type) for inner in vars(value).values()]
+        beside = (function for value in (*named, *of_classes) for function in functions_of(value))
+        found.update(dict.fromkeys(function for function in beside if function.__code__.co_filename == file))
+    return list(found)
 
 
 def _begin() -> None:

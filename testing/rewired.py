@@ -9,30 +9,58 @@ from __future__ import annotations
 
 import contextlib
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any, Final
 
+Listener = Callable[[BaseException], None]
+MAX_MADE: Final = 1_000
+"""How many functions' code is kept."""
 _STACK: Final = 3
 """The addition puts NULL, the listener and the exception on the stack."""
 
 
+class _Listener:
+    """Calls the listeners that are there now: the code that has it is made once, and used again."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+
+    def __call__(self, error: BaseException) -> None:
+        for each in self.listeners:
+            each(error)
+
+
 @contextlib.contextmanager
-def calling(function: FunctionType, listener: Callable[[BaseException], None]) -> Iterator[None]:
-    """Have a function call a listener with each exception that is raised in it or passes it, once for each handler.
+def calling(functions: Sequence[FunctionType], listener: Listener) -> Iterator[None]:
+    """Have functions call a listener with each exception that is raised in them or passes them, once for each handler.
 
     The listener must not raise. Calls that run already stay as they are. Code that cannot be changed stays so, too.
     """
-    before = function.__code__
-    with contextlib.suppress(Exception):  # of another interpreter, for example
-        function.__code__ = rewired(before, listener)
+    _all.listeners.append(listener)
+    before = [(each, each.__code__) for each in functions]
+    for function, code in before:
+        if _all not in code.co_consts:
+            function.__code__ = _made(code, code.co_filename)
     try:
         yield
     finally:
-        function.__code__ = before
+        for function, code in before:
+            function.__code__ = code
+        _all.listeners.remove(listener)
 
 
-def rewired(code: CodeType, listener: Callable[[BaseException], None]) -> CodeType:
+@lru_cache(MAX_MADE)
+def _made(code: CodeType, file: str) -> CodeType:
+    """Return the code of a function of a file: code of two files may be equal."""
+    try:
+        return rewired(code, _all)
+    except Exception:  # of another interpreter, for example
+        return code
+
+
+def rewired(code: CodeType, listener: Listener) -> CodeType:
     """Return code that calls a listener with each exception, before that reaches its handler or leaves the code."""
     entries = _with_gaps(code, dis._parse_exception_table(code))  # type: ignore[attr-defined]
     consts = (*code.co_consts, listener)
@@ -101,3 +129,6 @@ def _entry(start: int, end: int, target: int, depth: int, lasti: bool) -> bytes:
         made += bytes([*(64 | number >> shift & 63 for shift in shifts), number & 63])
     made[0] |= 128
     return bytes(made)
+
+
+_all: Final = _Listener()

@@ -65,7 +65,7 @@ class Listener:
         self._deadline_clock = parts.deadline_clock
         self._observer = parts.observer
         self._login = login
-        self._refusals = RefusalLog(name, parts.clock)
+        self.refusals = RefusalLog(name, parts.clock)
         self._late = None if rates is None else ThrottledConnections(rates, parts.clock, self._refused)
         self._connections: dict[Connection, None] = {}
         self._slots = slots
@@ -126,7 +126,7 @@ class Listener:
             memory=self._parts.memory,
             observer=self._observer,
             sasl=self._login.sasl,
-            refusals=self._refusals,
+            refusals=self.refusals,
             identify=self._login.identify,
         )
         self._accepting = True
@@ -156,7 +156,7 @@ class Listener:
             if self._goes_first and reason is Refusal.TLS_HANDSHAKE_FAILED:
                 detail += f"; {REMEDY}"
             self._observer.refused(reason)
-            self._refusals.refused(reason, detail, peer=peer, client_id=None)
+            self.refusals.refused(reason, detail, peer=peer, client_id=None)
 
         return TlsAcceptor(
             connect,
@@ -264,7 +264,7 @@ class Listener:
 
     def _refused(self, reason: Refusal, detail: str, connection: Connection) -> None:
         self._observer.refused(reason)
-        self._refusals.refused(reason, detail, peer=connection.session.peer, client_id=None)
+        self.refusals.refused(reason, detail, peer=connection.session.peer, client_id=None)
 
     def logged_in(self, connection: Connection) -> None:
         """A connection has authenticated, or has requested something if it need not."""

@@ -97,7 +97,14 @@ def ends_badly() -> None:
         raise ValueError("body")
 
 
-@pytest.mark.parametrize("test", [fails, fails_later, is_cancelled_outside, fails_in_a_group, ends_badly])
+def fails_in_another() -> None:
+    """Leaves the client to another function of the file."""
+    fails()
+
+
+@pytest.mark.parametrize(
+    "test", [fails, fails_later, is_cancelled_outside, fails_in_a_group, ends_badly, fails_in_another]
+)
 def test_the_report_is_made_before_clients_are_closed(test: Callable[[], Any]) -> None:
     assert text_of(watched(test)) == "open"
     assert state == "closed"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.testing.rewired import calling
+from purgatorio.testing.rewired import _made, calling
 
 pytestmark = pytest.mark.skipif(sys.version_info >= (3, 12), reason="newer interpreters watch a file")
 
@@ -108,7 +108,7 @@ def test_each_exception_is_seen_before_its_blocks_end_and_all_else_stays(
     plain = run(function)
     seen.clear()
     before = function.__code__
-    with calling(function, note):
+    with calling([function], note):
         assert run(function) == plain
     assert seen == wanted
     assert function.__code__ is before
@@ -122,7 +122,7 @@ def generator() -> Iterator[int]:
 
 
 def test_a_generator_that_is_closed_ends_as_before() -> None:
-    with calling(generator, note):  # type: ignore[arg-type]
+    with calling([generator], note):  # type: ignore[list-item]
         begun = generator()
         assert next(begun) == 1
         begun.close()  # type: ignore[attr-defined]
@@ -131,7 +131,9 @@ def test_a_generator_that_is_closed_ends_as_before() -> None:
 
 
 def test_code_that_cannot_be_changed_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    _made.cache_clear()
     monkeypatch.setattr("dis.opmap", {})
-    with calling(nested, note):  # type: ignore[arg-type]
+    with calling([nested], note):  # type: ignore[list-item]
         assert run(nested)[0] == "ValueError(1)"
     assert "ValueError(1)" not in seen
+    _made.cache_clear()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from purgatorio.broker.layers.access.authorizer import Authorizer, Permissions
 from purgatorio.broker.metadata.acls import CLUSTER_NAME, AclOperation, ResourceType
@@ -19,6 +20,28 @@ from purgatorio.purgatory.clock import Clock
 _log = get_logger(__name__)
 
 
+LAST_REFUSED: Final = 20
+"""How many refusals of a broker are kept as they were."""
+
+
+class Refused(NamedTuple):
+    """A request that was refused for lack of a permission; names are cut.
+
+    Attributes:
+        at_ms: when, on the broker's clock.
+        client: its client id.
+        name: the resource's.
+    """
+
+    at_ms: int
+    api: str
+    client: str
+    principal: str
+    operation: str
+    resource: str
+    name: str
+
+
 class Audit:
     """The refusals of one broker.
 
@@ -28,10 +51,12 @@ class Audit:
 
     Attributes:
         denied: how often an operation on a resource of a type was refused, by API key, operation and type.
+        last: the last refusals, oldest first.
     """
 
     def __init__(self, broker_id: int, clock: Clock) -> None:
         self.denied: dict[tuple[int, AclOperation, ResourceType], int] = {}
+        self.last: deque[Refused] = deque(maxlen=LAST_REFUSED)
         self._broker_id = broker_id
         self._clock = clock
         self._budgets: dict[int, LineBudget] = {}
@@ -40,18 +65,20 @@ class Audit:
         """Note that a request may not do an operation on a resource, nor on `more` others of the type."""
         key = (ctx.api_key, operation, kind)
         self.denied[key] = self.denied.get(key, 0) + 1 + more
-        session = ctx.session
+        session, api, now_ms = ctx.session, ApiKey(ctx.api_key).name, self._clock.now_ms()
+        principal, name, client = cut(str(session.principal)), cut(name), cut(ctx.client_id or "")
+        self.last.append(Refused(now_ms, api, client, principal, operation.name, kind.name, name))
         _log.warn_within(
             self._budgets.setdefault(ctx.api_key, LineBudget()),
-            self._clock.now_ms(),
+            now_ms,
             "access denied",
             broker=self._broker_id,
-            principal=cut(str(session.principal)),
+            principal=principal,
             host=session.host,
             operation=operation.name,
-            resource=f"{kind.name}:{cut(name)}",
-            api=ApiKey(ctx.api_key).name,
-            client_id=None if ctx.client_id is None else cut(ctx.client_id),
+            resource=f"{kind.name}:{name}",
+            api=api,
+            client_id=None if ctx.client_id is None else client,
             listener=session.listener,
             **({"resources_more": more} if more else {}),
         )

@@ -26,6 +26,17 @@ MAX_TOPICS: Final = 10
 """The most topics, and the most different errors, that are kept of a request."""
 READS: Final = frozenset((ApiKey.FETCH, ApiKey.LIST_OFFSETS))
 """The APIs that say where a consumer reads: their requests are kept, and the answers to ListOffsets."""
+OF_TRANSACTIONS: Final = frozenset(
+    (
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.END_TXN,
+        ApiKey.PRODUCE,
+    )
+)
+"""The APIs that name a transactional id, except in requests between brokers."""
 MAX_PARTITIONS: Final = 50
 """The most partitions of a request that is kept: a thousand such requests are some megabytes."""
 
@@ -46,6 +57,7 @@ class LoggedRequest:
         asked: the request itself, if it is one of `READS` and names few partitions; else None.
         told: the answer to a ListOffsets request that is kept.
         found_nothing: whether it is a fetch whose answer has no records.
+        transactional_id: the one that it names, of requests about transactions; "" otherwise.
     """
 
     __slots__ = (
@@ -63,6 +75,7 @@ class LoggedRequest:
         "number",
         "told",
         "topics",
+        "transactional_id",
         "version",
     )
 
@@ -89,6 +102,7 @@ class LoggedRequest:
         self.asked = asked
         self.told: Any = None
         self.found_nothing = False
+        self.transactional_id = ""
         self._reply: Reply | None = reply
         self._clock = clock
 
@@ -148,6 +162,7 @@ class RequestLog:
         """
         named_by = topics_of(api_key)
         reads = api_key in READS
+        is_of_transaction = api_key in OF_TRANSACTIONS
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id
@@ -158,6 +173,8 @@ class RequestLog:
             topics = _topics(request, named_by, known) if named_by else ()
             asked = request if reads and _is_small(request) else None
             entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._clock, asked)
+            if is_of_transaction:
+                entry.transactional_id = _transactional_id(request)
             self.entries.append(entry)
             handler(ctx, request, entry)
 
@@ -167,6 +184,13 @@ class RequestLog:
         """Forget all requests."""
         self.entries.clear()
         self._count = 0
+
+
+def _transactional_id(request: Any) -> str:
+    for name in ("transactional_id", "v3_and_below_transactional_id"):
+        if found := getattr(request, name, None):
+            return str(found)
+    return next((str(each.transactional_id) for each in getattr(request, "transactions", ())), "")
 
 
 def _is_small(request: Any) -> bool:
@@ -195,21 +219,23 @@ def errors_in(response: Any) -> tuple[str, ...]:
 
 
 _CODES: Final = frozenset(map(int, ErrorCode))
+_ERRORS: Final = frozenset(("error_code", "partition_error_code", "acknowledge_error_code"))
 
 
 def _collect(message: Any, codes: dict[int, None]) -> None:
     cls: Any = message.__class__
-    has_error, arrays = _shape(cls)
-    if has_error and message.error_code:
-        codes[int(message.error_code)] = None
+    errors, arrays = _shape(cls)
+    for name in errors:
+        if code := getattr(message, name):
+            codes[int(code)] = None
     for name in arrays:
         for each in getattr(message, name) or ():
             _collect(each, codes)
 
 
 @lru_cache(1024)
-def _shape(cls: Any) -> tuple[bool, tuple[str, ...]]:
-    """Return whether a struct has an error code, and its arrays of structs that have, at any depth."""
+def _shape(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the error codes of a struct, and its arrays of structs that have some, at any depth."""
     fields = fields_of(cls)
     arrays = []
     for each in fields:
@@ -217,4 +243,4 @@ def _shape(cls: Any) -> tuple[bool, tuple[str, ...]]:
             inner: Any = each.wire.type.element.cls
             if any(_shape(inner)):
                 arrays.append(each.name)
-    return any(each.name == "error_code" for each in fields), tuple(arrays)
+    return tuple(each.name for each in fields if each.name in _ERRORS), tuple(arrays)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from purgatorio.admin.operations.reading.why import consumers
+from purgatorio.admin.operations.reading.why import consumers, producers, refusals, topics, transactions
 from purgatorio.admin.operations.reading.why.known import Conclusion, Facts
 
 Rule = Callable[[Facts], Iterable[Conclusion]]
 
-RULES: Final[tuple[Rule, ...]] = (*consumers.RULES,)
+RULES: Final[tuple[Rule, ...]] = (
+    *refusals.RULES,
+    *transactions.RULES,
+    *topics.RULES,
+    *consumers.RULES,
+    *producers.RULES,
+)
 """All rules; the order matters only between conclusions of the same weight."""
 
 

@@ -40,6 +40,7 @@ WAITS_LOOKED_AT: Final = 1_000
 COST_OF_WAIT: Final = 15
 MAX_FAULTS: Final = 20
 MAX_CLIENTS: Final = 1_000
+MAX_REFUSALS: Final = 50
 
 
 async def read_facts(operator: Operator) -> Answer:
@@ -57,9 +58,10 @@ async def read_facts(operator: Operator) -> Answer:
 def no_facts(now_ms: int) -> Answer:
     """Return the facts of a cluster of which nothing is known."""
     lists = ("brokers", "clients", "groups", "positions", "starts", "topics", "partitions", "parked", "ended")
-    more = ("transactions", "faults", "fired", "requests", "idle_requests", "errors")
+    more = ("transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
+    refused = ("denied", "refused_connections")
     counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
-    return {"now_ms": now_ms, **{name: [] for name in (*lists, *more)}, **dict.fromkeys(counts, 0)}
+    return {"now_ms": now_ms, **{name: [] for name in (*lists, *more, *refused)}, **dict.fromkeys(counts, 0)}
 
 
 # --- the parts ---
@@ -164,6 +166,18 @@ def _clients(operator: Operator, document: Answer) -> Steps:
     yield 1 + len(clients)
 
 
+def _refusals(operator: Operator, document: Answer) -> Steps:
+    """Read the last refusals: `denied` for lack of a permission, and `refused_connections`, oldest first."""
+    brokers = operator.cluster.brokers
+    audits = [broker.access.audit for broker in brokers if broker.access is not None]
+    listeners = [each for broker in brokers for each in broker.listeners.values()]
+    denied = [each._asdict() for audit in audits for each in audit.last]
+    refused = [each._asdict() for listener in listeners for each in listener.refusals.last]
+    document["denied"] = sorted(denied, key=lambda row: int(row["at_ms"]))[-MAX_REFUSALS:]
+    document["refused_connections"] = sorted(refused, key=lambda row: int(row["at_ms"]))[-MAX_REFUSALS:]
+    yield 1 + len(denied) + len(refused)
+
+
 def _requests(operator: Operator, document: Answer) -> Steps:
     """Read what clients asked last: see `read_requests`."""
     yield from read_requests(operator.cluster.faults.log, document)
@@ -178,6 +192,7 @@ PARTS: Final[tuple[Callable[[Operator, Answer], Steps], ...]] = (
     _waits,
     _transactions,
     _faults,
+    _refusals,
     _requests,
 )
 """The readers of facts, which work in steps: each adds its own part to the document."""
@@ -202,6 +217,7 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[
         "clients": clients[:MAX_CLIENTS],
         "client_count": len(clients),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: str(row["id"])),
+        "asked": _joined(answers, "asked"),
         "positions": _newest_positions(_joined(answers, "positions")),
         "partitions": partitions,
         "faults": faults,
@@ -218,6 +234,9 @@ LAST: Final = {
     "requests": ("at_ms", MAX_REQUESTS),
     "idle_requests": ("last_ms", MAX_IDLE),
     "errors": ("last_ms", MAX_ERRORS),
+    "producers": ("at_ms", MAX_REQUESTS),
+    "denied": ("at_ms", MAX_REFUSALS),
+    "refused_connections": ("at_ms", MAX_REFUSALS),
 }
 """Rows of all processes, oldest first: by what time, and how many of the last ones are kept."""
 

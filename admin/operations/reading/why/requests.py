@@ -7,11 +7,15 @@ from typing import Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.layers.faults.request_log import LoggedRequest, RequestLog
 from purgatorio.broker.time.long_work import Steps
+from purgatorio.logger import cut
 from purgatorio.protocol.api_key import ApiKey
 
 MAX_REQUESTS: Final = 50
 MAX_IDLE: Final = 100
 MAX_ERRORS: Final = 200
+MAX_ASKED: Final = 200
+MAX_TOPICS: Final = 20
+"""Topics of each client."""
 COST_OF_REQUEST: Final = 3
 """The cost of looking at a request (see `LongWork`)."""
 HEARTBEATS: Final = frozenset((ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT))
@@ -23,25 +27,46 @@ def read_requests(log: RequestLog | None, document: Answer) -> Steps:
     `requests` are the last ones that are not idle, oldest first, and `request_count` their number: `at_ms`, `broker`,
     `api`, `client`, `topics`, `errors`, and `ended` ("waiting", "answered", "unanswered", "disconnected").
     `idle_requests` are heartbeats, and polls that found nothing: of each `api` and `client` the `count` and the
-    `last_ms`. `errors`: of each `client`, `api`, and alike `errors` and `topics` the `count`, `first_ms` and `last_ms`.
+    `last_ms`. `errors`: of each `client`, `api`, and alike `errors`, `topics` and `transactional_id` (or "") the
+    `count`, `first_ms` and `last_ms`. `asked`: of each `client` its `apis`, and the `topics` of its Metadata requests.
+    `producers` that began: a `client` initialized `transactional_id` at `at_ms`.
     """
     requests: list[LoggedRequest] = []
     idle: dict[tuple[object, ...], Answer] = {}
     errors: dict[tuple[object, ...], Answer] = {}
+    asked: dict[str, Answer] = {}
+    producers: list[Answer] = []
     for each in () if log is None else list(log.entries):
         if _is_idle(each):
             _count(idle, (each.api, each.client), MAX_IDLE, each, {})
         else:
             requests.append(each)
         if each.errors:
-            key = each.client, each.api, each.errors, each.topics
-            _count(errors, key, MAX_ERRORS, each, {"errors": list(each.errors), "topics": list(each.topics)})
+            key = each.client, each.api, each.errors, each.topics, each.transactional_id
+            names = {"topics": list(each.topics), "transactional_id": cut(each.transactional_id)}
+            _count(errors, key, MAX_ERRORS, each, {"errors": list(each.errors), **names})
+        elif each.api_key == ApiKey.INIT_PRODUCER_ID and each.transactional_id:
+            name = cut(each.transactional_id)
+            producers.append({"client": each.client, "transactional_id": name, "at_ms": each.at_ms})
+        if each.client in asked or len(asked) < MAX_ASKED:
+            _note(asked.setdefault(each.client, {"client": each.client, "apis": [], "topics": []}), each)
         yield COST_OF_REQUEST
     document["requests"] = [_read(each) for each in requests[-MAX_REQUESTS:]]
     document["request_count"] = len(requests)
     document["idle_requests"] = list(idle.values())
     document["errors"] = list(errors.values())
+    document["asked"] = list(asked.values())
+    document["producers"] = producers[-MAX_REQUESTS:]
     yield COST_OF_REQUEST * MAX_REQUESTS
+
+
+def _note(row: Answer, request: LoggedRequest) -> None:
+    if request.api not in row["apis"]:
+        row["apis"].append(request.api)
+    if request.api_key == ApiKey.METADATA:
+        row["topics"] += [each for each in request.topics if each not in row["topics"]][
+            : MAX_TOPICS - len(row["topics"])
+        ]
 
 
 def _is_idle(request: LoggedRequest) -> bool:

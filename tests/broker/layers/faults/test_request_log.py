@@ -10,7 +10,15 @@ from purgatorio.broker.layers.faults import request_log
 from purgatorio.broker.layers.faults.request_log import errors_in
 from purgatorio.protocol.api import EncodedResponse
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -88,3 +96,37 @@ def test_errors_are_found_at_any_depth_each_once() -> None:
     partitions = [PartitionProduceResponse(index=each, error_code=code) for each, code in enumerate((6, 0, 7, 6))]
     response = ProduceResponse(responses=[TopicProduceResponse(name="orders", partition_responses=partitions)])
     assert errors_in(response) == ("NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT")
+
+
+@pytest.mark.parametrize(
+    ("key", "request_"),
+    [
+        (ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(transactional_id="t")),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest(v3_and_below_transactional_id="t")),
+        (
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            AddPartitionsToTxnRequest(transactions=[AddPartitionsToTxnTransaction(transactional_id="t")]),
+        ),
+        (ApiKey.PRODUCE, ProduceRequest(transactional_id="t")),
+    ],
+)
+def test_a_request_about_a_transaction_is_kept_with_its_id(key: ApiKey, request_: Any) -> None:
+    broker = FakeBroker({key: lambda request: EncodedResponse(b"")})
+    broker.faults.record_requests()
+    broker.ask(key, request_, version=3)
+    assert [each.transactional_id for each in entries(broker)] == ["t"]
+
+
+def test_a_request_about_no_transaction_has_none(broker: FakeBroker) -> None:
+    broker.ask(ApiKey.PRODUCE, ProduceRequest(), version=9)
+    broker.ask(ApiKey.HEARTBEAT, HeartbeatRequest(), version=3)
+    assert [each.transactional_id for each in entries(broker)] == ["", ""]
+
+
+def test_errors_of_other_names_are_found() -> None:
+    """Fields of partitions have names of their own in two messages."""
+    partition = AddPartitionsToTxnPartitionResult(partition_error_code=47)
+    response = AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult(results_by_partition=[partition])]
+    )
+    assert errors_in(response) == ("INVALID_PRODUCER_EPOCH",)

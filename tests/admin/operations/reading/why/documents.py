@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from purgatorio.admin.operations.reading.why.conclusions import conclude
 from purgatorio.admin.operations.reading.why.facts import no_facts
+from purgatorio.admin.operations.reading.why.known import Facts
 
 NOTHING: dict[str, Any] = no_facts(100_000)
 
@@ -71,3 +73,26 @@ def group(name: str, *members: dict[str, Any], offsets: Any = (), **more: Any) -
         "offsets": list(offsets),
         **more,
     }
+
+
+def said(document: dict[str, Any], about: str = "") -> list[str]:
+    """The sentences that follow from a document."""
+    return [each.says for each in conclude(Facts(document), about)]
+
+
+def error(client: str, api: str, *errors: str, **more: Any) -> dict[str, Any]:
+    """Requests that were answered with errors."""
+    times = {"count": 1, "first_ms": 99_000, "last_ms": 99_000}
+    return {"client": client, "api": api, "errors": list(errors), "topics": [], "transactional_id": "", **times, **more}
+
+
+def request(client: str, api: str, *errors: str, **more: Any) -> dict[str, Any]:
+    """A request that was answered."""
+    row = {"at_ms": 99_500, "broker": 1, "client": client, "api": api, "errors": list(errors), "topics": []}
+    return {**row, "ended": "answered", **more}
+
+
+def broker(number: int, **more: Any) -> dict[str, Any]:
+    """A broker that runs."""
+    row = {"id": number, "state": "running", "host": "127.0.0.1", "port": 9092, "paused": False, "cut_off_from": []}
+    return {**row, "follower": {"held": False}, **more}

@@ -14,6 +14,7 @@ from purgatorio.protocol.api import encode_request
 from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from purgatorio.testing import Kafka, cluster
 from tests.admin.operations.reading.why.documents import NOTHING
 
@@ -102,3 +103,23 @@ def test_a_dead_cluster_has_a_report() -> None:
         for each in list(kafka.brokers):
             kafka.kill(each)
         assert kafka.report().splitlines()[0] == "brokers: 1 (does not run), 2 (does not run)"
+
+
+def test_refusals_are_kept_with_what_was_missing() -> None:
+    metadata = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+    with cluster(brokers=1, acls=[], sasl="PLAIN") as kafka:
+        host, _, port = kafka.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"".join(encode_request(ApiKey.METADATA, 4, 1, "billing", metadata)))
+            assert client.recv(1) == b""
+        (connection,) = facts_of(kafka)["refused_connections"]  # type: ignore[misc]
+    assert connection["reason"] == "not_authenticated"
+    assert connection["detail"] == "METADATA before authentication"
+    with cluster(brokers=1, acls=[]) as kafka:
+        host, _, port = kafka.bootstrap.rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"".join(encode_request(ApiKey.METADATA, 4, 1, "billing", metadata)))
+            assert client.recv(1)
+        (denied,) = facts_of(kafka)["denied"]  # type: ignore[misc]
+    assert (denied["client"], denied["principal"], denied["operation"]) == ("billing", "User:ANONYMOUS", "DESCRIBE")
+    assert (denied["resource"], denied["name"], denied["api"]) == ("TOPIC", "orders", "METADATA")

@@ -1,0 +1,46 @@
+"""The rules about topics that do not exist, or that have another name."""
+
+from __future__ import annotations
+
+from tests.admin.operations.reading.why.documents import error, facts, partition, position, said
+
+MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_a_missing_topic_has_the_nearest_of_those_that_exist() -> None:
+    document = facts(
+        partitions=[partition("orders"), partition("payments")],
+        errors=[error("c", "Metadata", MISSING, topics=["order"])],
+    )
+    assert said(document) == [
+        "c asks for topic order, which does not exist; did you mean orders? Correct the name, or create the topic"
+    ]
+    assert said(document, "order") == said(document, "c") == said(document)
+
+
+def test_without_a_near_name_those_that_exist_are_listed_and_bounded() -> None:
+    missing = [error("c", "Metadata", MISSING, topics=["x"])]
+    assert said(facts(errors=missing)) == ["c asks for topic x, which does not exist, and there is no other; create it"]
+    assert said(facts(errors=missing, partitions=[partition("orders")])) == [
+        "c asks for topic x, which does not exist; there is orders. Correct the name, or create the topic"
+    ]
+    many = [partition(f"topic-{number}") for number in range(9)]
+    assert said(facts(errors=missing, partitions=many)) == [
+        "c asks for topic x, which does not exist; there are topic-0, topic-1, topic-2, topic-3 and topic-4 and 4 more"
+        ". Correct the name, or create the topic"
+    ]
+
+
+def test_a_topic_that_was_created_later_is_not_missing() -> None:
+    document = facts(partitions=[partition("orders")], errors=[error("c", "Metadata", MISSING, topics=["orders"])])
+    assert said(document) == []
+
+
+def test_of_very_many_topics_nothing_is_said() -> None:
+    assert said(facts(errors=[error("c", "Metadata", MISSING, topics=["x"])], topic_count=2_000)) == []
+
+
+def test_an_empty_topic_beside_a_full_one_of_nearly_the_same_name() -> None:
+    partitions = [partition("orders"), partition("order", end=2)]
+    document = facts(partitions=partitions, positions=[position("c", 0)])
+    assert said(document)[-1] == "c reads orders, which is empty: order has 2 records. Correct the name"

@@ -1,0 +1,50 @@
+"""The rules about transactions that stay open, and producers that were fenced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.admin.operations.reading.why.documents import error, facts, partition, position, said
+
+
+def held_by(**more: Any) -> dict[str, Any]:
+    """An open transaction as the cause of a wait."""
+    row = {"kind": "OpenTransaction", "tp": "orders-0", "transactional_id": "tx-7", "producer_id": 1000}
+    return {**row, "first_offset": 3, "open_ms": 12_000, **more}
+
+
+def began(client: str, at_ms: int) -> dict[str, Any]:
+    """A producer that initialized its transactional id."""
+    return {"client": client, "transactional_id": "tx-7", "at_ms": at_ms}
+
+
+def test_an_open_transaction_is_named_with_its_producer() -> None:
+    waits = position("reader", 3, isolation="read_committed", held_back_by=held_by())
+    document = facts(partitions=[partition(end=5)], positions=[waits], producers=[began("checkout", 1)])
+    assert said(document) == [
+        "reader reads orders-0 read_committed, only up to offset 3: transaction tx-7 of checkout is open since 12 s; "
+        "commit or abort it, or read with isolation.level=read_uncommitted"
+    ]
+    assert said(document, "tx-7") == said(document)
+
+
+def test_a_transaction_whose_marker_is_not_there_yet_has_ended() -> None:
+    waits = position("reader", 3, held_back_by=held_by(transactional_id="", open_ms=None))
+    assert said(facts(partitions=[partition(end=5)], positions=[waits])) == [
+        "reader reads orders-0 read_committed, only up to offset 3: the end of transaction producer 1000 is not "
+        "written yet"
+    ]
+
+
+def test_a_fenced_producer_hears_of_the_one_that_came_after_it() -> None:
+    row = error("one", "AddPartitionsToTxn", "INVALID_PRODUCER_EPOCH", transactional_id="tx-7")
+    document = facts(errors=[row], producers=[began("one", 1), began("two", 2)])
+    assert said(document) == [
+        "one is fenced (AddPartitionsToTxn: INVALID_PRODUCER_EPOCH): two began with the same transactional.id, tx-7, "
+        "after it; give each producer its own"
+    ]
+    assert "another producer began" in said(facts(errors=[row], producers=[began("one", 1), began("one", 2)]))[0]
+
+
+def test_an_epoch_without_a_transactional_id_is_not_about_one() -> None:
+    assert said(facts(errors=[error("one", "Produce", "INVALID_PRODUCER_EPOCH")])) == []
