@@ -4,17 +4,17 @@ Standard library only, and nothing else of this project: usable alone. See READM
 is the short way; the other classes are its parts.
 """
 
-from purgatorio.purgatory.actions import ActionQueue
-from purgatorio.purgatory.clock import Alarm
-from purgatorio.purgatory.delayed_operation import DelayedOperation, FinishedOperation, Outcome
-from purgatorio.purgatory.key_group import GroupOperation, GroupWatch, KeyGroup, LaterChecks, TakeLater, WatchedKey
-from purgatorio.purgatory.purgatories import PurgatoryGroup
-from purgatorio.purgatory.purgatory import Purgatory
-from purgatorio.purgatory.reaper import Reaper
-from purgatorio.purgatory.snapshots import ParkedOperation, WatchListSnapshot
-from purgatorio.purgatory.timer import MAX_DELAY_MS, Timer
-from purgatorio.purgatory.timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
-from purgatorio.purgatory.waiter import WaitAborted
+from .actions import ActionQueue
+from .clock import Alarm
+from .delayed_operation import DelayedOperation, FinishedOperation, Outcome
+from .key_group import GroupOperation, GroupWatch, KeyGroup, LaterChecks, TakeLater, WatchedKey
+from .purgatories import PurgatoryGroup
+from .purgatory import Purgatory
+from .reaper import Reaper
+from .snapshots import ParkedOperation, WatchListSnapshot
+from .timer import MAX_DELAY_MS, Timer
+from .timing_wheel import BucketSnapshot, LevelSnapshot, TimerEntry, TimingWheel
+from .waiter import WaitAborted
 
 __all__ = [
     "MAX_DELAY_MS",

@@ -13,8 +13,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from purgatorio.purgatory.native import mypyc_attr
-from purgatorio.purgatory.timing_wheel import TimerEntry
+from .native import mypyc_attr
+from .timing_wheel import TimerEntry
 
 Outcome = Literal["completed", "expired", "cancelled", "shutdown", "error"]
 """How an operation ended.

@@ -14,9 +14,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Any, Final, Generic, TypeVar
 
-from purgatorio.purgatory.delayed_operation import DelayedOperation
-from purgatorio.purgatory.native import mypyc_attr
-from purgatorio.purgatory.purgatory import Purgatory
+from .delayed_operation import DelayedOperation
+from .native import mypyc_attr
+from .purgatory import Purgatory
 
 CHECKED_PER_TURN: Final = 2_000
 """The most weight, but for that of the last operation, that one event has checked in one turn of the event loop: some

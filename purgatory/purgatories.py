@@ -8,18 +8,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from purgatorio.purgatory.actions import MAX_ROUNDS, ActionQueue
-from purgatorio.purgatory.clock import Alarm
-from purgatorio.purgatory.delayed_operation import FinishedOperation
-from purgatorio.purgatory.purgatory import Purgatory
-from purgatorio.purgatory.reaper import Reaper
-from purgatorio.purgatory.timer import Timer
+from .actions import MAX_ROUNDS, ActionQueue
+from .clock import Alarm
+from .delayed_operation import FinishedOperation
+from .purgatory import Purgatory
+from .reaper import Reaper
+from .timer import Timer
 
 _log = logging.getLogger(__name__)
 
 
 def monotonic_ms() -> int:
-    """The machine's monotonic clock, in whole milliseconds."""
+    """The machine's monotonic clock, in whole milliseconds, rounded up: what begins now began by then."""
+    return -(time.monotonic_ns() // -1_000_000)
+
+
+def passed_monotonic_ms() -> int:
+    """The machine's monotonic clock, in whole milliseconds, rounded down: the last one that has passed."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -35,7 +40,8 @@ class PurgatoryGroup:
     cancelled, and the failure is raised as `asyncio.TaskGroup` raises it, in an `ExceptionGroup`.
 
     Args:
-        now_ms: the clock: monotonic, whole milliseconds. The default is the machine's.
+        now_ms: the clock: monotonic, whole milliseconds. The default is the machine's, on which no wait is early.
+        passed_ms: see `Timer`; pass it with a clock of yours that is finer than milliseconds.
         call_later: ``call_later(delay_ms, callback)`` schedules a call on that clock; see `Reaper`. The default is the
             running event loop's. Pass both to run on a clock that you move.
 
@@ -48,9 +54,12 @@ class PurgatoryGroup:
         self,
         *,
         now_ms: Callable[[], int] = monotonic_ms,
+        passed_ms: Callable[[], int] | None = None,
         call_later: Callable[[float, Callable[[], None]], Alarm] | None = None,
     ) -> None:
-        self.timer = Timer(now_ms)
+        if passed_ms is None and now_ms is monotonic_ms:
+            passed_ms = passed_monotonic_ms
+        self.timer = Timer(now_ms, passed_ms=passed_ms)
         self.actions = ActionQueue()
         self._reaper = Reaper(now_ms, [self.timer], actions=self.actions, call_later=call_later)
         self._purgatories: list[Purgatory[Any]] = []

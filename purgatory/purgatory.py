@@ -17,8 +17,8 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import islice
 from typing import Any, TypeVar, cast, overload
 
-from purgatorio.purgatory.actions import ActionQueue, DueChecks
-from purgatorio.purgatory.delayed_operation import (
+from .actions import ActionQueue, DueChecks
+from .delayed_operation import (
     DelayedOperation,
     FinishedOperation,
     Outcome,
@@ -28,11 +28,11 @@ from purgatorio.purgatory.delayed_operation import (
     run_on_cancel,
     run_on_expiration,
 )
-from purgatorio.purgatory.snapshots import ended
-from purgatorio.purgatory.timer import MAX_DELAY_MS, Timer, whole_ms
-from purgatorio.purgatory.view import PurgatoryView
-from purgatorio.purgatory.waiter import wait_in
-from purgatorio.purgatory.watchers import distinct
+from .snapshots import ended
+from .timer import MAX_DELAY_MS, Timer, whole_ms
+from .view import PurgatoryView
+from .waiter import wait_in
+from .watchers import distinct
 
 _log = logging.getLogger(__name__)
 
@@ -244,7 +244,10 @@ class Purgatory(PurgatoryView[Op]):
             delay_ms = whole_ms(delay_ms)
         timer = self._timer
         ticket.deadline_ms = operation.deadline_ms = timer.now_ms() + delay_ms
-        timer.add(ticket)
+        if delay_ms > 0:
+            timer.add(ticket)
+        else:
+            timer.run_now(ticket)
         return True
 
     def cancel(self, operation: DelayedOperation) -> bool:
@@ -364,7 +367,10 @@ class Purgatory(PurgatoryView[Op]):
             self._release(operation)
             raise
         if ticket.operation is not None:
-            timer.add(ticket)
+            if deadline_ms > now_ms:
+                timer.add(ticket)
+            else:
+                timer.run_now(ticket)
 
     def _walk(self, key: Hashable, tickets: list[Ticket]) -> int:
         """Check every operation of a watch list, keep those that still wait, and return how many got completed.

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from purgatorio.purgatory.actions import ActionQueue
-from purgatorio.purgatory.clock import Alarm
-from purgatorio.purgatory.timer import Timer
+from .actions import ActionQueue
+from .clock import Alarm
+from .timer import Timer
 
 SLICE_MS = 2
 """How long the reaper works before the event loop makes a turn: no number of deadlines delays I/O longer than this."""
@@ -67,7 +67,7 @@ class Reaper:
         """
         self._timers.append(timer)
         if listens:
-            self._heard_ms[timer] = timer.now_ms()
+            self._heard_ms[timer] = timer.passed_ms()
         timer.on_earlier = self.wake
         self.wake()
 
@@ -104,7 +104,7 @@ class Reaper:
             due = [
                 timer
                 for timer in due
-                if timer.advance(heard_ms[timer] if timer in heard_ms else timer.now_ms(), STEP) >= STEP
+                if timer.advance(heard_ms[timer] if timer in heard_ms else timer.passed_ms(), STEP) >= STEP
             ]
             if due and (self._now_ms() - started_ms >= SLICE_MS or handled >= SLICE_ENTRIES):
                 return True
@@ -122,13 +122,13 @@ class Reaper:
         if not self._turns_left:
             if not any(_is_due(timer, heard_ms) for timer, heard_ms in self._heard_ms.items()):
                 return False
-            self._listened_ms = {timer: timer.now_ms() for timer in self._heard_ms}
+            self._listened_ms = {timer: timer.passed_ms() for timer in self._heard_ms}
             self._turns_left = LISTENING_TURNS
         return True
 
     async def _rest(self) -> None:
         """Sleep until the earliest bucket begins, or `wake`."""
-        delays_ms = [ms - timer.now_ms() for timer in self._timers if (ms := timer.next_expiration_ms) is not None]
+        delays_ms = [ms - timer.passed_ms() for timer in self._timers if (ms := timer.next_expiration_ms) is not None]
         self._sleep = sleep = asyncio.get_running_loop().create_future()
         alarm = None
         if delays_ms:
@@ -145,7 +145,7 @@ class Reaper:
 def _is_due(timer: Timer, heard_ms: int) -> bool:
     """Return whether a timer has a deadline that is due, and is later than what was heard."""
     due_ms = timer.next_expiration_ms
-    return due_ms is not None and heard_ms < due_ms <= timer.now_ms()
+    return due_ms is not None and heard_ms < due_ms <= timer.passed_ms()
 
 
 def _loop_call_later(delay_ms: float, callback: Callable[[], None]) -> Alarm:

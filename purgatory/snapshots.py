@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from purgatorio.purgatory.delayed_operation import (
+from .delayed_operation import (
     DelayedOperation,
     FinishedOperation,
     Outcome,

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final, SupportsIndex
 
-from purgatorio.purgatory.timing_wheel import LevelSnapshot, TimerEntry, TimingWheel
+from .timing_wheel import LevelSnapshot, TimerEntry, TimingWheel
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +47,8 @@ class Timer:
 
     Args:
         now_ms: the clock: monotonic, whole milliseconds. Not the wall clock, which jumps.
+        passed_ms: the same clock, for one that is finer than milliseconds: `now_ms` rounds it up, from which deadlines
+            are counted, and this rounds it down. So none is early by a part of a millisecond. The default is `now_ms`.
         tick_ms: the resolution.
         wheel_size: buckets per level of the wheel.
 
@@ -54,16 +56,26 @@ class Timer:
         TypeError: `now_ms` returns something else than an int. (`time.monotonic` returns seconds, and a float.)
     """
 
-    __slots__ = ("_tick_ms", "_wheel", "now_ms")
+    __slots__ = ("_tick_ms", "_wheel", "now_ms", "passed_ms")
 
     now_ms: Callable[[], int]
-    """The clock that was injected."""
+    """The clock that was injected, from which deadlines are counted."""
+    passed_ms: Callable[[], int]
+    """The clock up to which deadlines have passed: what `advance` should be given."""
 
-    def __init__(self, now_ms: Callable[[], int], *, tick_ms: int = 1, wheel_size: int = 20) -> None:
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        *,
+        passed_ms: Callable[[], int] | None = None,
+        tick_ms: int = 1,
+        wheel_size: int = 20,
+    ) -> None:
         start_ms = now_ms()
         if not isinstance(start_ms, int):
             raise TypeError(f"now_ms must return an int, in milliseconds, not {start_ms!r}")
         self.now_ms = now_ms
+        self.passed_ms = now_ms if passed_ms is None else passed_ms
         self._tick_ms = tick_ms
         self._wheel = TimingWheel(start_ms, tick_ms=tick_ms, wheel_size=wheel_size)
 
@@ -87,7 +99,7 @@ class Timer:
         self._wheel.on_earlier = callback
 
     def add(self, entry: TimerEntry) -> None:
-        """Put an entry in the wheel until its `deadline_ms`. If that has passed, run the entry before this returns.
+        """Put an entry in the wheel until its `deadline_ms`. If `advance` has passed that, run it before this returns.
 
         An entry that already waits is moved to its (new) deadline.
 
@@ -114,8 +126,17 @@ class Timer:
             ValueError: `delay_ms` is longer than `MAX_DELAY_MS`.
         """
         entry = _Call(self.now_ms() + whole_ms(delay_ms), callback, args)
-        self.add(entry)
+        if delay_ms > 0:
+            self.add(entry)
+        else:
+            self.run_now(entry)
         return entry
+
+    def run_now(self, entry: TimerEntry) -> None:
+        """Run an entry before this returns, whatever its deadline; if it waits, it waits no more."""
+        if entry.bucket is not None:
+            entry.cancel()
+        self._run(entry)
 
     def advance(self, now_ms: int, limit: int = sys.maxsize) -> int:
         """Run the entries that are due at `now_ms`, and handle at most `limit` entries in total.

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from purgatorio.purgatory.native import mypyc_attr
+from .native import mypyc_attr
 
 MAX_DEADLINE_MS: Final = 2**63 - 1
 """The latest deadline of a wheel. It bounds the number of levels: 15 with a tick of 1 ms and 20 buckets."""

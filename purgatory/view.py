@@ -8,11 +8,11 @@ from collections.abc import Hashable
 from itertools import islice
 from typing import Generic, TypeVar
 
-from purgatorio.purgatory.delayed_operation import DelayedOperation
-from purgatorio.purgatory.snapshots import ParkedOperation, WatchListSnapshot, parked
-from purgatorio.purgatory.timer import Timer
-from purgatorio.purgatory.timing_wheel import LevelSnapshot
-from purgatorio.purgatory.watchers import Watchers
+from .delayed_operation import DelayedOperation
+from .snapshots import ParkedOperation, WatchListSnapshot, parked
+from .timer import Timer
+from .timing_wheel import LevelSnapshot
+from .watchers import Watchers
 
 Op = TypeVar("Op", bound=DelayedOperation)
 

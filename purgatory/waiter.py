@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from purgatorio.purgatory.delayed_operation import DelayedOperation, Outcome
-from purgatorio.purgatory.timer import whole_ms
+from .delayed_operation import DelayedOperation, Outcome
+from .timer import whole_ms
 
 
 class Parking(Protocol):

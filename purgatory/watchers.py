@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from purgatorio.purgatory.delayed_operation import DelayedOperation, Ticket
+from .delayed_operation import DelayedOperation, Ticket
 
 SHORT_LIST: Final = 8
 """The tickets of a list from which an empty one is dropped at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,13 +17,15 @@ def module_name(path: Path) -> str:
     return f"purgatorio.{name.removeprefix('purgatorio.')}".removesuffix(".__init__")
 
 
-def imported(source: str, known: Iterable[str]) -> set[str]:
+def imported(name: str, source: str, known: Iterable[str]) -> set[str]:
     """The modules that a file imports, also within functions and for types alone."""
+    package = name if any(each.startswith(f"{name}.") for each in known) else name.rpartition(".")[0]
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            modules = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {each if each in known else node.module for each in modules}
+        if isinstance(node, ast.ImportFrom):
+            origin = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            modules = {f"{origin}.{alias.name}" for alias in node.names}
+            names |= {each if each in known else origin for each in modules}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return names.intersection(known)
@@ -30,7 +33,7 @@ def imported(source: str, known: Iterable[str]) -> set[str]:
 
 def circle(sources: dict[str, str]) -> list[str]:
     """The modules of a circle, or none."""
-    needs = {name: imported(source, sources) - {name} for name, source in sources.items()}
+    needs = {name: imported(name, source, sources) - {name} for name, source in sources.items()}
     try:
         graphlib.TopologicalSorter(needs).prepare()
     except graphlib.CycleError as error:
@@ -48,7 +51,7 @@ def test_no_circle_of_files() -> None:
 def test_a_circle_is_seen_also_through_types_and_functions() -> None:
     sources = {
         "a.one": "from a import two",
-        "a.two": "if TYPE_CHECKING:\n    from a.three import Three",
+        "a.two": "if TYPE_CHECKING:\n    from .three import Three",
         "a.three": "def late() -> None:\n    from a.one import first",
     }
     assert set(circle(sources)) == set(sources)

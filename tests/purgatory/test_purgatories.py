@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -47,6 +48,48 @@ async def test_its_deadlines_follow_a_clock_that_the_user_moves(group: Purgatory
         await clock.run_for(1)
         with pytest.raises(TimeoutError):
             await task
+
+
+async def test_a_wait_is_not_early_beside_one_that_began_within_the_same_millisecond(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine's clock is finer than the milliseconds of deadlines: a neighbour's may wake the reaper early."""
+    monkeypatch.setattr(time, "monotonic_ns", lambda: round(clock.now_seconds() * 1e9))
+    began_ms, ended_ms = [0.05, 0.92], [0.0, 0.0]
+
+    async def wait(number: int) -> None:
+        with pytest.raises(TimeoutError):
+            await group.purgatory("polls").wait("a", timeout_ms=10)
+        ended_ms[number] = clock.now_seconds() * 1000
+
+    async with PurgatoryGroup(call_later=clock.call_later) as group, asyncio.TaskGroup() as tasks:
+        for number in range(2):
+            await clock.run_for(began_ms[number] - clock.now_seconds() * 1000)
+            tasks.create_task(wait(number))
+        await clock.run_for(15)
+    late_ms = [ended - began - 10 for began, ended in zip(began_ms, ended_ms, strict=True)]
+    assert min(late_ms) >= 0
+    assert max(late_ms) < 2
+
+
+async def test_an_operation_without_delay_expires_at_once_where_the_clock_has_moved_on(
+    group: PurgatoryGroup, clock: ManualClock, waiting: Any
+) -> None:
+    async with group:
+        polls = group.purgatory("polls")
+        for delay_ms in (0, -5):
+            operation, later = waiting(delay_ms), waiting(100)
+            clock.advance_ms(50)
+            assert polls.try_complete_else_watch(operation, ["a"])
+            assert not polls.try_complete_else_watch(later, ["a"])
+            clock.advance_ms(50)
+            assert polls.postpone(later, delay_ms)
+            assert operation.history == later.history == ["answered", "expired"]
+        called: list[int] = []
+        clock.advance_ms(50)
+        group.timer.call_later(0, called.append, 1)
+        assert called == [1]
+        assert_empty(polls)
 
 
 async def test_leaving_answers_everything_and_leaves_no_task(group: PurgatoryGroup, waiting: Any) -> None:

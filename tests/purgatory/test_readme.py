@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,19 @@ def test_a_program_runs_prints_what_is_said_and_logs_nothing(number: int) -> Non
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
     assert (ran.stdout, ran.stderr) == (output, "")
+
+
+@pytest.mark.process
+def test_the_folder_alone_is_enough(tmp_path: Path) -> None:
+    """In an empty project, with the standard library alone: no package of ours, and none of others."""
+    compiled = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
+    shutil.copytree(README.parent, tmp_path / "purgatory", ignore=compiled)
+    for number, (program, output) in enumerate(programs()):
+        file = tmp_path / f"program_{number}.py"
+        file.write_text(program.replace("purgatorio.purgatory", "purgatory"))
+        command = [sys.executable, "-E", "-S", "-s", "-X", "dev", "-W", "error", str(file)]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+        assert (ran.stdout, ran.stderr) == (output, ""), program
 
 
 @pytest.mark.process
