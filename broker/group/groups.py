@@ -106,12 +106,14 @@ class Groups:
         rebalance_purgatory: the joins and syncs that wait for members.
         heartbeat_purgatory: the sessions of members; its time is that by which they end.
         memory: the bytes that the groups keep of requests.
+        history: the last rebalances of the groups.
     """
 
     def __init__(self, services: GroupServices, replicas: ReplicaManager) -> None:
         self.config = services.config
         self.clock = services.clock
         self.memory = services.memory
+        self.history = services.history
         self.rebalance_purgatory = services.rebalance_purgatory
         self.heartbeat_purgatory = services.heartbeat_purgatory
         self._image = services.image

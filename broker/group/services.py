@@ -11,6 +11,7 @@ from purgatorio.broker.coordinator.coordinator_log import CoordinatorLog
 from purgatorio.broker.coordinator.end_offsets import FindEndOffsets
 from purgatorio.broker.coordinator.share_settings import ShareGroupSettings
 from purgatorio.broker.group.config import GroupConfig
+from purgatorio.broker.group.history import RebalanceHistory
 from purgatorio.broker.group.memory import GroupMemory
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.time.long_work import OwnWork
@@ -70,6 +71,7 @@ class GroupServices:
         work: takes the steps of what takes long.
         memory: the bytes that the groups of this broker keep.
         beating: counts the members whose heartbeats this broker paces.
+        history: the last rebalances of the groups that this broker coordinates.
     """
 
     config: GroupConfig
@@ -88,6 +90,7 @@ class GroupServices:
     work: OwnWork
     memory: GroupMemory = field(default_factory=GroupMemory)
     beating: Beating = field(default_factory=Beating)
+    history: RebalanceHistory = field(default_factory=RebalanceHistory)
 
     def check_room(self, more_bytes: int) -> None:
         """Check that the groups of this broker may keep so many more bytes.

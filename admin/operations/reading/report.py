@@ -247,6 +247,17 @@ def _position(row: Answer, now_ms: int) -> str:
     return f"{row['client']} reads {name_of(row)} at offset {row['offset']}{isolation}, {last}{wants_bytes}"
 
 
+def _rebalances(facts: Facts) -> list[str]:
+    found = [(began["at_ms"], group["id"], began) for group in facts.groups for began in group["rebalances"]]
+    found.sort(key=lambda each: -each[0])
+    lines = [
+        f"at {at_ms / 1000:.3f} s {name}, {plural(began['member_count'], 'member')}: {began['cause']}"
+        f"{': ' + began['detail'] if began['detail'] else ''}"
+        for at_ms, name, began in found[:REBALANCES_SHOWN][::-1]
+    ]
+    return section("last rebalances", lines, 0, len(found) - REBALANCES_SHOWN)
+
+
 # --- faults and requests ---
 
 
@@ -303,9 +314,10 @@ SECTIONS: Final[tuple[Callable[[Facts], list[str]], ...]] = (
     _topics,
     _groups,
     _positions,
+    _rebalances,
     _faults,
     _requests,
 )
 """The parts of the report, in order; each returns its lines."""
-SECTIONS_OF_NAME: Final = (_topics, _groups, _positions, _parked, _ended, _requests)
+SECTIONS_OF_NAME: Final = (_topics, _groups, _positions, _rebalances, _parked, _ended, _requests)
 """The same about one group, topic or client."""

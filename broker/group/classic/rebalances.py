@@ -19,6 +19,7 @@ from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
+from purgatorio.broker.group.history import Rebalance
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.time.long_work import Steps
 from purgatorio.late import dataclass
@@ -254,6 +255,8 @@ class Rebalances:
             cause=cause,
             detail=detail,
         )
+        began = Rebalance(self._services.clock.now_ms(), group.generation, len(group.members), cause, detail)
+        self._services.history.note(group.group_id, began)
         before = group.state
         group.unsynced = {}
         group.move_to(GroupState.PREPARING_REBALANCE, self._services.clock.wall_ms())

@@ -13,13 +13,14 @@ it was decided on is committed, which is nearly always the case.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from purgatorio.broker.coordinator.coordinator_log import Committed, ignore
 from purgatorio.broker.coordinator.errors import CoordinatorError
 from purgatorio.broker.group.coordinator import GroupCoordinator
 from purgatorio.broker.group.group import Group
+from purgatorio.broker.group.history import Rebalance, named
 from purgatorio.broker.group.memory import MEMBER_BYTES, text_bytes
 from purgatorio.broker.group.modern.modern_group import ModernGroup
 from purgatorio.broker.group.modern.partitions import Partitions, to_wire
@@ -157,7 +158,7 @@ class ModernGroups(ABC, Generic[G, U]):
         """Remove a member that is taken for dead, and return whether that could be written."""
         logger.info("member fenced", group=group.group_id, member=member.member_id, why=why)
         update: U = self.update_type(group, self._services.image())
-        self.remove(update, [member])
+        self.remove(update, [member], why)
         return self.writer.write(shard, update, ignore)
 
     # --- with the partition (see `GroupLifecycle`) ---
@@ -307,12 +308,23 @@ class ModernGroups(ABC, Generic[G, U]):
         self.remove(update, [update.group.known(member_id)])
         return member_id
 
-    def remove(self, update: U, members: Iterable[Any]) -> None:
-        """Remove members; the others share their partitions from their next heartbeats on."""
+    def remove(self, update: U, members: Collection[Any], cause: str = "leave") -> None:
+        """Remove members; the others share their partitions from their next heartbeats on.
+
+        Args:
+            cause: why, in a few words.
+        """
         for member in members:
             update.remove_member(member.member_id)
         self._begin_epoch_without(update)
+        self._note(update, cause, [member.subscription.client_id or member.member_id for member in members])
         update.assign_to_nobody(self._services.clock.wall_ms())
+
+    def _note(self, update: U, cause: str, names: Sequence[str]) -> None:
+        """Keep for people that a new epoch begins, and why: these members have come, gone or changed."""
+        now_ms, group = self._services.clock.now_ms(), update.group
+        began = Rebalance(now_ms, update.epoch, len(group.members), cause, named(names))
+        self._services.history.note(group.group_id, began)
 
     def _begin_epoch_without(self, update: U) -> None:
         """Begin an epoch of a group that has fewer members."""
@@ -339,7 +351,11 @@ class ModernGroups(ABC, Generic[G, U]):
             self._check_room(update.group, sender, subscription)
             is_other = before is None or self._wants(before) != self._wants(subscription)
             self._put_subscription(update, sender, subscription, is_other=is_other)
-        return self.settle(update, is_needed=is_other)
+        is_left = self.settle(update, is_needed=is_other)
+        if update.begins_epoch:
+            cause = "topics changed" if not is_other else "join" if before is None else "other subscription"
+            self._note(update, cause, [subscription.client_id or sender.member_id] if is_other else [])
+        return is_left
 
     def _check_room(self, group: G, sender: Sender, subscription: Any) -> None:
         """Check that there is memory for a member's subscription.

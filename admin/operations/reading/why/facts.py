@@ -78,13 +78,18 @@ def _brokers(operator: Operator, document: Answer) -> Steps:
 
 
 def _groups(operator: Operator, document: Answer) -> Steps:
-    """Read `groups` as the operation DescribeGroup has them, the most telling ones, and `group_count`."""
+    """Read `groups` as the operation DescribeGroup has them, the most telling ones, and `group_count`.
+
+    `rebalances` are the last ones of each, oldest first: see `Rebalance`.
+    """
+    running = {broker.broker_id: broker for broker in operator.cluster.brokers}
     ends = Ends(operator.cluster.brokers, operator.image, MAX_LAGS)
     groups, document["group_count"] = read_groups_in_full(operator.groups, ends, members=MEMBERS, offsets=OFFSETS)
     document["groups"] = []
     yield 1 + document["group_count"]
     for each in groups:
-        document["groups"].append(each)
+        history = running[each["coordinator"]].groups.history.of(each["id"])
+        document["groups"].append({**each, "rebalances": [began._asdict() for began in history]})
         yield COST_OF_MEMBER * (1 + len(each["members"]) + len(each["offsets"]))
 
 

@@ -71,6 +71,7 @@ def group(name: str, *members: dict[str, Any], offsets: Any = (), **more: Any) -
         "lag": None,
         "members": list(members),
         "offsets": list(offsets),
+        "rebalances": [],
         **more,
     }
 

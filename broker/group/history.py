@@ -1,0 +1,60 @@
+"""The last rebalances of the groups that a broker coordinates, with their reasons: for people who ask why."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from purgatorio.broker.causes.words import shortened
+
+MAX_GROUPS: Final = 200
+"""The groups that rebalanced last."""
+MAX_REBALANCES: Final = 5
+"""Rebalances of each of them."""
+MAX_DETAIL: Final = 300
+
+
+class Rebalance(NamedTuple):
+    """A rebalance of a classic group, or a new epoch of another one.
+
+    Attributes:
+        at_ms: when it began, on the broker's monotonic clock.
+        epoch: the generation before it, or the new epoch.
+        member_count: the members at its beginning.
+        cause: why, in one of a few words: "join", "leave", "session over" …
+        detail: more about it: which member, and the client's own reason.
+    """
+
+    at_ms: int
+    epoch: int
+    member_count: int
+    cause: str
+    detail: str
+
+
+class RebalanceHistory:
+    """Keeps the last rebalances of the groups that rebalanced last."""
+
+    def __init__(self) -> None:
+        self._groups: OrderedDict[str, deque[Rebalance]] = OrderedDict()
+
+    def note(self, group_id: str, rebalance: Rebalance) -> None:
+        """Keep a rebalance that begins."""
+        of_group = self._groups.pop(group_id, None)
+        if of_group is None:
+            of_group = deque(maxlen=MAX_REBALANCES)
+            if len(self._groups) == MAX_GROUPS:
+                self._groups.popitem(last=False)
+        of_group.append(rebalance._replace(detail=rebalance.detail[:MAX_DETAIL]))
+        self._groups[group_id] = of_group
+
+    def of(self, group_id: str) -> Sequence[Rebalance]:
+        """Return the last rebalances of a group, oldest first."""
+        return tuple(self._groups.get(group_id, ()))
+
+
+def named(members: Sequence[str]) -> str:
+    """Return the names of members as the detail of a rebalance, of many the first one."""
+    more = f" and {len(members) - 1} more" if len(members) > 1 else ""
+    return f"member {shortened(members[0])}{more}" if members else ""

@@ -1,0 +1,60 @@
+"""The last rebalances of groups, for people."""
+
+from __future__ import annotations
+
+from purgatorio.broker.group.history import MAX_DETAIL, MAX_GROUPS, MAX_REBALANCES, Rebalance, RebalanceHistory, named
+from tests.broker.group.classic.harness import GROUP, Clients
+from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
+from tests.broker.group.share.harness import Member, ShareHarness, settle
+
+
+def test_the_last_rebalances_of_each_group_are_kept() -> None:
+    history = RebalanceHistory()
+    for at_ms in range(MAX_REBALANCES + 2):
+        history.note("g", Rebalance(at_ms, 1, 2, "join", "x" * 1_000))
+    assert [each.at_ms for each in history.of("g")] == list(range(2, MAX_REBALANCES + 2))
+    assert len(history.of("g")[0].detail) == MAX_DETAIL
+    assert history.of("other") == ()
+
+
+def test_groups_that_have_not_rebalanced_for_long_are_forgotten_first() -> None:
+    history = RebalanceHistory()
+    for name in ("old", "busy", *map(str, range(MAX_GROUPS - 2)), "busy", "new"):
+        history.note(name, Rebalance(1, 1, 2, "join", ""))
+    assert not history.of("old")
+    assert len(history.of("busy")) == 2
+
+
+def test_of_many_members_the_first_is_named() -> None:
+    assert (named([]), named(["a"]), named(["a", "b", "c"])) == ("", "member a", "member a and 2 more")
+
+
+def test_a_classic_group_says_which_join_and_which_leave_began_a_rebalance() -> None:
+    clients = Clients()
+    joined = clients.join()
+    clients.assign(joined)
+    clients.leave(joined.member_id)
+    began = clients.groups.history.of(GROUP)
+    assert [(each.cause, each.member_count) for each in began] == [("join", 1), ("leave", 0)]
+    assert joined.member_id in began[0].detail
+
+
+def test_a_group_of_the_consumer_protocol_says_why_an_epoch_begins() -> None:
+    broker = ConsumerHarness()
+    broker.create(orders=2)
+    one, two = Consumer(broker, "one"), Consumer(broker, "two")
+    broker.settle(one)
+    broker.settle(one, two)
+    two.leave()
+    broker.create(orders=4)
+    broker.settle(one)
+    assert [each.cause for each in broker.groups.history.of("app")] == ["join", "join", "leave", "topics changed"]
+
+
+def test_a_share_group_says_it_too() -> None:
+    broker = ShareHarness()
+    broker.create(orders=2)
+    member = Member(broker, "a")
+    settle(member)
+    member.leave()
+    assert [each.cause for each in broker.groups.history.of("app")] == ["join", "leave"]
