@@ -5,13 +5,20 @@ It is made of facts (`why/facts.py`), which may be those of several processes. F
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.conclusions import conclude
-from purgatorio.admin.operations.reading.why.known import Conclusion, Facts, name_of, owned, plural, seconds
+from purgatorio.admin.operations.reading.why.known import (
+    Conclusion,
+    Facts,
+    name_of,
+    names_of,
+    owned,
+    plural,
+    seconds,
+)
 from purgatorio.broker.causes.words import listed
 from purgatorio.broker.cluster.errors import NotThere
 from purgatorio.broker.layers.faults.names import nearest
@@ -31,6 +38,8 @@ REBALANCES_SHOWN: Final = 5
 FAULTS_SHOWN: Final = 10
 REQUESTS_SHOWN: Final = 8
 IDLE_SHOWN: Final = 4
+NO_REASON: Final = ": no reason given"
+"""The end of the detail of a rebalance that is worth no words."""
 
 
 def report_of(document: Answer, more: Iterable[str] = ()) -> str:
@@ -212,16 +221,6 @@ def _group(group: Answer) -> list[str]:
     return [*lines, *([f"  {'; '.join([*offsets, *without])}"] if offsets or without else [])]
 
 
-def names_of(group: Answer) -> dict[str, str]:
-    """Return the names of members by member id: instance ids, client ids that are unique, or member ids again."""
-    clients = Counter(each["client"] for each in group["members"])
-    return {
-        each["member_id"]: each["instance_id"]
-        or (each["client"] if each["client"] and clients[each["client"]] == 1 else each["member_id"])
-        for each in group["members"]
-    }
-
-
 def _offset(row: Answer, names: Mapping[str, str]) -> str:
     owner = f"{names.get(row['owner'], row['owner'])}'s" if row["owner"] else "nobody's"
     committed = "no offset committed" if row["offset"] is None else f"committed {row['offset']} of {row['end_offset']}"
@@ -252,7 +251,7 @@ def _rebalances(facts: Facts) -> list[str]:
     found.sort(key=lambda each: -each[0])
     lines = [
         f"at {at_ms / 1000:.3f} s {name}, {plural(began['member_count'], 'member')}: {began['cause']}"
-        f"{': ' + began['detail'] if began['detail'] else ''}"
+        f"{': ' + detail if (detail := began['detail'].removesuffix(NO_REASON)) else ''}"
         for at_ms, name, began in found[:REBALANCES_SHOWN][::-1]
     ]
     return section("last rebalances", lines, 0, len(found) - REBALANCES_SHOWN)
@@ -304,7 +303,8 @@ def _client(row: Answer) -> str:
 def _idle(row: Answer) -> str:
     is_fetch = row["api"] == "Fetch"
     noun = plural(row["count"], row["api"], "Fetches" if is_fetch else f"{row['api']}s")
-    return f"{noun} of {_client(row)}{' found nothing' if is_fetch else ''}"
+    result = " found nothing" if is_fetch else f" ({', '.join(row['errors'])})" if row["errors"] else ""
+    return f"{noun} of {_client(row)}{result}"
 
 
 SECTIONS: Final[tuple[Callable[[Facts], list[str]], ...]] = (

@@ -37,6 +37,8 @@ OF_TRANSACTIONS: Final = frozenset(
     )
 )
 """The APIs that name a transactional id, except in requests between brokers."""
+JOINS: Final = frozenset((ApiKey.JOIN_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT))
+"""The APIs by which a member joins: without a member id, or with epoch 0."""
 MAX_PARTITIONS: Final = 50
 """The most partitions of a request that is kept: a thousand such requests are some megabytes."""
 
@@ -56,6 +58,8 @@ class LoggedRequest:
         errors: the names of the errors in the answer, each once.
         asked: the request itself, if it is one of `READS` and names few partitions; else None.
         told: the answer to a ListOffsets request that is kept.
+        group: the group that a consumer joins by it, or in which it stays; "" for other requests.
+        begins: whether it joins by it for the first time.
         found_nothing: whether it is a fetch whose answer has no records.
         transactional_id: the one that it names, of requests about transactions; "" otherwise.
     """
@@ -66,12 +70,14 @@ class LoggedRequest:
         "api_key",
         "asked",
         "at_ms",
+        "begins",
         "broker",
         "client",
         "ended",
         "ended_ms",
         "errors",
         "found_nothing",
+        "group",
         "number",
         "told",
         "topics",
@@ -101,6 +107,8 @@ class LoggedRequest:
         self.errors: tuple[str, ...] = ()
         self.asked = asked
         self.told: Any = None
+        self.group = ""
+        self.begins = False
         self.found_nothing = False
         self.transactional_id = ""
         self._reply: Reply | None = reply
@@ -163,6 +171,7 @@ class RequestLog:
         named_by = topics_of(api_key)
         reads = api_key in READS
         is_of_transaction = api_key in OF_TRANSACTIONS
+        joins = api_key in JOINS
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id
@@ -175,6 +184,9 @@ class RequestLog:
             entry = LoggedRequest(self._count, broker_id, ctx, topics, reply, self._clock, asked)
             if is_of_transaction:
                 entry.transactional_id = _transactional_id(request)
+            if joins:
+                entry.group = request.group_id
+                entry.begins = not (request.member_id if api_key == ApiKey.JOIN_GROUP else request.member_epoch)
             self.entries.append(entry)
             handler(ctx, request, entry)
 

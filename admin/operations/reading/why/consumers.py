@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from purgatorio.admin.operations.reading.why.known import Conclusion, Facts, name_of, plural
+from purgatorio.admin.operations.declare import Answer
+from purgatorio.admin.operations.reading.why.known import (
+    STUCK,
+    WAITS,
+    Conclusion,
+    Facts,
+    name_of,
+    names_of,
+    owned,
+    plural,
+    seconds,
+)
+from purgatorio.broker.causes.words import listed
+from purgatorio.broker.metadata.topic_name import is_internal
 
 LATEST: Final = -1
 """The timestamp by which ListOffsets asks for the end of a partition."""
+STABLE: Final = "Stable"
+EMPTY: Final = ("Empty", "Dead")
+IDLE_MS: Final = 300
+"""A consumer that polls fetches again sooner, or its fetch waits."""
 
 
 def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:
@@ -19,17 +36,193 @@ def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:
         start = facts.start_of(position["client"], *place)
         if partition is None or start is None or start["timestamp"] != LATEST:
             continue
-        at, end = position["offset"], partition["high_watermark"]
+        at = position["offset"]
         earlier = at - partition["log_start_offset"]
-        if at != start["offset"] or at != position["first_offset"] or at < end or earlier <= 0:
+        if at != start["offset"] or not _is_idle(position, partition) or earlier <= 0:
             continue  # it has moved, or there are records to read, or there never were any
         client = position["client"]
         says = (
             f"{client} reads {name_of(position)} from offset {at}, the end: it started after the "
             f"{'record' if earlier == 1 else plural(earlier, 'record')}, and auto.offset.reset=latest"
         )
-        groups = [group["id"] for group, _ in facts.memberships(client)]
-        yield Conclusion(says, (client, position["topic"], *groups))
+        yield Conclusion(says, _about(facts, position))
 
 
-RULES: Final = (reads_from_the_end,)
+def goes_on_at_its_offset(facts: Facts) -> Iterator[Conclusion]:
+    """Yield groups whose member has read nothing, as it went on at the committed offset, which is the end."""
+    for position in facts.positions:
+        place = position["topic"], position["partition"]
+        partition = facts.partitions.get(place)
+        at, start = position["offset"], facts.start_of(position["client"], *place)
+        if partition is None or not _is_idle(position, partition) or at <= partition["log_start_offset"] or start:
+            continue  # one that has asked where to begin had no committed offset
+        for group in facts.groups_of(position["client"]):
+            if facts.committed(group, *place) == at:
+                says = (
+                    f"{group['id']} goes on at its committed offset {at}, the end of {name_of(position)}: it has read "
+                    "what is before; reset its offsets, or take another group.id, to read that again"
+                )
+                yield Conclusion(says, _about(facts, position), WAITS - 5)
+
+
+def _is_idle(position: Answer, partition: Answer) -> bool:
+    """Return whether a consumer has read nothing of a partition since it began, and there is nothing behind that."""
+    return bool(position["first_offset"] == position["offset"] >= partition["high_watermark"])
+
+
+def _about(facts: Facts, position: Answer) -> tuple[str, ...]:
+    groups = [group["id"] for group in facts.groups_of(position["client"])]
+    return position["client"], position["topic"], *groups
+
+
+def owns_no_partition(facts: Facts) -> Iterator[Conclusion]:
+    """Yield members of stable groups that own nothing, since there are more members than partitions."""
+    for group in facts.groups:
+        members = group["members"]
+        idle = [each for each in members if each["owned"] is not None and not owned(each)]
+        if group["state"] != STABLE or group["type"] == "share" or not idle or len(idle) == len(members):
+            continue
+        names = names_of(group)
+        owners: dict[str, list[str]] = {}
+        counts: dict[str, int] = {}
+        for member in members:
+            for topic, _ in owned(member):
+                owners.setdefault(topic, []).append(names[member["member_id"]])
+                counts[topic] = counts.get(topic, 0) + 1
+        topics = list(owners)[:3]
+        which = listed([_owned_by(topic, counts[topic], list(dict.fromkeys(owners[topic]))) for topic in topics])
+        lacking = [names[each["member_id"]] for each in idle]
+        says = f"{listed(lacking)} own{'s' * (len(idle) == 1)} no partition: {which}"
+        yield Conclusion(says, (group["id"], *lacking, *(each["client"] for each in idle), *owners))
+
+
+def _owned_by(topic: str, count: int, owners: list[str]) -> str:
+    number = "one" if count == 1 else str(count)
+    return f"{topic} has {number}, which {listed(owners)} own{'s' * (len(owners) == 1)}"
+
+
+def rebalances(facts: Facts) -> Iterator[Conclusion]:
+    """Yield groups that rebalance now: their members get nothing until the others have come."""
+    for group in facts.groups:
+        waits = group["waits_for"]
+        if not waits or group["state"] in (STABLE, *EMPTY):
+            continue
+        for whom in (f"rebalance of {group['id']} waits for ", f"of {group['id']} waits for "):
+            _, found, left = waits.partition(whom)
+            waits = left if found else waits
+        since = [each["at_ms"] for each in group["rebalances"]]
+        parked = [each["waited_ms"] for each in facts.parked if each["group"] == group["id"]]
+        age_ms = max(parked, default=None) if parked else facts.now_ms - since[-1] if since else None
+        age = "" if age_ms is None else f", {seconds(age_ms)}"
+        says = f"{group['id']} is rebalancing: waits for {waits}{age}{_absent(facts, group)}"
+        clients = dict.fromkeys(each["client"] for each in group["members"])
+        yield Conclusion(says, (group["id"], *clients), STUCK)
+
+
+def _absent(facts: Facts, group: Answer) -> str:
+    """Return the end of the sentence: which member does not come, though it lives."""
+    absent = [each for each in group["members"] if each["waits_for"] == "has to join again"]
+    if not absent:
+        return ""
+    names = names_of(group)
+    beating = {row["client"] for row in facts.document["idle_requests"] if row["api"].endswith("Heartbeat")}
+    alive = [names[each["member_id"]] for each in absent if each["client"] in beating]
+    if not alive:
+        return ""
+    only = len(alive) == 1
+    return f"; {listed(alive)} send{'s' * only} heartbeats, and must call poll to join again"
+
+
+def _records_elsewhere(facts: Facts, position: Answer) -> list[Answer]:
+    """Return the partitions of the same topic that have records; none if the position's own has some."""
+    own = facts.partitions.get((position["topic"], position["partition"]))
+    if own is None or own["high_watermark"] > own["log_start_offset"] or position["offset"] < own["high_watermark"]:
+        return []
+    rows = facts.topics.get(position["topic"], ())
+    return [row for row in rows if row["high_watermark"] > row["log_start_offset"]]
+
+
+def reads_another_partition(facts: Facts) -> Iterator[Conclusion]:
+    """Yield consumers all of whose partitions of a topic are empty, while others of it have records."""
+    of_client: dict[tuple[str, str], list[Answer]] = {}
+    for position in facts.positions:
+        if not is_internal(position["topic"]):
+            of_client.setdefault((position["client"], position["topic"]), []).append(position)
+    for (client, _), positions in of_client.items():
+        full = [_records_elsewhere(facts, position) for position in positions]
+        if not all(full):
+            continue
+        read = [name_of(position) for position in sorted(positions, key=lambda each: int(each["partition"]))]
+        rows = full[0]
+        others = {_owner(facts, client, row) for row in rows}
+        whose = f", which {listed(sorted(others))} own{'s' * (len(others) == 1)}" if all(others) else ""
+        says = f"{client} is assigned {listed(read)}; the records are in {listed(list(map(name_of, rows)))}{whose}"
+        yield Conclusion(says, _about(facts, positions[0]), STUCK if not whose else WAITS - 5)
+
+
+def _owner(facts: Facts, client: str, row: Answer) -> str:
+    """Return the client that owns a partition in a group of this client; "" if none does."""
+    for group, _ in facts.memberships(client):
+        for member in group["members"]:
+            if (row["topic"], row["partition"]) in owned(member):
+                return str(member["client"])
+    return ""
+
+
+def waits_for_bytes(facts: Facts) -> Iterator[Conclusion]:
+    """Yield consumers whose fetch has records, and waits for more of them."""
+    for position in facts.positions:
+        there, wanted = position["available_bytes"], position["min_bytes"]
+        if position["is_waiting"] and there and there < wanted:
+            says = f"{position['client']}'s fetch waits for fetch.min.bytes: {there} of {wanted} bytes"
+            yield Conclusion(says, _about(facts, position), STUCK - 5)
+
+
+def does_not_fetch(facts: Facts) -> Iterator[Conclusion]:
+    """Yield consumers that were given records, and have not fetched what is behind them since."""
+    stopped: dict[str, list[Answer]] = {}
+    for position in facts.positions:
+        partition = facts.partitions.get((position["topic"], position["partition"]))
+        if partition is None or position["was_given"] is None or position["is_waiting"]:
+            continue
+        if position["offset"] < partition["high_watermark"] and facts.now_ms - position["last_ms"] > IDLE_MS:
+            stopped.setdefault(position["client"], []).append(position)
+    for client, positions in stopped.items():
+        if client not in facts.document["clients"]:
+            continue  # it has been closed
+        last_ms = max(position["last_ms"] for position in positions)
+        names = listed(sorted(map(name_of, positions)))
+        given = all(position["was_given"] for position in positions)
+        got = "it was given records, and does not poll" if given else "it does not poll, or is paused"
+        first = positions[0]
+        says = f"{client} has not fetched from {names} for {seconds(facts.now_ms - last_ms)}: {got}"
+        yield Conclusion(says, _about(facts, first), WAITS - 20)
+
+
+def has_left(facts: Facts) -> Iterator[Conclusion]:
+    """Yield members that the coordinator has removed, or that have left because they were too slow."""
+    for group in facts.groups:
+        gone = [each for each in group["rebalances"] if each["cause"] in REMOVED]
+        if gone:
+            last = gone[-1]
+            ago = seconds(facts.now_ms - last["at_ms"])
+            says = f"{last['detail'] or 'a member'} was removed from {group['id']} {ago} ago: {REMOVED[last['cause']]}"
+            clients = dict.fromkeys(each["client"] for each in group["members"])
+            yield Conclusion(says, (group["id"], *clients), WAITS - 10)
+
+
+REMOVED: Final[Mapping[str, Any]] = {
+    "session over": "no heartbeat for session.timeout.ms",
+    "no sync": "it did not ask for its assignment in time",
+}
+
+RULES: Final = (
+    reads_from_the_end,
+    owns_no_partition,
+    rebalances,
+    reads_another_partition,
+    waits_for_bytes,
+    goes_on_at_its_offset,
+    does_not_fetch,
+    has_left,
+)

@@ -57,8 +57,8 @@ async def read_facts(operator: Operator) -> Answer:
 
 def no_facts(now_ms: int) -> Answer:
     """Return the facts of a cluster of which nothing is known."""
-    lists = ("brokers", "clients", "groups", "positions", "starts", "topics", "partitions", "parked", "ended")
-    more = ("transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
+    lists = ("brokers", "clients", "groups", "positions", "starts", "joined", "topics", "partitions", "parked")
+    more = ("ended", "transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
     refused = ("denied", "refused_connections")
     counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
     return {"now_ms": now_ms, **{name: [] for name in (*lists, *more, *refused)}, **dict.fromkeys(counts, 0)}
@@ -94,9 +94,8 @@ def _groups(operator: Operator, document: Answer) -> Steps:
 
 
 def _positions(operator: Operator, document: Answer) -> Steps:
-    """Read `positions` and `starts`: see `read_positions`."""
-    document["positions"], document["starts"] = [], []
-    yield from read_positions(operator.cluster, operator.image, document["positions"], document["starts"])
+    """Read `positions`, `starts` and `joined`: see `read_positions`."""
+    yield from read_positions(operator.cluster, operator.image, document)
 
 
 def _partitions(operator: Operator, document: Answer) -> Steps:
@@ -236,6 +235,7 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[
 SUMMED: Final = ("group_count", "parked_count", "fired_count", "request_count")
 LAST: Final = {
     "starts": ("at_ms", MAX_POSITIONS),
+    "joined": ("at_ms", MAX_POSITIONS),
     "requests": ("at_ms", MAX_REQUESTS),
     "idle_requests": ("last_ms", MAX_IDLE),
     "errors": ("last_ms", MAX_ERRORS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
@@ -76,8 +77,11 @@ class Facts:
     def about(self, name: str) -> Facts:
         """Return the facts about a group, a topic or a client id: with those that it has to do with."""
         clients, topics, groups = {name}, {name}, {name}
+        joined: dict[str, set[str]] = {}
+        for each in self.document["joined"]:
+            joined.setdefault(each["group"], set()).add(each["client"])
         for group in self.groups:
-            of_group = {member["client"] for member in group["members"]}
+            of_group = {member["client"] for member in group["members"]} | joined.get(group["id"], set())
             places = {row["topic"] for row in group["offsets"]}
             if group["id"] == name:
                 clients |= of_group
@@ -111,6 +115,12 @@ class Facts:
         """Return the groups in which a client id is a member, with that member; several clients may have one id."""
         return self._groups_of.get(client, ())
 
+    def groups_of(self, client: str) -> list[Answer]:
+        """Return the groups in which a client id is a member, or has been one, as far as that is known."""
+        names = {each["group"] for each in self.document["joined"] if each["client"] == client}
+        names |= {group["id"] for group, _ in self.memberships(client)}
+        return [group for group in self.groups if group["id"] in names]
+
     def owner_of(self, client: str, topic: str, partition: int) -> tuple[Answer, Answer] | None:
         """Return the group and the member by which a client id owns a partition; None if it does not."""
         for group, member in self.memberships(client):
@@ -139,6 +149,16 @@ class Facts:
 def owned(member: Answer) -> list[tuple[str, int]]:
     """Return the partitions that a member owns, of very many the first ones."""
     return [(each["topic"], number) for each in member["owned"] or () for number in each["partitions"]]
+
+
+def names_of(group: Answer) -> dict[str, str]:
+    """Return the names of members by member id: instance ids, client ids that are unique, or member ids again."""
+    clients = Counter(each["client"] for each in group["members"])
+    return {
+        each["member_id"]: each["instance_id"]
+        or (each["client"] if each["client"] and clients[each["client"]] == 1 else each["member_id"])
+        for each in group["members"]
+    }
 
 
 def seconds(ms: float) -> str:

@@ -30,18 +30,22 @@ COST_OF_FETCH: Final = 4
 READ_COMMITTED: Final = 1
 
 
-def read_positions(cluster: BrokerCluster, image: ClusterImage, rows: list[Answer], starts: list[Answer]) -> Steps:
-    """Add to the rows of positions, and of starts, in steps.
+def read_positions(cluster: BrokerCluster, image: ClusterImage, document: Answer) -> Steps:
+    """Add `positions`, `starts` and `joined` to a document, in steps.
 
     A position: a `client` id reads a `topic`'s `partition` at `offset`, in fetches to `broker`, the last of which came
-    at `last_ms`; since `since_ms` all were at this offset, and the first one known was at `first_offset`. It
-    `is_waiting` if it is parked now. `isolation` is "read_committed", "read_uncommitted", or None: unknown. `min_bytes`
-    and `available_bytes` are those of the last fetch that waited (None: none did), `held_back_by` its cause if more
-    than the lack of records kept it from reading on, such as an open transaction.
+    at `last_ms`; since `since_ms` all were at this offset, and the first one known was at `first_offset`: of a member
+    of a group, the first one since it joined. It `is_waiting` if it is parked now, and `was_given` records by its last
+    fetch that was answered (None: unknown). `isolation` is "read_committed", "read_uncommitted", or None: unknown.
+    `min_bytes` and `available_bytes` are those of the last fetch that waited (None: none did), `held_back_by` its cause
+    if more than the lack of records kept it from reading on, such as an open transaction.
 
     A start: at `at_ms` a `client` asked for an offset of a `partition` by `timestamp` (-1: the end, -2: the beginning)
-    and got `offset`.
+    and got `offset`. A `client` that joined a `group` did so last at `at_ms`.
     """
+    rows = document["positions"] = []
+    joins: dict[str, list[int]] = {}
+    document["joined"] = _joined(cluster, joins)
     fetches: list[_Fetch] = []
     for each in _fetches(cluster, image):
         fetches.append(each)
@@ -56,13 +60,15 @@ def read_positions(cluster: BrokerCluster, image: ClusterImage, rows: list[Answe
                 continue
             row = seen[key] = _new(client, place, offset, at_ms)
             rows.append(row)
-        if offset != row["offset"]:
-            row["offset"], row["since_ms"] = offset, at_ms
+        if any(row["last_ms"] < joined_ms <= at_ms for joined_ms in joins.get(client, ())):
+            row["first_offset"], row["since_ms"] = offset, at_ms  # another consumer, or the same one again
+        elif offset != row["offset"]:
+            row["since_ms"] = at_ms
+        row["offset"] = offset
         row.update(more, broker=broker, last_ms=at_ms)
         yield 1
-    for start in _starts(cluster):
-        starts.append(start)
-        yield COST_OF_FETCH
+    document["starts"] = list(_starts(cluster))[-MAX_POSITIONS:]
+    yield 1 + COST_OF_FETCH * len(document["starts"])
 
 
 def _new(client: str, place: tuple[str, int], offset: int, at_ms: int) -> Answer:
@@ -73,6 +79,8 @@ def _new(client: str, place: tuple[str, int], offset: int, at_ms: int) -> Answer
         "offset": offset,
         "first_offset": offset,
         "since_ms": at_ms,
+        "last_ms": at_ms,
+        "was_given": None,
         "is_waiting": False,
         "isolation": None,
         "min_bytes": None,
@@ -106,12 +114,14 @@ def _fetches(cluster: BrokerCluster, image: ClusterImage) -> Iterator[_Fetch]:
 def _logged(entry: LoggedRequest, image: ClusterImage) -> Iterator[_Fetch]:
     asked = entry.asked
     isolation = "read_committed" if asked.isolation_level == READ_COMMITTED else "read_uncommitted"
+    is_given = None if entry.ended != "answered" or entry.errors else not entry.found_nothing
+    more = {"isolation": isolation, "was_given": is_given}
     for topic in asked.topics:
         found = None if topic.topic else image.topic_by_id(topic.topic_id)
         name = topic.topic or ("" if found is None else found.name)
         for each in topic.partitions if name else ():
             place = name, each.partition
-            yield entry.at_ms, entry.client, entry.broker, place, each.fetch_offset, {"isolation": isolation}
+            yield entry.at_ms, entry.client, entry.broker, place, each.fetch_offset, more
 
 
 def _waited(at_ms: int, client: str, broker: int, causes: Iterable[Any], *, is_waiting: bool) -> Iterator[_Fetch]:
@@ -137,6 +147,17 @@ def _held_back(position: FetchPosition) -> Answer:
     by = position.held_back_by
     isolation = {"isolation": "read_committed"} if isinstance(by, OpenTransaction) else {}
     return {"held_back_by": None if by is None else as_document(by, TEXT_CHARS), **isolation}
+
+
+def _joined(cluster: BrokerCluster, joins: dict[str, list[int]]) -> list[Answer]:
+    """Return which clients joined which groups, and note when they did, by client id."""
+    log = cluster.faults.log
+    found: dict[tuple[str, str], Answer] = {}
+    for entry in () if log is None else log.entries:
+        if entry.begins:
+            joins.setdefault(entry.client, []).append(entry.at_ms)
+            found[entry.client, entry.group] = {"client": entry.client, "group": entry.group, "at_ms": entry.at_ms}
+    return list(found.values())
 
 
 def _starts(cluster: BrokerCluster) -> Iterator[Answer]:

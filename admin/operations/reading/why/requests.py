@@ -18,6 +18,7 @@ MAX_TOPICS: Final = 20
 """Topics of each client."""
 COST_OF_REQUEST: Final = 3
 """The cost of looking at a request (see `LongWork`)."""
+IN_REBALANCE: Final = ("REBALANCE_IN_PROGRESS",)
 HEARTBEATS: Final = frozenset((ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT))
 
 
@@ -26,9 +27,9 @@ def read_requests(log: RequestLog | None, document: Answer) -> Steps:
 
     `requests` are the last ones that are not idle, oldest first, and `request_count` their number: `at_ms`, `broker`,
     `api`, `client`, `topics`, `errors`, and `ended` ("waiting", "answered", "unanswered", "disconnected").
-    `idle_requests` are heartbeats, and polls that found nothing: of each `api` and `client` the `count` and the
-    `last_ms`. `errors`: of each `client`, `api`, and alike `errors`, `topics` and `transactional_id` (or "") the
-    `count`, `first_ms` and `last_ms`. `asked`: of each `client` its `apis`, and the `topics` of its Metadata requests.
+    `idle_requests` are heartbeats, and polls that found nothing: of each `api`, `client`, and alike `errors` the
+    `count`, `first_ms` and `last_ms`. `errors`: of each `client`, `api`, and alike `errors`, `topics` and
+    `transactional_id` (or "") the same. `asked`: of each `client` its `apis`, and the `topics` of its Metadata requests.
     `producers` that began: a `client` initialized `transactional_id` at `at_ms`.
     """
     requests: list[LoggedRequest] = []
@@ -38,7 +39,7 @@ def read_requests(log: RequestLog | None, document: Answer) -> Steps:
     producers: list[Answer] = []
     for each in () if log is None else list(log.entries):
         if _is_idle(each):
-            _count(idle, (each.api, each.client), MAX_IDLE, each, {})
+            _count(idle, (each.api, each.client, each.errors), MAX_IDLE, each, {"errors": list(each.errors)})
         else:
             requests.append(each)
         if each.errors:
@@ -70,7 +71,8 @@ def _note(row: Answer, request: LoggedRequest) -> None:
 
 
 def _is_idle(request: LoggedRequest) -> bool:
-    return not request.errors and (request.api_key in HEARTBEATS or request.found_nothing)
+    is_ordinary = not request.errors or request.errors == IN_REBALANCE
+    return is_ordinary and (request.api_key in HEARTBEATS or request.found_nothing)
 
 
 def _count(

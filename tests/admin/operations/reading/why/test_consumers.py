@@ -31,3 +31,102 @@ def test_a_consumer_that_has_read_everything_is_not_late() -> None:
 
 def test_a_consumer_at_the_end_of_an_empty_partition_has_missed_nothing() -> None:
     assert said(facts(partitions=[partition()], positions=[position("c", 0)], starts=[start("c", -1, 0)])) == []
+
+
+def offset(topic: str, number: int, committed: int | None, owner: str = "") -> dict[str, Any]:
+    return {"topic": topic, "partition": number, "offset": committed, "end_offset": 0, "lag": None, "owner": owner}
+
+
+def test_a_group_that_has_read_everything_goes_on_at_the_end() -> None:
+    """The member is gone by now: it was closed before the report was made."""
+    joined = [{"client": "receipts", "group": "billing", "at_ms": 90_000}]
+    document = facts(
+        partitions=[partition(end=2)],
+        positions=[position("receipts", 2)],
+        groups=[group("billing", offsets=[offset("orders", 0, 2)], state="Empty")],
+        joined=joined,
+    )
+    (sentence,) = said(document, "billing")
+    assert sentence == (
+        "billing goes on at its committed offset 2, the end of orders-0: it has read what is before; reset its "
+        "offsets, or take another group.id, to read that again"
+    )
+    document["positions"] = [position("receipts", 2, first_offset=1)]
+    assert said(document) == []
+
+
+def test_a_member_without_a_partition_is_named_with_those_that_have_them() -> None:
+    members = [member("one", ("orders", 0)), member("two")]
+    document = facts(partitions=[partition()], groups=[group("g", *members)])
+    assert said(document) == ["two owns no partition: orders has one, which one owns"]
+    assert said(document, "two") == said(document, "g") == said(document, "orders") == said(document)
+    document["groups"][0]["state"] = "CompletingRebalance"
+    assert said(document) == []
+
+
+def test_members_of_one_client_id_are_named_by_their_member_ids() -> None:
+    members = [
+        member("rdkafka", ("orders", 0), ("orders", 1), member_id="rdkafka-a"),
+        member("rdkafka", member_id="rdkafka-b"),
+        member("rdkafka", member_id="rdkafka-c"),
+    ]
+    assert said(facts(groups=[group("g", *members)])) == [
+        "rdkafka-b and rdkafka-c own no partition: orders has 2, which rdkafka-a owns"
+    ]
+
+
+def test_a_rebalance_waits_for_a_member_that_does_not_poll() -> None:
+    waits_for = "rebalance of g waits for member two"
+    members = [member("one"), member("two", ("orders", 0), waits_for="has to join again")]
+    parked = [{"group": "g", "client": "one", "waited_ms": 3_200, "purgatory": "Rebalance"}]
+    document = facts(
+        groups=[group("g", *members, state="PreparingRebalance", waits_for=waits_for)], parked=parked, parked_count=1
+    )
+    assert said(document) == ["g is rebalancing: waits for member two, 3.2 s"]
+    document["idle_requests"] = [{"client": "two", "api": "Heartbeat", "errors": [], "count": 3, "last_ms": 99_000}]
+    assert said(document) == [
+        "g is rebalancing: waits for member two, 3.2 s; two sends heartbeats, and must call poll to join again"
+    ]
+
+
+def test_a_group_of_the_consumer_protocol_rebalances_since_its_epoch_began() -> None:
+    began = {"at_ms": 98_000, "epoch": 3, "member_count": 2, "cause": "join", "detail": "member two"}
+    waits_for = "epoch 3 of g waits for a heartbeat of member one"
+    reconciling = group("g", state="Reconciling", type="consumer", waits_for=waits_for, rebalances=[began])
+    assert said(facts(groups=[reconciling])) == ["g is rebalancing: waits for a heartbeat of member one, 2.0 s"]
+
+
+def test_records_in_a_partition_that_is_not_read_are_found() -> None:
+    partitions = [partition(), partition(number=1, end=3)]
+    document = facts(partitions=partitions, positions=[position("c", 0)])
+    assert said(document) == ["c is assigned orders-0; the records are in orders-1"]
+    document["positions"].append(position("c", 3, number=1))
+    assert said(document) == []
+
+
+def test_records_in_a_partition_that_another_member_reads_are_found_with_it() -> None:
+    members = [member("one", ("orders", 0)), member("two", ("orders", 1))]
+    partitions = [partition(), partition(number=1, end=3)]
+    document = facts(partitions=partitions, positions=[position("one", 0)], groups=[group("g", *members)])
+    assert said(document) == ["one is assigned orders-0; the records are in orders-1, which two owns"]
+
+
+def test_a_fetch_waits_for_more_bytes_than_there_are() -> None:
+    waiting = position("c", 0, min_bytes=100_000, available_bytes=12)
+    document = facts(partitions=[partition(end=1)], positions=[waiting])
+    assert said(document) == ["c's fetch waits for fetch.min.bytes: 12 of 100000 bytes"]
+
+
+def test_a_consumer_that_does_not_poll_is_named_while_it_is_connected() -> None:
+    slow = position("slow", 0, is_waiting=False, was_given=True, last_ms=96_000)
+    document = facts(partitions=[partition(end=5)], positions=[slow], clients=["slow"])
+    assert said(document) == ["slow has not fetched from orders-0 for 4.0 s: it was given records, and does not poll"]
+    document["clients"] = []
+    assert said(document) == []
+
+
+def test_a_member_that_was_taken_for_dead_is_named() -> None:
+    over = {"at_ms": 99_000, "epoch": 1, "member_count": 1, "cause": "session over", "detail": "member one-1f"}
+    assert said(facts(groups=[group("g", member("two", ("orders", 0)), rebalances=[over])])) == [
+        "member one-1f was removed from g 1.0 s ago: no heartbeat for session.timeout.ms"
+    ]
