@@ -29,8 +29,8 @@ def read_requests(log: RequestLog | None, document: Answer) -> Steps:
     `api`, `client`, `topics`, `errors`, and `ended` ("waiting", "answered", "unanswered", "disconnected").
     `idle_requests` are heartbeats, and polls that found nothing: of each `api`, `client`, and alike `errors` the
     `count`, `first_ms` and `last_ms`. `errors`: of each `client`, `api`, and alike `errors`, `topics` and
-    `transactional_id` (or "") the same. `asked`: of each `client` its `apis`, and the `topics` of its Metadata requests.
-    `producers` that began: a `client` initialized `transactional_id` at `at_ms`.
+    `transactional_id` (or "") the same. `asked`: of each `client` its `apis`, and the `topics` of its Metadata
+    requests. `producers` that began: a `client` initialized `transactional_id` at `at_ms`.
     """
     requests: list[LoggedRequest] = []
     idle: dict[tuple[object, ...], Answer] = {}

@@ -78,7 +78,7 @@ def test_members_of_one_client_id_are_named_by_their_member_ids() -> None:
 def test_a_rebalance_waits_for_a_member_that_does_not_poll() -> None:
     waits_for = "rebalance of g waits for member two"
     members = [member("one"), member("two", ("orders", 0), waits_for="has to join again")]
-    parked = [{"group": "g", "client": "one", "waited_ms": 3_200, "purgatory": "Rebalance"}]
+    parked = [{"group": "g", "client": "one", "waited_ms": 3_200, "purgatory": "Rebalance", "causes": []}]
     document = facts(
         groups=[group("g", *members, state="PreparingRebalance", waits_for=waits_for)], parked=parked, parked_count=1
     )
