@@ -39,7 +39,7 @@ func (k *Kafka) do(operation Operation, answer any) error {
 		path += "?" + query.Encode()
 	}
 	var content io.Reader
-	if method == http.MethodPost {
+	if method != http.MethodGet {
 		text, err := json.Marshal(body)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (k *Kafka) do(operation Operation, answer any) error {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("the Kafka cluster does not answer: %w", err)
+		return fmt.Errorf("the Kafka cluster does not answer: %w\n%s", err, k.process.errors)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

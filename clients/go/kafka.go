@@ -12,7 +12,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
+
+// A cluster that hangs must not hold up the tests behind it.
+const reportTimeout = 2 * time.Second
 
 // Kafka is a running cluster. Its methods may be called by any goroutine.
 type Kafka struct {
@@ -64,12 +68,12 @@ func Start(t testing.TB, options ...Option) *Kafka {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(kafka.Stop)
+	t.Cleanup(kafka.Close)
 	kafka.reportTo(t)
 	return kafka
 }
 
-// Run starts a cluster that several tests share, in TestMain. Stop ends it; it ends with this process at the latest.
+// Run starts a cluster that several tests share, in TestMain. Close ends it; it ends with this process at the latest.
 func Run(given ...Option) (*Kafka, error) {
 	asked := &options{}
 	for _, each := range given {
@@ -98,45 +102,67 @@ func (k *Kafka) For(t testing.TB) *Kafka {
 	return k
 }
 
+// reportTo logs the report if a test fails. It is made when the test has failed, before its clients are closed, if that
+// takes longer than a look.
 func (k *Kafka) reportTo(t testing.TB) {
+	ended, made := make(chan struct{}), make(chan string, 1)
+	go func() {
+		for !t.Failed() {
+			select {
+			case <-ended:
+				return
+			case <-time.After(pollEvery):
+			}
+		}
+		made <- k.reportText()
+	}()
 	t.Cleanup(func() {
 		if !t.Failed() {
+			close(ended)
 			return
 		}
-		report, err := k.Report()
-		if err != nil {
-			report = err.Error()
+		report := ""
+		select {
+		case report = <-made:
+		case <-time.After(reportTimeout):
+			report = fmt.Sprintf("the Kafka cluster makes no report within %v", reportTimeout)
 		}
-		t.Logf("Kafka at %s\n%s", k.Bootstrap, report)
+		t.Logf("%s\nKafka at %s", report, k.Bootstrap)
 	})
+}
+
+func (k *Kafka) reportText() string {
+	report, err := k.Report()
+	if err != nil {
+		return err.Error()
+	}
+	return report
 }
 
 // Brokers returns the addresses of the brokers, for kgo.SeedBrokers and the like.
 func (k *Kafka) Brokers() []string { return strings.Split(k.Bootstrap, ",") }
 
-// Stop ends the cluster, and returns when its process is gone. It may be called again.
-func (k *Kafka) Stop() { k.process.end() }
+// Close ends the cluster, and returns when its process is gone. It may be called again.
+func (k *Kafka) Close() { k.process.end() }
 
-// Report returns what waits in the cluster, and why, as text.
-func (k *Kafka) Report() (string, error) {
-	answer, err := k.Do(Report{})
-	if err != nil {
-		return "", err
-	}
-	text, _ := answer["text"].(string)
-	return text, nil
+// TopicOptions has what may be left out of Topic.
+type TopicOptions struct {
+	// Partitions is 1 if it is not given.
+	Partitions int
+
+	// Replicas is three, or as many as there are brokers, if it is not given.
+	Replicas int
+
+	// Configs are by Kafka's names: {"cleanup.policy": "compact"}.
+	Configs map[string]string
 }
 
-// Reset makes the cluster as it was at its start, in milliseconds. Clients that live on connect again.
-func (k *Kafka) Reset() error {
-	_, err := k.Do(Reset{})
-	return err
-}
-
-// CreateTopic creates a topic, and returns when it can be written to.
-func (k *Kafka) CreateTopic(name string, partitions int) error {
-	_, err := k.Do(CreateTopic{Name: name, Partitions: &partitions})
-	return err
+// Topic creates a topic, and returns its name when it can be written to.
+func (k *Kafka) Topic(name string, options ...TopicOptions) (string, error) {
+	o := first(options)
+	return name, k.done(CreateTopic{
+		Name: name, Partitions: Ptr(max(1, o.Partitions)), Replicas: given(o.Replicas), Configs: o.Configs,
+	})
 }
 
 // Ptr returns a pointer to a value, for what may be left out of an operation: MoveLeader{Topic: "orders", To: Ptr(2)}.

@@ -85,7 +85,7 @@ func startProcess(o *options) (*process, *ready, error) {
 	started.input = input
 	if err := started.command.Start(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("there is no command %s: pip install purgatorio, or set PURGATORIO to it", words[0])
+			err = fmt.Errorf("there is no command %s: install it from a clone (pip install PATH), or set PURGATORIO to it", words[0])
 		}
 		return nil, nil, fmt.Errorf("the Kafka cluster did not start: %w", err)
 	}

@@ -49,12 +49,22 @@ func (k *Kafka) ProduceTo(topic string, partition int, records ...Record) error 
 	return err
 }
 
+// RecordsOptions has what may be left out of Records.
+type RecordsOptions struct {
+	// IsolationLevel is read_uncommitted, or read_committed, which leaves out what transactions have aborted, and what
+	// comes from the first open one on.
+	IsolationLevel string
+}
+
 // Records returns the committed records of a topic, by partition and offset, without a client.
-func (k *Kafka) Records(topic string) ([]Record, error) {
+func (k *Kafka) Records(topic string, options ...RecordsOptions) ([]Record, error) {
+	isolation := given(first(options).IsolationLevel)
 	var found []Record
 	partition, offset := 0, 0
 	for {
-		read := ReadRecords{Topic: topic, Partition: &partition, Offset: &offset, Limit: Ptr(recordsPerRead)}
+		read := ReadRecords{
+			Topic: topic, Partition: &partition, Offset: &offset, Limit: Ptr(recordsPerRead), IsolationLevel: isolation,
+		}
 		var answer struct {
 			Records []readRecord `json:"records"`
 			More    bool         `json:"more"`

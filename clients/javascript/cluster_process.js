@@ -61,7 +61,7 @@ class ClusterProcess {
       const timer = setTimeout(() => fail(`it was not ready within ${START_TIMEOUT_MS / 1000} s\n${this.errors}`), START_TIMEOUT_MS);
       this.child.once("error", (error) => {
         const missing = error.code === "ENOENT";
-        fail(missing ? `there is no command ${program}: pip install purgatorio, or set PURGATORIO to it` : error.message);
+        fail(missing ? `there is no command ${program}: install it from a clone (pip install PATH), or set PURGATORIO to it` : error.message);
       });
       this.child.once("close", (code) => fail(`it ended with exit code ${code}\n${this.errors}`));
       this.child.stdout.setEncoding("utf8").on("data", (more) => {
@@ -75,6 +75,12 @@ class ClusterProcess {
         resolve(JSON.parse(text.slice(0, end)));
       });
     });
+  }
+
+  /** How the cluster has ended, if it has, and what it wrote to its standard error. */
+  lastWords() {
+    const code = this.child.exitCode ?? this.child.signalCode;
+    return `${code === null ? "" : `; it ended with ${code}`}${this.errors && `\n${this.errors}`}`;
   }
 
   /** Do not keep this process alive; when it ends, the cluster's standard input ends, and so does the cluster. */

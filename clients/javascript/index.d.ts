@@ -1,6 +1,7 @@
 /// <reference types="node" />
-import type { Answer, Operations } from "./operations.js";
+import { Clock, Controls, ShareGroup } from "./controls.js";
 
+export { Clock, type Ended, Fault, type Group, type Member, type Parked, ShareGroup } from "./controls.js";
 export type { Answer, Operations } from "./operations.js";
 
 export interface KafkaOptions {
@@ -46,7 +47,7 @@ export declare class KafkaRefused extends Error {
 }
 
 /** A running cluster. */
-export declare class Kafka {
+export declare class Kafka extends Controls {
   private constructor();
   /** The addresses of the brokers, with commas between. */
   readonly bootstrap: string;
@@ -55,15 +56,22 @@ export declare class Kafka {
   readonly adminUrl: string;
   /** The schema registry; null without the argument `--registry`. */
   readonly schemaRegistryUrl: string | null;
-  /** All that can be done to the cluster: `kafka.operations.killBroker({ id: 2 })`. */
-  readonly operations: Operations;
+  /** The brokers' time, which a test can move. A client's own timers are out of its reach. */
+  readonly clock: Clock;
 
-  /** Settings of kafkajs with which a client needs milliseconds where others need seconds. */
+  /**
+   * Settings with which a client of this library needs milliseconds where others need seconds, and gives up in time.
+   * A consumer of kafkajs is made with settings of its own: `client.consumer({ groupId, ...settings })`.
+   */
+  clientConfig(library: "kafkajs" | "confluent", role?: "consumer" | "producer" | "admin"): Record<string, any>;
+  /** Settings of kafkajs, and more. */
   kafkajs(more?: Record<string, unknown>): { clientId: string; brokers: string[] } & Record<string, any>;
-  /** Settings of a consumer of kafkajs: it polls often, as it ends only when its last poll has ended. */
+  /** Settings of a consumer of kafkajs, and more. */
   kafkajsConsumer(groupId: string, more?: Record<string, unknown>): { groupId: string } & Record<string, any>;
-  /** Settings of a client over librdkafka. */
-  librdkafka(role?: "consumer" | "producer"): Record<string, any>;
+  /** A share group, which need not exist yet. */
+  shareGroup(id: string): ShareGroup;
+  /** The ids of the running brokers. */
+  runningBrokers(): Promise<number[]>;
   /** Create a topic; resolves with its name when it can be written to. */
   topic(
     name: string,
@@ -76,12 +84,8 @@ export declare class Kafka {
     topic: string,
     options?: { partition?: number; isolationLevel?: "read_uncommitted" | "read_committed" },
   ): Promise<KafkaRecord[]>;
-  /** What waits in the cluster, and why, as text. */
-  report(): Promise<string>;
-  /** Make the cluster as it was at its start, in milliseconds; clients that live on connect again. */
-  reset(): Promise<void>;
   /** End the cluster; resolves when its process is gone. */
-  stop(): Promise<void>;
+  close(): Promise<void>;
 }
 
 /** Start a cluster; resolves when clients can connect. */

@@ -2,6 +2,7 @@
 // A Kafka cluster for tests, which is a process of its own: `const kafka = await startKafka({ topics: { orders: 6 } })`.
 
 const { ClusterProcess } = require("./cluster_process.js");
+const { Clock, Controls, Fault, ShareGroup } = require("./controls.js");
 const OPERATIONS = require("./operations.js");
 
 /** Milliseconds: what a member waits for between heartbeats, and a client before it asks again. */
@@ -9,6 +10,30 @@ const HEARTBEAT_MS = 100;
 const RETRY_MS = 10;
 const MAX_RETRY_MS = 100;
 const GIVE_UP_MS = 10_000;
+/** kafkajs closes when its requests are answered or given up; runners of tests give their hooks five seconds. */
+const KAFKAJS_REQUEST_MS = 3_000;
+
+const BACKOFF = { "retry.backoff.ms": RETRY_MS, "retry.backoff.max.ms": MAX_RETRY_MS, "reconnect.backoff.ms": RETRY_MS, "reconnect.backoff.max.ms": MAX_RETRY_MS };
+const LIBRDKAFKA = {
+  consumer: { "heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": GIVE_UP_MS },
+  producer: { "message.timeout.ms": GIVE_UP_MS },
+};
+
+/** The settings of a client library for a role. */
+const CLIENTS = {
+  // A consumer polls often, as it ends only when its last poll has ended.
+  kafkajs: (kafka, role) =>
+    role === "consumer"
+      ? { heartbeatInterval: HEARTBEAT_MS, sessionTimeout: GIVE_UP_MS, maxWaitTimeInMs: HEARTBEAT_MS }
+      : {
+          clientId: "test",
+          brokers: kafka.brokers,
+          retry: { initialRetryTime: RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries: 100 },
+          requestTimeout: KAFKAJS_REQUEST_MS,
+          logLevel: 0,
+        },
+  confluent: (kafka, role) => ({ "bootstrap.servers": kafka.bootstrap, ...BACKOFF, ...LIBRDKAFKA[role] }),
+};
 
 /** The cluster refused an operation; `status` is that of HTTP. */
 class KafkaRefused extends Error {
@@ -24,10 +49,11 @@ async function startKafka(options = {}) {
   return new Kafka(await ClusterProcess.start(options));
 }
 
-class Kafka {
+class Kafka extends Controls {
   #process;
 
   constructor(process) {
+    super();
     this.#process = process;
     this.bootstrap = process.told.bootstrap;
     this.brokers = this.bootstrap.split(",");
@@ -37,27 +63,41 @@ class Kafka {
     for (const [name, declared] of Object.entries(OPERATIONS)) {
       this.operations[name] = (given = {}) => this.#ask(declared, given);
     }
+    this.clock = new Clock(this);
   }
 
-  /** Settings of kafkajs with which a client needs milliseconds where others need seconds. */
+  /**
+   * Settings with which a client of this library needs milliseconds where others need seconds, and gives up in time.
+   *
+   * Libraries: "kafkajs", "confluent" (and others over librdkafka); roles: "consumer", "producer",
+   * "admin". A consumer of kafkajs is made with settings of its own: `client.consumer({ groupId, ...settings })`.
+   */
+  clientConfig(library, role) {
+    const ofLibrary = CLIENTS[library];
+    if (ofLibrary === undefined) throw new TypeError(`there is no client library ${library}; there is ${Object.keys(CLIENTS).join(", ")}`);
+    if (![undefined, "consumer", "producer", "admin"].includes(role)) throw new TypeError(`a role is consumer, producer or admin, not ${role}`);
+    return ofLibrary(this, role);
+  }
+
+  /** Settings of kafkajs, and more. */
   kafkajs(more = {}) {
-    const retry = { initialRetryTime: RETRY_MS, maxRetryTime: MAX_RETRY_MS, retries: 100 };
-    return { clientId: "test", brokers: this.brokers, retry, logLevel: 0, ...more };
+    return { ...this.clientConfig("kafkajs"), ...more };
   }
 
-  /** Settings of a consumer of kafkajs: it polls often, as it ends only when its last poll has ended. */
+  /** Settings of a consumer of kafkajs, and more. */
   kafkajsConsumer(groupId, more = {}) {
-    return { groupId, heartbeatInterval: HEARTBEAT_MS, sessionTimeout: GIVE_UP_MS, maxWaitTimeInMs: HEARTBEAT_MS, ...more };
+    return { groupId, ...this.clientConfig("kafkajs", "consumer"), ...more };
   }
 
-  /** Settings of a client over librdkafka, such as @confluentinc/kafka-javascript; roles: "consumer", "producer". */
-  librdkafka(role) {
-    const backoff = { "retry.backoff.ms": RETRY_MS, "retry.backoff.max.ms": MAX_RETRY_MS, "reconnect.backoff.ms": RETRY_MS, "reconnect.backoff.max.ms": MAX_RETRY_MS };
-    const roles = {
-      consumer: { "heartbeat.interval.ms": HEARTBEAT_MS, "session.timeout.ms": GIVE_UP_MS },
-      producer: { "message.timeout.ms": GIVE_UP_MS },
-    };
-    return { "bootstrap.servers": this.bootstrap, ...backoff, ...(roles[role] ?? {}) };
+  /** A share group, which need not exist yet. */
+  shareGroup(id) {
+    return new ShareGroup(this, id);
+  }
+
+  /** The ids of the running brokers. */
+  async runningBrokers() {
+    const { brokers } = await this.operations.listBrokers();
+    return brokers.filter((each) => each.state === "running").map((each) => each.id);
   }
 
   /** Create a topic; resolves with its name when it can be written to. */
@@ -96,23 +136,13 @@ class Kafka {
     return partitions.map((each) => each.partition);
   }
 
-  /** What waits in the cluster, and why, as text; a failed test shows it. */
-  async report() {
-    return (await this.operations.report()).text;
-  }
-
-  /** Make the cluster as it was at its start, in milliseconds; clients that live on connect again. */
-  async reset() {
-    await this.operations.reset();
-  }
-
   /** End the cluster; resolves when its process is gone. */
-  async stop() {
+  async close() {
     await this.#process.stop();
   }
 
   async [Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]() {
-    await this.stop();
+    await this.close();
   }
 
   async #ask({ method, path, query, body }, given) {
@@ -134,7 +164,10 @@ class Kafka {
     const token = this.#process.told.token ?? process.env.PURGATORIO_ADMIN_TOKEN;
     if (token) headers.Authorization = `Bearer ${token}`;
     const url = `${this.adminUrl}/api/v1${filled}${search.size ? `?${search}` : ""}`;
-    const answer = await fetch(url, { method, headers, body: method === "POST" ? JSON.stringify(left) : undefined });
+    const sent = { method, headers, body: method === "GET" ? undefined : JSON.stringify(left) };
+    const answer = await fetch(url, sent).catch((error) => {
+      throw new Error(`the Kafka cluster does not answer: ${error.cause?.message || error.message}${this.#process.lastWords()}`);
+    });
     const told = await answer.json();
     if (!answer.ok) throw new KafkaRefused(told.error, answer.status);
     return told;
@@ -177,4 +210,4 @@ function buffer(name, from) {
   return from[name] === null ? null : Buffer.from(from[name]);
 }
 
-module.exports = { startKafka, Kafka, KafkaRefused };
+module.exports = { startKafka, Kafka, KafkaRefused, Clock, Fault, ShareGroup };

@@ -1,17 +1,19 @@
 module purgatorio/test
 
-go 1.24
+go 1.25.0
 
 require (
-	github.com/twmb/franz-go v1.19.5
+	github.com/twmb/franz-go v1.21.7
 	purgatorio v0.0.0
+	purgatorio/franz v0.0.0
+)
+
+require (
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/pierrec/lz4/v4 v4.1.26 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.13.1 // indirect
 )
 
 replace purgatorio => ../
 
-require (
-	github.com/klauspost/compress v1.18.0 // indirect
-	github.com/pierrec/lz4/v4 v4.1.22 // indirect
-	github.com/twmb/franz-go/pkg/kmsg v1.11.2 // indirect
-	golang.org/x/crypto v0.38.0 // indirect
-)
+replace purgatorio/franz => ../franz

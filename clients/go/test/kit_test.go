@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"purgatorio"
+	"purgatorio/franz"
 )
 
 var shared *purgatorio.Kafka
@@ -24,15 +25,13 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
-	shared.Stop()
+	shared.Close()
 	os.Exit(code)
 }
 
 func newClient(t *testing.T, kafka *purgatorio.Kafka, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	// By default it asks for a new leader once in five seconds.
-	more = append(more, kgo.SeedBrokers(kafka.Brokers()...), kgo.MetadataMinAge(10*time.Millisecond))
-	client, err := kgo.NewClient(more...)
+	client, err := kgo.NewClient(franz.Options(kafka, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +52,7 @@ func TestFranzGoProducesAndConsumes(t *testing.T) {
 	if err := newClient(t, kafka).ProduceSync(within(t), record).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	consumer := newClient(t, kafka, kgo.ConsumerGroup("billing"), kgo.ConsumeTopics("orders"),
-		kgo.HeartbeatInterval(100*time.Millisecond))
+	consumer := newClient(t, kafka, kgo.ConsumerGroup("billing"), kgo.ConsumeTopics("orders"))
 	found := consumer.PollFetches(within(t)).Records()
 	if len(found) != 1 || string(found[0].Value) != "paid" {
 		t.Errorf("consumed %v", found)
@@ -75,7 +73,7 @@ func TestTheTestBeforeHasLeftNothing(t *testing.T) {
 
 func TestRecordsAreProducedWithoutAClient(t *testing.T) {
 	kafka := shared.For(t)
-	if err := kafka.CreateTopic("bills", 2); err != nil {
+	if _, err := kafka.Topic("bills", purgatorio.TopicOptions{Partitions: 2}); err != nil {
 		t.Fatal(err)
 	}
 	whole := purgatorio.Record{
@@ -168,7 +166,7 @@ func TestAClusterThatCannotStartSaysWhy(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = purgatorio.Run(purgatorio.Command("no-such-command"))
-	if err == nil || !strings.Contains(err.Error(), "there is no command no-such-command: pip install purgatorio") {
+	if err == nil || !strings.Contains(err.Error(), "there is no command no-such-command: install it from a clone") {
 		t.Error(err)
 	}
 }
@@ -179,14 +177,11 @@ func TestFailing(t *testing.T) {
 		t.Skip("FAIL_ON_PURPOSE is not set")
 	}
 	kafka := shared.For(t)
-	for id := 1; id <= 3; id++ {
-		if _, err := kafka.Do(purgatorio.ChangeFollower{ID: id, Held: purgatorio.Ptr(true)}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	holdAll(t, kafka)
 	client := newClient(t, kafka, kgo.ClientID("shop"))
+	defer client.Close()
 	client.TryProduce(context.Background(), &kgo.Record{Topic: "orders", Value: []byte("paid")}, nil)
-	time.Sleep(300 * time.Millisecond)
+	must[[]purgatorio.Parked](t)(kafka.UntilParked(purgatorio.UntilParkedOptions{Client: "shop"}))
 	read, err := kafka.Records("orders")
 	if err != nil || len(read) != 1 {
 		t.Errorf("read %v, %v", read, err)

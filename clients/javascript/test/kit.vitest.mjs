@@ -83,11 +83,11 @@ test("a fault fails a request of kafkajs, which asks again", async () => {
 test("a cluster of its own ends with its test", async () => {
   const own = await startKafka({ brokers: 1 });
   expect(own.brokers.length).toBe(1);
-  await own.stop();
+  await own.close();
   await expect(own.report()).rejects.toThrow();
 });
 
 test("a cluster that cannot start says why", async () => {
   await expect(startKafka({ settings: { "log.retenton.ms": 1 } })).rejects.toThrow("did you mean log.retention.ms?");
-  await expect(startKafka({ command: "no-such-command" })).rejects.toThrow("there is no command no-such-command: pip install");
+  await expect(startKafka({ command: "no-such-command" })).rejects.toThrow("there is no command no-such-command: install it from a clone");
 });

@@ -11,6 +11,6 @@ export async function uses(): Promise<void> {
   // @ts-expect-error there is no such operation
   await kafka.operations.moveLeaders({ topic: "orders" });
   const values: (string | null)[] = (await kafka.records("orders")).map((each) => each.value);
-  await (await startKafka({ brokers: 1 })).stop();
+  await (await startKafka({ brokers: 1 })).close();
   await kafka.produce("orders", "paid", { value: values });
 }

@@ -12,11 +12,17 @@ from tests.compat.programs import INSTALL_TIMEOUT_SECONDS, found
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
 
 WAITS = r"broker \d Produce of shop, \d+ ms, -?\d+ ms left: orders-\d: broker \d is at 0 of 1"
+ENDED = r"broker \d Produce of shop, expired after \d+ ms: orders-\d: broker \d is at 0 of 1"
 
 
 def test_the_javascript_kit_passes_its_tests_under_vitest(javascript: Run) -> None:
     code, told = javascript("vitest/vitest.mjs", "run", "kit")
     assert (code, re.findall(r"Tests +(\d+) passed \(\1\)", told)) == (0, ["8"]), told
+
+
+def test_javascript_has_the_names_of_the_python_kit(javascript: Run) -> None:
+    code, told = javascript("vitest/vitest.mjs", "run", "names")
+    assert (code, re.findall(r"Tests +(\d+) passed \(\1\)", told)) == (0, ["10"]), told
 
 
 def test_the_javascript_kit_passes_its_tests_under_jest(javascript: Run) -> None:
@@ -28,7 +34,7 @@ def test_typescript_knows_the_operations(javascript: Run) -> None:
     assert javascript("typescript/bin/tsc", "-p", ".") == (0, "")
 
 
-def test_the_go_kit_passes_its_tests(go: Run) -> None:
+def test_the_go_kit_has_the_names_of_the_python_kit_and_passes_its_tests(go: Run) -> None:
     code, told = go(".")
     assert code == 0, told
 
@@ -40,6 +46,11 @@ def test_the_go_kit_is_as_gofmt_has_it() -> None:
 def test_the_java_kit_passes_its_tests(java: Run) -> None:
     code, told = java("purgatorio.KitTest")
     assert (code, "10 tests successful" in told) == (0, True), told
+
+
+def test_java_has_the_names_of_the_python_kit(java: Run) -> None:
+    code, told = java("purgatorio.NamesTest")
+    assert (code, "9 tests successful" in told) == (0, True), told
 
 
 def test_the_java_container_has_the_command_and_the_ports_of_its_cluster(java: Run) -> None:
@@ -58,8 +69,13 @@ def test_a_test_that_fails_tells_what_waits_and_why(request: pytest.FixtureReque
         "java": lambda: kit("purgatorio.FailingCase"),
     }[runner]()
     assert code != 0
-    assert re.search(WAITS, told), told
+    # In Java the test itself closes its client, before its exception goes on.
+    found = re.search(ENDED if runner == "java" else WAITS, told)
+    assert found, told
     assert "last requests:" in told
+    order = [told.index(words) for words in ("brokers: 1 at", found[0], "Kafka at 127.0.0.1:")]
+    assert order == sorted(order), told
+    assert runner not in ("vitest", "jest") or told.index("the producer is closed") > order[-1], told
 
 
 def test_the_programs_of_the_page_run(javascript: Run, go: Run, java: Run) -> None:

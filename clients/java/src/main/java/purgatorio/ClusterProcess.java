@@ -31,7 +31,7 @@ final class ClusterProcess {
             process = new ProcessBuilder(line).start();
         } catch (IOException error) {
             throw new IllegalStateException("the Kafka cluster did not start: there is no command " + line.get(0)
-                    + ": pip install purgatorio, or set PURGATORIO to it", error);
+                    + ": install it from a clone (pip install PATH), or set PURGATORIO to it", error);
         }
         Thread reading = new Thread(this::keepErrors, "errors of the Kafka cluster");
         reading.setDaemon(true);
@@ -44,7 +44,7 @@ final class ClusterProcess {
             } catch (InterruptedException error) {
                 Thread.currentThread().interrupt();
             }
-            throw new IllegalStateException("the Kafka cluster did not start: " + text());
+            throw new IllegalStateException("the Kafka cluster did not start: " + errors());
         }
         told = Json.object(first);
     }
@@ -95,7 +95,8 @@ final class ClusterProcess {
         }
     }
 
-    private String text() {
+    /** What the cluster wrote to its standard error. */
+    String errors() {
         synchronized (errors) {
             return errors.toString().strip();
         }

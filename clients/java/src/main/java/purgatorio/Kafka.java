@@ -21,12 +21,12 @@ import java.util.stream.Collectors;
  *
  * <pre>{@code
  * try (Kafka kafka = Kafka.start(new KafkaOptions().topic("orders", 6))) {
- *     var producer = new KafkaProducer<>(kafka.config("producer"), new StringSerializer(), new StringSerializer());
+ *     var producer = new KafkaProducer<>(kafka.clientConfig("producer"), new StringSerializer(), new StringSerializer());
  * }</pre>
  *
  * With JUnit 5, {@link KafkaExtension} starts it, resets it between tests and ends it.
  */
-public final class Kafka implements AutoCloseable {
+public final class Kafka extends KafkaControls implements AutoCloseable {
     private static final Duration ASK_TIMEOUT = Duration.ofSeconds(90);
     private static final int RECORDS_PER_READ = 10_000;
     private static final String GIVE_UP_MS = "10000";
@@ -68,12 +68,12 @@ public final class Kafka implements AutoCloseable {
     }
 
     /**
-     * Settings with which a client needs milliseconds where others need seconds. What a client does is not changed: set
-     * auto.offset.reset and the like yourself.
+     * Settings with which a client needs milliseconds where others need seconds, and gives up in time. What a client
+     * does is not changed: set auto.offset.reset and the like yourself.
      *
      * @param role "consumer", "producer" or "admin"
      */
-    public Map<String, Object> config(String role) {
+    public Map<String, Object> clientConfig(String role) {
         Map<String, Object> config = new HashMap<>(Map.of(
                 "bootstrap.servers", bootstrap(),
                 "retry.backoff.ms", "10",
@@ -91,9 +91,24 @@ public final class Kafka implements AutoCloseable {
         return config;
     }
 
+    /** The addresses of the brokers. */
+    public List<String> brokers() {
+        return List.of(bootstrap().split(","));
+    }
+
+    /** Create a topic of one partition; return its name when it can be written to. */
+    public String topic(String name) {
+        return topic(name, 1);
+    }
+
     /** Create a topic; return its name when it can be written to. */
     public String topic(String name, int partitions) {
-        run(new Operations.CreateTopic(name).partitions(partitions));
+        return topic(name, partitions, Map.of());
+    }
+
+    /** Create a topic with configs by Kafka's names; return its name when it can be written to. */
+    public String topic(String name, int partitions, Map<String, String> configs) {
+        run(new Operations.CreateTopic(name).partitions(partitions).configs(configs));
         return name;
     }
 
@@ -109,6 +124,16 @@ public final class Kafka implements AutoCloseable {
 
     /** The committed records of a topic, by partition and offset, without a client. */
     public List<KafkaRecord> records(String topic) {
+        return records(topic, "read_uncommitted");
+    }
+
+    /**
+     * The committed records of a topic, by partition and offset, without a client.
+     *
+     * @param isolationLevel "read_committed" leaves out what transactions have aborted, and what comes from the first
+     *     open one on; or "read_uncommitted"
+     */
+    public List<KafkaRecord> records(String topic, String isolationLevel) {
         List<KafkaRecord> found = new ArrayList<>();
         long count = Json.objects(run(new Operations.ListTopics().topic(topic)).get("partitions")).size();
         if (count == 0) {
@@ -118,7 +143,7 @@ public final class Kafka implements AutoCloseable {
             long offset = 0;
             for (boolean more = true; more; ) {
                 Map<String, Object> answer = run(new Operations.ReadRecords(topic)
-                        .partition(partition).offset(offset).limit(RECORDS_PER_READ));
+                        .partition(partition).offset(offset).limit(RECORDS_PER_READ).isolationLevel(isolationLevel));
                 Json.objects(answer.get("records")).forEach(each -> found.add(KafkaRecord.read(topic, each)));
                 more = (Boolean) answer.get("more");
                 offset = more ? found.get(found.size() - 1).offset() + 1 : 0;
@@ -127,14 +152,22 @@ public final class Kafka implements AutoCloseable {
         return found;
     }
 
-    /** What waits in the cluster, and why, as text. */
-    public String report() {
-        return (String) run(new Operations.Report()).get("text");
+    /** The brokers' time, which a test can move. A client's own timers are out of its reach. */
+    public Clock clock() {
+        return new Clock(this);
     }
 
-    /** Make the cluster as it was at its start, in milliseconds. Clients that live on connect again. */
-    public void reset() {
-        run(new Operations.Reset());
+    /** A share group, which need not exist yet. */
+    public ShareGroup shareGroup(String id) {
+        return new ShareGroup(this, id);
+    }
+
+    @Override
+    public List<Long> runningBrokers() {
+        return Json.objects(run(new Operations.ListBrokers()).get("brokers")).stream()
+                .filter(row -> row.get("state").equals("running"))
+                .map(row -> (Long) row.get("id"))
+                .toList();
     }
 
     /**
@@ -143,6 +176,7 @@ public final class Kafka implements AutoCloseable {
      * @return the answer; whole numbers are Long
      * @throws KafkaRefused the cluster does not do it
      */
+    @Override
     public Map<String, Object> run(Operation operation) {
         String path = operation.path;
         for (Map.Entry<String, Object> each : operation.inPath.entrySet()) {
@@ -151,9 +185,9 @@ public final class Kafka implements AutoCloseable {
         String query = operation.inQuery.entrySet().stream()
                 .map(each -> each.getKey() + "=" + encoded(each.getValue()))
                 .collect(Collectors.joining("&", operation.inQuery.isEmpty() ? "" : "?", ""));
-        var body = operation.method.equals("POST")
-                ? HttpRequest.BodyPublishers.ofString(Json.write(operation.inBody))
-                : HttpRequest.BodyPublishers.noBody();
+        var body = operation.method.equals("GET")
+                ? HttpRequest.BodyPublishers.noBody()
+                : HttpRequest.BodyPublishers.ofString(Json.write(operation.inBody));
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(adminUrl() + "/api/v1" + path + query))
                 .method(operation.method, body)
                 .timeout(ASK_TIMEOUT)
@@ -175,7 +209,7 @@ public final class Kafka implements AutoCloseable {
             }
             return answer;
         } catch (IOException error) {
-            throw new UncheckedIOException("the Kafka cluster does not answer", error);
+            throw new UncheckedIOException("the Kafka cluster does not answer: " + error + "\n" + process.errors(), error);
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             throw new IllegalStateException("interrupted", error);

@@ -1,10 +1,16 @@
 package purgatorio;
 
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.junit.jupiter.api.extension.AfterAllCallback;
 import org.junit.jupiter.api.extension.AfterTestExecutionCallback;
 import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.LifecycleMethodExecutionExceptionHandler;
 import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
 
@@ -23,7 +29,15 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * {@code @ExtendWith(KafkaExtension.class)} is enough for a cluster of three brokers without topics.
  */
 public final class KafkaExtension
-        implements BeforeAllCallback, BeforeEachCallback, AfterTestExecutionCallback, AfterAllCallback, ParameterResolver {
+        implements BeforeAllCallback,
+                BeforeEachCallback,
+                LifecycleMethodExecutionExceptionHandler,
+                AfterTestExecutionCallback,
+                AfterAllCallback,
+                ParameterResolver {
+    /** A cluster that hangs must not hold up the tests behind it. */
+    private static final Duration REPORT_TIMEOUT = Duration.ofSeconds(2);
+
     private final KafkaOptions options;
     private Kafka kafka;
     private boolean used;
@@ -63,10 +77,35 @@ public final class KafkaExtension
     }
 
     @Override
+    public void handleBeforeEachMethodExecutionException(ExtensionContext context, Throwable error) throws Throwable {
+        report();
+        throw error;
+    }
+
+    /** After the test's own code, and before the methods that close its clients. */
+    @Override
     public void afterTestExecution(ExtensionContext context) {
-        if (context.getExecutionException().isPresent() && kafka != null) {
-            System.err.println(context.getDisplayName() + " failed; Kafka at " + kafka.bootstrap());
-            System.err.println(kafka.report());
+        if (context.getExecutionException().isPresent()) {
+            report();
+        }
+    }
+
+    private void report() {
+        if (kafka != null) {
+            System.err.println(reportText(kafka) + "\nKafka at " + kafka.bootstrap());
+        }
+    }
+
+    private static String reportText(Kafka kafka) {
+        try {
+            return CompletableFuture.supplyAsync(kafka::report).get(REPORT_TIMEOUT.toMillis(), TimeUnit.MILLISECONDS);
+        } catch (ExecutionException error) {
+            return error.getCause().getMessage();
+        } catch (TimeoutException error) {
+            return "the Kafka cluster makes no report within " + REPORT_TIMEOUT.toSeconds() + " s";
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            return "interrupted";
         }
     }
 

@@ -20,8 +20,11 @@ public abstract class Operation {
         inPath.put(name, value);
     }
 
+    /** Give it, unless it is null: then it is left out. */
     void query(String name, Object value) {
-        inQuery.put(name, value);
+        if (value != null) {
+            inQuery.put(name, value);
+        }
     }
 
     void body(String name, Object value) {

@@ -16,15 +16,16 @@ class FailingCase {
     static final KafkaExtension extension = new KafkaExtension(new KafkaOptions().topic("orders", 1));
 
     @Test
-    void aFollowerIsHeldAndForgotten(Kafka kafka) throws Exception {
+    void aFollowerIsHeldAndForgotten(Kafka kafka) {
         for (int id = 1; id <= 3; id++) {
-            kafka.run(new Operations.ChangeFollower(id).held(true));
+            kafka.holdFollower(id);
         }
-        Map<String, Object> config = new HashMap<>(kafka.config("producer"));
+        Map<String, Object> config = new HashMap<>(kafka.clientConfig("producer"));
         config.put("client.id", "shop");
-        var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
-        producer.send(new ProducerRecord<>("orders", "paid"));
-        Thread.sleep(300);
-        assertEquals(1, kafka.records("orders").size());
+        try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
+            producer.send(new ProducerRecord<>("orders", "paid"));
+            kafka.untilParked(options -> options.client("shop"));
+            assertEquals(1, kafka.records("orders").size());
+        }
     }
 }

@@ -30,7 +30,7 @@ class KitTest {
     static final KafkaExtension extension = new KafkaExtension(new KafkaOptions().topic("orders", 3));
 
     private static KafkaProducer<String, String> producer(Kafka kafka) {
-        return new KafkaProducer<>(kafka.config("producer"), new StringSerializer(), new StringSerializer());
+        return new KafkaProducer<>(kafka.clientConfig("producer"), new StringSerializer(), new StringSerializer());
     }
 
     @Test
@@ -39,7 +39,7 @@ class KitTest {
         try (var producer = producer(kafka)) {
             producer.send(new ProducerRecord<>("orders", "17", "paid")).get(20, TimeUnit.SECONDS);
         }
-        Map<String, Object> config = kafka.config("consumer");
+        Map<String, Object> config = kafka.clientConfig("consumer");
         config.putAll(Map.of("group.id", "billing", "auto.offset.reset", "earliest"));
         try (var consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of("orders"));
@@ -118,7 +118,7 @@ class KitTest {
         assertTrue(why.contains("did you mean log.retention.ms?"), why);
         var missing = new KafkaOptions().command("no-such-command");
         why = assertThrows(IllegalStateException.class, () -> Kafka.start(missing)).getMessage();
-        assertTrue(why.contains("there is no command no-such-command: pip install purgatorio"), why);
+        assertTrue(why.contains("there is no command no-such-command: install it from a clone"), why);
     }
 
     @Test
