@@ -425,9 +425,8 @@ def pytest_runtest_makereport(
     if call.excinfo is not None and not item.config.getoption("fulltrace", default=False):
         _end_at_callers_frame(call.excinfo.value)
     report = yield
-    if report.failed and (running := _cluster_of(item)) is not None:
-        moments = item.stash.get(_MOMENTS, None) if report.when == "call" else None
-        report.sections.append((f"Kafka at the failed {report.when}", _text_of(running, call.excinfo, moments)))
+    if report.failed and (text := _text_of(item, call)):
+        report.sections.append((f"Kafka at the failed {report.when}", text))
     return report
 
 
@@ -475,18 +474,21 @@ def _cluster_of(item: pytest.Item) -> Kafka | None:
     return running if running is not None and running.is_usable else None
 
 
-def _text_of(
-    running: Kafka, failure: pytest.ExceptionInfo[BaseException] | None, moments: Moments | None = None
-) -> str:
-    moment = moments.of(failure.value) if moments is not None and failure is not None else None
-    try:
-        text = running.report() if moment is None else moment.text
-        if moment is not None and moments is not None and failure is not None and (hint := moments.hint(failure.value)):
-            text += f"\n{hint}"
-    except Exception as error:  # whatever the cluster's state is, the test's own failure must be reported
-        text = f"no report: {error}"
+def _text_of(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
+    """Return the report of a failure: that of its moment, or of now; "" if there is no cluster any more."""
+    failure = None if call.excinfo is None else call.excinfo.value
+    moments: Moments | None = item.stash.get(_MOMENTS, None) if call.when == "call" else None
+    text = "" if moments is None or failure is None else moments.text_of(failure)
+    running = _cluster_of(item)
+    if running is None:
+        return text
+    if not text:
+        try:
+            text = running.report()
+        except Exception as error:  # whatever the cluster's state is, the test's own failure must be reported
+            text = f"no report: {error}"
     from purgatorio.testing import door
 
     if door.is_found():
         text += f"\nto look at it while it runs, or at the prompt of --pdb: purgatorio top --attach {os.getpid()}"
-    return f"{text}\n{OTHER_LOOP_HINT}" if failure is not None and OTHER_LOOP in str(failure.value) else text
+    return f"{text}\n{OTHER_LOOP_HINT}" if OTHER_LOOP in str(failure) else text

@@ -118,20 +118,20 @@ class Moments:
                 found.append(moment)
         return min(found, default=None)
 
-    def note(self, failure: BaseException) -> None:
-        """Add the report of a failure to it as a note: the one of its moment, or of now."""
-        moment = self.of(failure) or Moment(monotonic(), self._report())
-        noted(failure, moment)
-        if hint := self.hint(failure):
-            failure.add_note(hint)
-
-    def hint(self, failure: BaseException) -> str:
-        """Return a sentence about clients whose closing held up the end of the test until now; "" if nothing did."""
+    def text_of(self, failure: BaseException) -> str:
+        """Return the report of a failure's moment, with a hint if clients took long to close; "" if there is none."""
         moment = self.of(failure)
-        took = 0.0 if moment is None else monotonic() - moment.at
-        if moment is None or took < closing.LONG_SECONDS:
+        if moment is None:
             return ""
-        return closing.hint(failure, self.file, moment.at - self.begun, took)
+        with contextlib.suppress(Exception):  # the report is worth more than the hint
+            if hint := closing.hint(failure, self.file, moment.at - self.begun, monotonic() - moment.at):
+                return f"{moment.text}\n{hint}"
+        return moment.text
+
+    def note(self, failure: BaseException) -> None:
+        """Add the report of a failure to it as a note, if it has none: the one of its moment, or of now."""
+        if not any(each is not None and each.text in _notes(failure) for each in self._taken):
+            failure.add_note(self.text_of(failure) or self._report())
 
 
 def functions_of(called: Any) -> list[FunctionType]:
@@ -176,8 +176,13 @@ def _tests_of(case: type) -> list[FunctionType]:
 
 def noted(error: BaseException, moment: Moment) -> None:
     """Add a report to an exception as a note, once."""
-    if moment.text not in getattr(error, "__notes__", ()):
+    if moment.text not in _notes(error):
         error.add_note(moment.text)
+
+
+def _notes(error: BaseException) -> list[str]:
+    notes: list[str] = getattr(error, "__notes__", [])
+    return notes
 
 
 def _from_first(failure: BaseException | None) -> Iterator[BaseException]:

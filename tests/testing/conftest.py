@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 # Imported here, once: what a run within a test imports first is forgotten with it.
+import purgatorio.admin.operations.table
 import purgatorio.testing.controls
 import purgatorio.testing.in_loop
 import purgatorio.testing.kafka

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from purgatorio.admin.operations.reading.why import consumers, producers, refusals, topics, transactions
+from purgatorio.admin.operations.reading.why import brokers, consumers, producers, refusals, topics, transactions
 from purgatorio.admin.operations.reading.why.known import Conclusion, Facts
 
 Rule = Callable[[Facts], Iterable[Conclusion]]
 
 RULES: Final[tuple[Rule, ...]] = (
+    *brokers.RULES,
     *refusals.RULES,
     *transactions.RULES,
     *topics.RULES,

@@ -16,14 +16,14 @@ def produce(**more: Any) -> dict[str, Any]:
 
 
 def test_a_follower_that_is_held_up_is_named_with_the_way_out() -> None:
-    def says(**state: Any) -> list[str]:
-        return said(facts(parked=[produce()], brokers=[broker(1), broker(2, **state)]))
+    def says(**state: Any) -> str:
+        return said(facts(parked=[produce()], brokers=[broker(1), broker(2, **state)]))[0]
 
     waits = "billing waits for acks=all of orders-0: broker 2 is at 0 of 1, which"
-    assert says(follower={"held": True}) == [f"{waits} is held; release broker 2, or set acks=1"]
-    assert says(paused=True) == [f"{waits} is paused; resume broker 2, or set acks=1"]
-    assert says(cut_off_from=[1, 3]) == [f"{waits} is cut off from 1 and 3; heal the network, or set acks=1"]
-    assert says(state="killed") == [f"{waits} does not run; start broker 2, or set acks=1"]
+    assert says(follower={"held": True}) == f"{waits} is held; release broker 2, or set acks=1"
+    assert says(paused=True) == f"{waits} is paused; resume broker 2, or set acks=1"
+    assert says(cut_off_from=[1, 3]) == f"{waits} is cut off from 1 and 3; heal the network, or set acks=1"
+    assert says(state="killed") == f"{waits} does not run; start broker 2, or set acks=1"
 
 
 def test_a_follower_that_is_only_slow_is_named_after_some_time() -> None:
