@@ -48,7 +48,7 @@ class OverHttp:
         """Start the processes; a RuntimeError if a broker does not start."""
         if "log_level" not in config.model_fields_set:
             config = config.model_copy(update={"log_level": "warning"})  # it is the test's standard error
-        supervisor = Supervisor(config)
+        supervisor = Supervisor(config, records_requests=True)
         backend = cls(supervisor, front := Front(supervisor))
         try:
             await asyncio.to_thread(Front.load)  # other clusters of the thread go on

@@ -45,7 +45,8 @@ def test_a_produce_waits_for_a_held_follower_and_is_answered_when_it_is_let_go(k
     assert re.search(
         rf"  broker {leader} Produce of shop, \d+ ms, \d+ ms left: orders-0: broker {follower} is ", report
     )
-    assert report.startswith("brokers: 1 at 127.0.0.1:")
+    assert report.startswith(f"shop waits for acks=all of orders-0: broker {follower} is at 0 of 1, which is held")
+    assert "\nbrokers: 1 at 127.0.0.1:" in report
     assert "connected clients: shop" in report
     assert "shop" in kafka.clients
     kafka.release()

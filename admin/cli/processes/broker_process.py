@@ -76,6 +76,8 @@ class BrokerProcess:
         member = ProcessMember(begin["number"], self._store, bytes.fromhex(begin["secret"]), ports)
         cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)
         self._admin = cluster.admin
+        if begin["records_requests"]:
+            cluster.faults.record_requests()  # for the report of a failed test
         try:
             await cluster.start()
         except OSError as error:

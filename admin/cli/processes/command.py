@@ -58,7 +58,7 @@ async def _supervise(
     if taken:
         print(f"purgatorio: {taken}", file=sys.stderr)
         return 1
-    supervisor = Supervisor(config, restart=restart, nursery=nursery)
+    supervisor = Supervisor(config, restart=restart, nursery=nursery, records_requests=ways.with_parent)
     front = Front(
         supervisor,
         token=config.admin_token,

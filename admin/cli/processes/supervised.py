@@ -43,6 +43,7 @@ class Supervised:
         secret: that of the cluster's brokers.
         nursery: starts the process.
         when_ended: called with the process's exit status after its end.
+        records_requests: whether its broker keeps the last requests of clients.
 
     Attributes:
         broker_id: the broker's id.
@@ -61,6 +62,8 @@ class Supervised:
         secret: bytes,
         nursery: Nursery,
         when_ended: Callable[[Supervised, int], object],
+        *,
+        records_requests: bool = False,
     ) -> None:
         self.number = number
         self.broker_id = config.broker.broker_id + number
@@ -71,6 +74,7 @@ class Supervised:
         self.is_ending = False
         self._config, self._store, self._secret, self._when_ended = config, store, secret, when_ended
         self._nursery = nursery
+        self._records_requests = records_requests
         self._clock = SystemClock()
         self._ports: Ports | None = None
         self._started: asyncio.Future[Message] | None = None
@@ -155,6 +159,7 @@ class Supervised:
             "config": config.model_dump(exclude_unset=True),
             "secret": self._secret.hex(),
             "sockets": {name: len(sockets) for name, sockets in ports.items()},
+            "records_requests": self._records_requests,
         }
 
     def _receive(self, serving: Sequence[StoreConnection], message: Message) -> None:

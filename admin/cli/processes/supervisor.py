@@ -44,13 +44,21 @@ class Supervisor:
         config: the cluster's settings.
         restart: whether a process that ends by itself is started again.
         nursery: starts the processes; it ends with the supervisor. None: a new one.
+        records_requests: whether the brokers keep the last requests of clients, for the report of a failed test.
 
     Attributes:
         brokers: the brokers' processes, by ascending id.
         clock: the supervisor's clock.
     """
 
-    def __init__(self, config: ClusterConfig, *, restart: bool = False, nursery: Nursery | None = None) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        restart: bool = False,
+        nursery: Nursery | None = None,
+        records_requests: bool = False,
+    ) -> None:
         if "broker_session_timeout_ms" not in config.broker.model_fields_set:
             broker = config.broker.model_copy(update={"broker_session_timeout_ms": SESSION_TIMEOUT_MS})
             config = config.model_copy(update={"broker": broker})
@@ -68,7 +76,10 @@ class Supervisor:
         numbers = range(config.brokers)
         self._nursery = nursery or Nursery()
         self.brokers = [
-            Supervised(number, config, self.store, secret, self._nursery, self._ended) for number in numbers
+            Supervised(
+                number, config, self.store, secret, self._nursery, self._ended, records_requests=records_requests
+            )
+            for number in numbers
         ]
         self._by_id = {each.broker_id: each for each in self.brokers}
         self._admin_token: str | None = None

@@ -17,6 +17,7 @@ from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.time.long_work import Steps
 
 GROUPS: Final = 20
 """Groups on the page."""
@@ -39,6 +40,8 @@ LAGS: Final = 2_000
 """Offsets whose lags are added up for the page, which asks five times a second: a millisecond."""
 MAX_LAGS: Final = 20_000
 """The same for a list of groups."""
+COST_OF_ROW: Final = 12
+"""The cost of reading a member or an offset (see `LongWork`)."""
 
 
 class FoundGroup(NamedTuple):
@@ -110,16 +113,25 @@ def read_groups_for_page(control: GroupControl, ends: Ends) -> tuple[list[Answer
     return shown, count
 
 
-def read_groups_in_full(
-    control: GroupControl, ends: Ends, *, members: int, offsets: int
-) -> tuple[Iterator[Answer], int]:
-    """Return the same groups one by one, each as `read_group` describes it, and the number of all.
+def read_groups_in_full(control: GroupControl, ends: Ends, document: Answer, *, members: int, offsets: int) -> Steps:
+    """Add to a document in steps the same `groups`, each as `read_group` describes it, and `group_count`, of all.
+
+    Their last `rebalances`, oldest first, are as `Rebalance` describes them.
 
     Args:
         members, offsets: how many of each group.
     """
-    telling, count = _most_telling(control)
-    return (_in_full(each, ends, members, offsets) for each in telling), count
+    telling, document["group_count"] = _most_telling(control)
+    document["groups"] = groups = []
+    yield 1 + document["group_count"]
+    for each in telling:
+        began = each.broker.groups.history.of(each.view.id)
+        found = {**_read_group(each, ends), "rebalances": [rebalance._asdict() for rebalance in began]}
+        found["members"] = read_members(each, members, MAX_PARTITIONS)
+        yield COST_OF_ROW * (1 + len(found["members"]))
+        found["offsets"] = list(_offsets(each, ends, offsets))
+        groups.append(found)
+        yield COST_OF_ROW * (1 + len(found["offsets"]))
 
 
 def _most_telling(control: GroupControl) -> tuple[list[FoundGroup], int]:
@@ -178,10 +190,6 @@ def read_group(control: GroupControl, ends: Ends, group_id: str, *, members: int
     found = _found(broker, shard, group_id)
     if found is None:
         return None
-    return _in_full(found, ends, members, offsets)
-
-
-def _in_full(found: FoundGroup, ends: Ends, members: int, offsets: int) -> Answer:
     return {
         **_read_group(found, ends),
         "members": read_members(found, members, MAX_PARTITIONS),

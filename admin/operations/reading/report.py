@@ -237,13 +237,13 @@ def _positions(facts: Facts) -> list[str]:
 
 def _position(row: Answer, now_ms: int) -> str:
     isolation = f" ({row['isolation']})" if row["isolation"] else ""
-    ago = seconds(now_ms - row["since_ms"])
-    last = f"waits there since {ago} ago" if row["is_waiting"] else f"there since {ago} ago"
+    span = seconds(now_ms - row["since_ms"])
+    last = f"for {span}, where its fetch waits"
     if not row["is_waiting"]:
-        last += f", fetched last {seconds(now_ms - row['last_ms'])} ago"
+        last = f"for {span}, and fetched last {seconds(now_ms - row['last_ms'])} ago"
     wants = row["min_bytes"] is not None and row["min_bytes"] > 1
     wants_bytes = f", has {row['available_bytes']} of fetch.min.bytes={row['min_bytes']}" if wants else ""
-    return f"{row['client']} reads {name_of(row)} at offset {row['offset']}{isolation}, {last}{wants_bytes}"
+    return f"{row['client']} reads {name_of(row)} at offset {row['offset']}{isolation} {last}{wants_bytes}"
 
 
 def _rebalances(facts: Facts) -> list[str]:

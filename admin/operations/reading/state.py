@@ -33,6 +33,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionS
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.routing.request import is_of_broker
 from purgatorio.purgatory import FinishedOperation, ParkedOperation, Purgatory
 
 WATCH_LISTS_PER_PURGATORY: Final = 20
@@ -330,6 +331,20 @@ def read_finished(brokers: Sequence[Broker], limit: int) -> list[Answer]:
     """Return the last `limit` operations that ended on any broker, newest first."""
     found = heapq.merge(*(_ended_on(broker, limit) for broker in brokers), key=lambda row: -row["done_ms"])
     return [row for row, _ in zip(found, range(limit), strict=False)]
+
+
+def read_unmet(brokers: Sequence[Broker], looked_at: int) -> Iterator[Answer]:
+    """Yield operations of clients that ended without what they waited for, newest first.
+
+    Args:
+        looked_at: of each broker's operations, so many that ended last.
+    """
+    ended = ((broker.broker_id, each) for broker in brokers for each in broker.finished.last(looked_at))
+    unmet = (
+        row for row in ended if row[1].outcome != "completed" and row[1].client and not is_of_broker(row[1].client)
+    )
+    for broker_id, each in sorted(unmet, key=lambda row: -row[1].done_ms):
+        yield _finished(broker_id, each)
 
 
 def _finished_for_page(brokers: Sequence[Broker], since_ms: int | None) -> list[Answer]:

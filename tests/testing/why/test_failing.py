@@ -49,7 +49,7 @@ def lasting(text: str) -> list[str]:
         if not line.startswith(" "):
             leaves_out = line.startswith(VARYING)
         if not leaves_out:
-            kept.append(re.sub(r", (waits )?there since N s ago.*", "", line))
+            kept.append(re.sub(r" for N s, (where|and) .*", "", line))
     return kept
 
 

@@ -17,8 +17,7 @@ from purgatorio.admin.operations.reading.why.known import (
     plural,
     seconds,
 )
-from purgatorio.broker.causes.words import listed
-from purgatorio.broker.metadata.topic_name import is_internal
+from purgatorio.broker.causes.words import MAX_NAMED, listed
 
 LATEST: Final = -1
 """The timestamp by which ListOffsets asks for the end of a partition."""
@@ -133,31 +132,27 @@ def _absent(facts: Facts, group: Answer) -> str:
     return f"; {listed(alive)} send{'s' * only} heartbeats, and must call poll to join again"
 
 
-def _records_elsewhere(facts: Facts, position: Answer) -> list[Answer]:
-    """Return the partitions of the same topic that have records; none if the position's own has some."""
-    own = facts.partitions.get((position["topic"], position["partition"]))
-    if own is None or own["high_watermark"] > own["log_start_offset"] or position["offset"] < own["high_watermark"]:
-        return []
-    rows = facts.topics.get(position["topic"], ())
-    return [row for row in rows if row["high_watermark"] > row["log_start_offset"]]
-
-
 def reads_another_partition(facts: Facts) -> Iterator[Conclusion]:
     """Yield consumers all of whose partitions of a topic are empty, while others of it have records."""
+    full = {topic: list(filter(_has_records, rows)) for topic, rows in facts.topics.items()}
     of_client: dict[tuple[str, str], list[Answer]] = {}
     for position in facts.positions:
-        if not is_internal(position["topic"]):
+        if full.get(position["topic"]):
             of_client.setdefault((position["client"], position["topic"]), []).append(position)
-    for (client, _), positions in of_client.items():
-        full = [_records_elsewhere(facts, position) for position in positions]
-        if not all(full):
+    for (client, topic), positions in of_client.items():
+        own = [facts.partitions.get((topic, position["partition"])) for position in positions]
+        if any(row is None or _has_records(row) for row in own):
             continue
         read = [name_of(position) for position in sorted(positions, key=lambda each: int(each["partition"]))]
-        rows = full[0]
-        others = {_owner(facts, client, row) for row in rows}
+        rows = full[topic]
+        others = {_owner(facts, client, row) for row in rows[:MAX_NAMED]}
         whose = f", which {listed(sorted(others))} own{'s' * (len(others) == 1)}" if all(others) else ""
         says = f"{client} is assigned {listed(read)}; the records are in {listed(list(map(name_of, rows)))}{whose}"
         yield Conclusion(says, _about(facts, positions[0]), STUCK if not whose else WAITS - 5)
+
+
+def _has_records(partition: Answer) -> bool:
+    return bool(partition["high_watermark"] > partition["log_start_offset"])
 
 
 def _owner(facts: Facts, client: str, row: Answer) -> str:

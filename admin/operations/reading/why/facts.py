@@ -16,10 +16,11 @@ from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.reading.group_state import MAX_LAGS, Ends, read_groups_in_full
 from purgatorio.admin.operations.reading.members import connected_clients, read_members
 from purgatorio.admin.operations.reading.parked import read_parked
-from purgatorio.admin.operations.reading.state import read_finished, read_follower, read_partitions
+from purgatorio.admin.operations.reading.state import read_follower, read_partitions, read_unmet
 from purgatorio.admin.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.admin.operations.reading.why.positions import MAX_POSITIONS, read_positions
 from purgatorio.admin.operations.reading.why.requests import MAX_ERRORS, MAX_IDLE, MAX_REQUESTS, read_requests
+from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import is_internal
@@ -33,7 +34,6 @@ MEMBERS: Final = 1_000
 """Members of each group."""
 OFFSETS: Final = 1_000
 """Partitions of each group."""
-COST_OF_MEMBER: Final = 10
 MAX_WAITS: Final = 200
 WAITS_LOOKED_AT: Final = 1_000
 """Operations of each purgatory, and of each broker those that ended last, that are looked at."""
@@ -78,19 +78,9 @@ def _brokers(operator: Operator, document: Answer) -> Steps:
 
 
 def _groups(operator: Operator, document: Answer) -> Steps:
-    """Read `groups` as the operation DescribeGroup has them, the most telling ones, and `group_count`.
-
-    `rebalances` are the last ones of each, oldest first: see `Rebalance`.
-    """
-    running = {broker.broker_id: broker for broker in operator.cluster.brokers}
+    """Read `groups`, the most telling ones, and `group_count`: see `read_groups_in_full`."""
     ends = Ends(operator.cluster.brokers, operator.image, MAX_LAGS)
-    groups, document["group_count"] = read_groups_in_full(operator.groups, ends, members=MEMBERS, offsets=OFFSETS)
-    document["groups"] = []
-    yield 1 + document["group_count"]
-    for each in groups:
-        history = running[each["coordinator"]].groups.history.of(each["id"])
-        document["groups"].append({**each, "rebalances": [began._asdict() for began in history]})
-        yield COST_OF_MEMBER * (1 + len(each["members"]) + len(each["offsets"]))
+    yield from read_groups_in_full(operator.groups, ends, document, members=MEMBERS, offsets=OFFSETS)
 
 
 def _positions(operator: Operator, document: Answer) -> Steps:
@@ -126,10 +116,10 @@ def _told(document: Answer, image: ClusterImage, names: Sequence[str]) -> Iterat
 
 
 def _waits(operator: Operator, document: Answer) -> Steps:
-    """Read `parked` as the operation ListParked has them, the longest waiting first, and `parked_count`.
+    """Read `parked` as the operation ListParked has them, the longest waiting first, and `parked_count`, of all.
 
-    Requests of brokers are left out. `ended` are operations that ended without what they waited for, newest first, as
-    the operation Finished has them.
+    Requests of brokers are left out, but for those that are counted alone. `ended` are operations that ended without
+    what they waited for, newest first, as the operation Finished has them.
     """
     cluster = operator.cluster
     rows = []
@@ -137,15 +127,21 @@ def _waits(operator: Operator, document: Answer) -> Steps:
         if not is_of_broker(each.client):
             rows.append(each)
         yield COST_OF_WAIT
-    document["parked_count"] = len(rows)
+    left_out = (
+        purgatory.num_delayed - WAITS_LOOKED_AT
+        for broker in cluster.brokers
+        for purgatory in broker.purgatories
+        if not KINDS[purgatory.name].is_idle
+    )
+    document["parked_count"] = len(rows) + sum(each for each in left_out if each > 0)
     oldest = heapq.nsmallest(MAX_WAITS, rows, key=lambda each: -each.waited_ms)
     document["parked"] = [each.as_document() for each in oldest]
     yield COST_OF_WAIT * (1 + len(oldest))
+    ended = islice(read_unmet(cluster.brokers, WAITS_LOOKED_AT), MAX_WAITS)
     document["ended"] = []
-    for row in read_finished(cluster.brokers, WAITS_LOOKED_AT):
-        if row["outcome"] != "completed" and row["client"] and not is_of_broker(row["client"]):
-            document["ended"].append(row)
-    yield COST_OF_WAIT
+    for row in ended:
+        document["ended"].append(row)
+        yield COST_OF_WAIT
 
 
 def _transactions(operator: Operator, document: Answer) -> Steps:
@@ -226,7 +222,7 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[
         "partitions": partitions,
         "faults": faults,
         "parked": heapq.nsmallest(MAX_WAITS, _joined(answers, "parked"), key=lambda row: -int(row["waited_ms"])),
-        "ended": _last(answers, "ended", "done_ms", WAITS_LOOKED_AT)[::-1],
+        "ended": _last(answers, "ended", "done_ms", MAX_WAITS)[::-1],
         "fired": _last(answers, "fired", "at_ms", MAX_FAULTS)[::-1],
         "transactions": sorted(_joined(answers, "transactions"), key=lambda row: str(row["id"])),
     }

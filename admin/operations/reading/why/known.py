@@ -59,12 +59,12 @@ class Facts:
 
     @cached_property
     def topics(self) -> dict[str, list[Answer]]:
-        """The partitions of each topic that is no internal one."""
+        """The partitions of each topic that is no internal one, by number; first those topics that clients read."""
         found: dict[str, list[Answer]] = {}
         for each in self.document["partitions"]:
             if not is_internal(each["topic"]):
                 found.setdefault(each["topic"], []).append(each)
-        return found
+        return {topic: sorted(rows, key=lambda row: int(row["partition"])) for topic, rows in found.items()}
 
     @cached_property
     def names(self) -> dict[str, None]:

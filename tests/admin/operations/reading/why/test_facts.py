@@ -89,7 +89,12 @@ def test_processes_have_facts_together_and_a_dead_cluster_has_a_report() -> None
         leaders = {kafka.leader("orders", each) for each in range(2)}
         for each in range(2):
             kafka.produce("orders", "first", partition=each)
-        assert "  orders-0 ends at offset 1, orders-1 ends at offset 1" in kafka.report().splitlines()
+        with socket.create_connection(("127.0.0.1", int(kafka.bootstrap.rpartition(":")[2]))) as client:
+            client.sendall(b"".join(encode_request(ApiKey.METADATA, 5, 1, "billing", MetadataRequest(topics=[]))))
+            client.recv(1)
+        lines = kafka.report().splitlines()
+        assert "  orders-0 ends at offset 1, orders-1 ends at offset 1" in lines
+        assert lines[-1].endswith("Metadata of billing: answered")
         assert kafka.do(Report())["text"].splitlines()[:2] == kafka.report().splitlines()[:2]
         for each in kafka.brokers:
             kafka.kill(each)
