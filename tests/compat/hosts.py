@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import re
 import signal
 import socket
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,17 +49,24 @@ def until(condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> No
         time.sleep(0.02)
 
 
+def in_tree(tree: Path | None) -> dict[str, Any]:
+    """Return how a process is started that runs the source in a tree; None: in this one."""
+    return {} if tree is None else {"cwd": tree, "env": {**os.environ, "PYTHONPATH": str(tree)}}
+
+
 @dataclass
 class Hosts:
     """An etcd, and brokers on it.
 
     Attributes:
         known_by: returns the flags by which a broker is known to the others.
+        trees: the source trees of brokers of another version than this one.
     """
 
     path: Path
     store: str
     known_by: Callable[[int], list[str]]
+    trees: dict[int, Path] = field(default_factory=dict)
     brokers: dict[int, subprocess.Popen[str]] = field(default_factory=dict)
     said: dict[int, str] = field(default_factory=dict)
 
@@ -72,12 +80,27 @@ class Hosts:
 
     def start(self, broker_id: int, *flags: str) -> None:
         with (self.path / f"{broker_id}.log").open("w") as log:
-            process = subprocess.Popen(self.command(broker_id, *flags), stdout=subprocess.PIPE, stderr=log, text=True)
+            process = subprocess.Popen(
+                self.command(broker_id, *flags),
+                **in_tree(self.trees.get(broker_id)),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
         assert process.stdout is not None
         self.brokers[broker_id] = process
         lines = itertools.takewhile(lambda line: line != "Ctrl-C stops it.\n", process.stdout)
         self.said[broker_id] = "".join(lines)
         assert "Purgatorio is running" in self.said[broker_id], (self.path / f"{broker_id}.log").read_text()
+
+    def stop(self, broker_id: int) -> int:
+        """Stop a broker in good order; returns its exit status."""
+        process = self.brokers[broker_id]
+        process.terminate()
+        code = process.wait(DEADLINE_SECONDS)
+        assert process.stdout is not None
+        process.stdout.close()
+        return code
 
     def refused(self, broker_id: int, *flags: str) -> tuple[int, str]:
         """Start a broker that must not run; returns its exit status and what it says."""
@@ -124,13 +147,15 @@ class Hosts:
 
 
 @contextmanager
-def running(path: Path, known_by: Callable[[int], list[str]]) -> Iterator[Hosts]:
+def running(
+    path: Path, known_by: Callable[[int], list[str]], trees: Mapping[int, Path] | None = None
+) -> Iterator[Hosts]:
     """Three brokers that see each other, on an etcd of their own."""
     client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     command = ["etcd", "--data-dir", str(path / "etcd"), "--log-level", "error", "--unsafe-no-fsync"]
     command += ["--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer]
     command += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
-    hosts = Hosts(path, client.replace("http:", "etcd:"), known_by)
+    hosts = Hosts(path, client.replace("http:", "etcd:"), known_by, dict(trees or {}))
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as etcd:
         try:
             for broker_id in (1, 2, 3):
