@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,6 +112,7 @@ async def serve(
         try:
             async with _registry(cluster, config, ways) as registry:
                 print(_announcement(cluster, config, certificates, ways, registry), flush=True)
+                report_ready()
                 await first_of(stop.wait(), cluster.failed())
         finally:  # the data of the others is kept when a broker fails, too
             not_kept = await beginning.keep(cluster)
@@ -191,6 +192,14 @@ def stop_on_signals(stop: asyncio.Event) -> None:
             continue  # nohup: the process shall outlive its terminal
         # Not the loop's add_signal_handler: asyncio has none on Windows.
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop_once))
+
+
+def report_ready() -> None:
+    """Report to systemd that clients are answered, if it waits for that (``Type=notify``, sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address[:1] in ("/", "@"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as reporting, suppress(OSError):
+            reporting.sendto(b"READY=1", address if address[0] == "/" else f"\0{address[1:]}")
 
 
 def _settings_of_clients(cluster: Cluster, config: ClusterConfig, files: CertificateFiles | None) -> list[str]:

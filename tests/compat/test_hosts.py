@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -108,10 +109,17 @@ def test_monitoring_finds_a_dead_broker_at_any_living_one(hosts: Hosts) -> None:
     assert counts == [("activ", "2.0"), ("fenc", "1.0")]
 
 
-def test_brokers_of_one_machine_may_have_neighbouring_admin_ports(hosts: Hosts) -> None:
-    """Each took the next port, too."""
+def test_brokers_of_one_machine_may_have_neighbouring_admin_ports(
+    hosts: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each took the next port, too. The first is started as by systemd, which hears when it answers."""
     port = neighbouring_ports()
-    hosts.start(4, "--admin-port", str(port))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, monkeypatch.context() as environment:
+        manager.bind(str(tmp_path / "notify"))
+        environment.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        hosts.start(4, "--admin-port", str(port))
+        manager.settimeout(DEADLINE_SECONDS)
+        assert manager.recv(100) == b"READY=1"
     hosts.start(5, "--admin-port", str(port + 1))
     assert [hosts.page(each) for each in (4, 5)] == [f"http://localhost:{port}", f"http://localhost:{port + 1}"]
     for asked in (1, 4, 5):

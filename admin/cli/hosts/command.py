@@ -14,7 +14,14 @@ from purgatorio.admin.cli.hosts.hosted import HostedBrokers
 from purgatorio.admin.cli.hosts.knocking import NotAccepted, knock
 from purgatorio.admin.cli.hosts.secret import SecretUnusable, read_secret
 from purgatorio.admin.cli.logging_setup import configure_logging
-from purgatorio.admin.cli.serving import THREAD_SWITCH_SECONDS, first_of, shown, stop_on_signals, why_not_listening
+from purgatorio.admin.cli.serving import (
+    THREAD_SWITCH_SECONDS,
+    first_of,
+    report_ready,
+    shown,
+    stop_on_signals,
+    why_not_listening,
+)
 from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.web.bodies import json_response
 from purgatorio.admin.web.front import Front
@@ -143,6 +150,7 @@ async def _serve(
             return EXIT_FAILED
         if not stop.is_set():
             print(greeting(cluster, front, shows_token=config.admin_token is None), flush=True)
+            report_ready()
             await first_of(stop.wait(), cluster.failed(), _ended(following))
         return 0
     finally:

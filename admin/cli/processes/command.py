@@ -16,6 +16,7 @@ from purgatorio.admin.cli.serving import (
     first_of,
     next_commands,
     own_command,
+    report_ready,
     shown,
     stop_on_signals,
     why_not_listening,
@@ -74,6 +75,7 @@ async def _supervise(
             print(ready_line(bootstrap, front), flush=True)
         else:
             print(greeting(supervisor, front, settings, plain=not has_security(config.broker)), flush=True)
+        report_ready()
         await first_of(stop.wait(), supervisor.lost_nursery())
     except (OSError, ProcessFailed) as error:
         print(f"purgatorio: {error}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,23 @@ def test_next_commands_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
         ".venv/bin/python scripts/toy_producer.py --acks all --records 10",
         ".venv/bin/python scripts/toy_consumer.py",
     ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has systemd, and names of sockets without a file")
+@pytest.mark.parametrize("there", [True, False])
+def test_systemd_may_listen_under_a_name_without_a_file(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager that has ended is no error, and one that did not ask gets nothing."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind("")
+        monkeypatch.setenv("NOTIFY_SOCKET", "@" + manager.getsockname()[1:].decode() if there else "/nowhere")
+        serving.report_ready()
+        monkeypatch.delenv("NOTIFY_SOCKET")
+        serving.report_ready()
+        manager.setblocking(False)
+        if there:
+            assert manager.recv(100) == b"READY=1"
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
 
 
 HANGING = """
