@@ -1,6 +1,6 @@
 """The records of a transaction that nobody ended.
 
-As in https://github.com/confluentinc/librdkafka/discussions/4185.
+As in https://github.com/softwaremill/klag-exporter/issues/104.
 """
 
 import pytest
