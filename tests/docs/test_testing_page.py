@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import re
@@ -16,11 +17,12 @@ from purgatorio.admin.cli.main import main
 from purgatorio.broker.layers.faults.rule import Rule
 from purgatorio.broker.layers.faults.toxic import TOXICS, Toxic
 from purgatorio.testing import Kafka, cluster
+from tests.testing.why import kept
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
 PROGRAMS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
-FAILING = "test_forgotten.py"
+FAILING = "test_latest.py"
 
 
 def blocks(language: str) -> list[str]:
@@ -57,10 +59,7 @@ def test_every_program_has_a_name() -> None:
 
 @pytest.mark.process
 def test_the_tests_of_the_page_pass_and_leave_nothing_open(tmp_path: Path) -> None:
-    """All but one, whose report the page shows: each of its lines is in the report, but for the numbers.
-
-    How often the client looks for brokers before it produces is a matter of milliseconds, so these lines do not count.
-    """
+    """All but one, whose report the page shows."""
     for name, program in PROGRAMS.items():
         (tmp_path / name).write_text(f"# {name}\n{program}")
     ini = (
@@ -73,8 +72,23 @@ def test_the_tests_of_the_page_pass_and_leave_nothing_open(tmp_path: Path) -> No
     assert f"FAILED {FAILING}" in told
     (report,) = blocks("text")
     lines = {masked(line) for line in told.splitlines()}
-    shown = [line for line in report.splitlines() if not re.search("(ApiVersions|Metadata) of", line)]
-    assert [line for line in shown if masked(line) not in lines] == [], told
+    assert [line for line in report.splitlines()[:2] if masked(line) not in lines] == [], told
+
+
+def test_the_report_of_the_page_is_that_of_a_failing_test_that_is_kept() -> None:
+    (report,) = blocks("text")
+    assert (kept.FAILING / "latest.py").read_text(encoding="utf-8").endswith(f'"""\n\n{PROGRAMS[FAILING]}')
+    text = (kept.FAILING / "latest.txt").read_text(encoding="utf-8")
+    assert kept.lasting(report.partition("\n")[2]) == kept.lasting(text)
+
+
+def test_each_mistake_is_on_the_page_with_the_first_line_of_its_report() -> None:
+    words = " ".join(PAGE.split())
+    for name in kept.NAMES:
+        (mistake, *_) = ast.parse((kept.FAILING / f"{name}.py").read_text(encoding="utf-8")).body
+        assert isinstance(mistake, ast.Expr)
+        says = str(ast.literal_eval(mistake.value)).partition(".\n")[0]
+        assert f'* {says}: "{kept.first_line(name)}"' in words
 
 
 @pytest.mark.process

@@ -9,48 +9,20 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.error_log import ErrorLog
+from tests.testing.why.kept import FAILING, NAMES, lasting, normal
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.clients
 
-FAILING: Final = Path(__file__).parent / "failing"
-NAMES: Final = sorted(each.stem for each in FAILING.glob("*.txt"))
 BEGINS: Final = re.compile(r"-+ Kafka at the failed call -+\n")
 ENDS: Final = re.compile(r"^(?:/|=+ |_+ |-+ |\S+\.py:\d)", re.MULTILINE)
-NORMAL: Final = (
-    (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:PORT"),
-    (re.compile(r"\d+(?:\.\d+)? (ms|s)\b"), r"N \1"),
-    (re.compile(r"--attach \d+"), "--attach PID"),
-    (re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}"), "-ID"),
-)
 LOGGED: Final = {"no_permission": ["GroupAuthorizationFailedError"]}
 """Errors that the clients log in these tests."""
-VARYING: Final = ("parked operations", "waits that ended", "last requests")
-"""Sections whose lines depend on the moment: a client is between two polls, or has just asked for metadata."""
-
-
-def normal(text: str) -> str:
-    """Return a report without what differs from run to run."""
-    for pattern, word in NORMAL:
-        text = pattern.sub(word, text)
-    return text
-
-
-def lasting(text: str) -> list[str]:
-    """Return the lines of a report that do not depend on the moment."""
-    kept, leaves_out = [], False
-    for line in text.splitlines():
-        if not line.startswith(" "):
-            leaves_out = line.startswith(VARYING)
-        if not leaves_out:
-            kept.append(re.sub(r" for N s, (where|and) .*", "", line))
-    return kept
 
 
 def report_of(name: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -15,5 +15,5 @@ async def test_an_order_is_read(kafka):
     kafka.produce("orders", "tea")
     settings = kafka.client_config("aiokafka", "consumer") | {"client_id": "late"}
     async with AIOKafkaConsumer("orders", group_id="billing", **settings) as consumer:
-        message = await asyncio.wait_for(consumer.getone(), 0.5)
+        message = await asyncio.wait_for(consumer.getone(), 0.4)
     assert message.value == b"tea"
