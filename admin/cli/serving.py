@@ -279,11 +279,17 @@ def _from_here(path: Path) -> str:
         return str(path)
 
 
-def why_not_listening(config: ClusterConfig) -> str | None:
-    """The first address that cannot be listened on, and why; None if all can be by now."""
+def why_not_listening(config: ClusterConfig, *, admin_ports: int = 1) -> str | None:
+    """The first address that cannot be listened on, and why; None if all can be by now.
+
+    Args:
+        admin_ports: how many ports are taken from ``admin.port`` on.
+    """
     flag = "--port" if config.broker.listeners is None else "--set listeners=…"
     wanted = [(each.host, each.port, flag) for broker in config.broker_configs() for each in listener_configs(broker)]
-    wanted.append((*config.admin_address, "--admin-port"))
+    admin_host, first = config.admin_address
+    last = min(first + admin_ports - 1, 65535) if first else 0
+    wanted += [(admin_host, port, "--admin-port") for port in range(first, last + 1)]
     for host, port, flag in wanted:
         try:
             family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -55,7 +55,7 @@ async def _supervise(
     stop_on_signals(stop)
     if ways.with_parent:
         stop_with_parent(stop)
-    taken = why_not_listening(config)
+    taken = why_not_listening(config, admin_ports=1 + config.brokers)
     if taken:
         print(f"purgatorio: {taken}", file=sys.stderr)
         return 1

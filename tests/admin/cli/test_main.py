@@ -18,6 +18,7 @@ from purgatorio.admin.cli import main as cli
 from purgatorio.admin.cli.owning_options import OWNING_OPTIONS
 from purgatorio.broker.config.descriptions import as_toml, settings_of_process
 from purgatorio.broker.config.sources import load_cluster_config
+from tests.compat.hosts import neighbouring_ports
 
 STARTS_WITHIN_S = 20
 """Far above the second it takes: the machine may be busy."""
@@ -279,6 +280,18 @@ def test_a_port_in_use_is_one_line_and_exit_1(start_purgatorio: Callable[..., An
         code, errors = start_purgatorio("serve", flag, str(port), other, "0", "--log-level", "error").end()
     assert code == 1
     assert errors == f"purgatorio: port {port} on 127.0.0.1 is in use; choose another with {flag} (0: any free port)\n"
+
+
+@pytest.mark.timeout(STARTS_WITHIN_S)
+def test_an_admin_port_of_a_process_that_is_in_use_is_one_line_too(start_purgatorio: Callable[..., Any]) -> None:
+    """The brokers started and stopped again, and the line named no flag."""
+    port = neighbouring_ports()
+    with socket.create_server(("127.0.0.1", port + 1)):
+        words = ("cluster", "--processes", "--port", "0", "--admin-port", str(port), "--log-level", "error")
+        code, errors = start_purgatorio(*words).end()
+    assert code == 1
+    said = f"port {port + 1} on 127.0.0.1 is in use; choose another with --admin-port (0: any free port)"
+    assert errors == f"purgatorio: {said}\n"
 
 
 @pytest.mark.timeout(STARTS_WITHIN_S)
