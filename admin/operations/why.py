@@ -32,7 +32,7 @@ class Report(Operation, http="GET /report", made_of=Facts):
         return {"text": report_of(answer)}
 
 
-class Why(Operation, http="GET /why", made_of=Facts):
+class Why(Operation, http="GET /why", made_of=Facts, shared_ms=1_000):
     """Say why a group, a topic or a client gets nothing; all of them if none is named."""
 
     name: Annotated[str, Limits(max_length=MAX_NAME)] | None = arg(

@@ -162,8 +162,8 @@ class Front(HttpService):
 
     async def _answer(self, kind: type[Operation], host: str, request: Request) -> Response:
         if kind.made_of is not None:
-            source = ForwardedRequest("GET", kind.made_of.public_path(), ForwardedRequest.of(request).headers)
-            return json_response(asked_for(kind, request, {}).made(await self._of_all(kind.made_of, source)))
+            make = partial(self._made, kind, kind.made_of, request)
+            return await self._shared.answer(kind, request, make) or json_response(await make())
         body = b""
         if kind.method != "GET":
             check_may_change(request.headers, host)
@@ -237,6 +237,11 @@ class Front(HttpService):
             if isinstance(outcome, BaseException) and not isinstance(outcome, Unreachable):
                 raise outcome
         return {each: reply for each, reply in zip(ids, outcomes, strict=True) if isinstance(reply, ForwardedAnswer)}
+
+    async def _made(self, kind: type[Operation], source: type[Operation], request: Request) -> Answer:
+        """Return the answer that an operation makes of that of another one, which all processes give."""
+        asked = ForwardedRequest("GET", source.public_path(), ForwardedRequest.of(request).headers)
+        return asked_for(kind, request, {}).made(await self._of_all(source, asked))
 
     async def _of_all(self, kind: type[Operation], asked: ForwardedRequest) -> Answer:
         answers = await self._asked_all(asked)

@@ -69,7 +69,11 @@ def explained(document: Answer, name: str) -> Answer:
     of_name = facts.about(name) if name else facts
     shown = _first(found) or [f"nothing is found that keeps {name or 'a client'} from what it wants"]
     lines = [line for each in (SECTIONS_OF_NAME if name else SECTIONS) for line in each(of_name)]
-    return {"conclusions": [each._asdict() for each in found], "text": bounded([*shown, *lines])}
+    return {
+        "now_ms": facts.now_ms,
+        "conclusions": [each._asdict() for each in found],
+        "text": bounded([*shown, *lines]),
+    }
 
 
 def _first(found: Sequence[Conclusion]) -> list[str]:

@@ -4,6 +4,7 @@ import { count, Countdown, duration, make, plural, reconcile, setText, tellMore 
 import { placeOf } from "./links.js";
 import { Rows } from "./rows.js";
 import { ShareStrip } from "./shares.js";
+import { Why } from "./why.js";
 
 const STATES = {
   Empty: "no members; its committed offsets are kept",
@@ -20,14 +21,16 @@ const RUNS = 6; // runs of partitions that are written of one topic
 /** Shows the groups. */
 export class Groups {
   constructor() {
-    this.rows = new Rows(document.getElementById("groups"), ["Group", "State", "Members", "Lag", "Waits for"], cellsOf, (group) => new GroupCard(group));
+    const list = document.getElementById("groups");
+    this.why = new Why(() => list.querySelector(".group:not([hidden])") !== null);
+    this.rows = new Rows(list, ["Group", "State", "Members", "Lag", "Waits for"], cellsOf, (group) => new GroupCard(group));
   }
 
   update(state) {
     const groups = state.groups ?? [];
     const ended = state.finished.filter((row) => row.outcome === "expired");
     const silent = ended.flatMap((row) => row.causes.filter((cause) => cause.kind === "NoHeartbeat").map((cause) => ({ ...cause, done_ms: row.done_ms })));
-    this.rows.update(groups.map((group) => ({ ...shared(group, state.shares ?? []), silent, now: state.now_ms })), (group) => group.id);
+    this.rows.update(groups.map((group) => ({ ...shared(group, state.shares ?? []), silent, now: state.now_ms, why: this.why.about(group.id, state.now_ms) })), (group) => group.id);
     this.rows.tell(state.group_count, "group", "groups", ", of which none is in a rebalance if these are not",
       "There is no group yet. The first consumer with a group id makes one.");
   }
@@ -50,6 +53,7 @@ class GroupCard {
     this.state = make("span", "group-state");
     this.lag = make("span", "group-lag");
     this.meta = make("p", "meta");
+    this.why = make("p", "group-why");
     this.waits = make("p", "group-waits");
     this.gone = make("p", "group-gone");
     this.names = new Map(); // of members that were shown, by their ids
@@ -59,7 +63,7 @@ class GroupCard {
     this.more = make("p", "more");
     this.element = make("article", "group panel", [
       make("header", "", [this.state, this.lag]),
-      this.meta, this.gone, this.waits, this.members, this.more, this.shares,
+      this.meta, this.gone, this.why, this.waits, this.members, this.more, this.shares,
     ], { "aria-label": `Group ${group.id}`, id: placeOf("group", group.id) });
   }
 
@@ -76,6 +80,8 @@ class GroupCard {
     this.meta.title = "The generation, or the epoch, is one more with every rebalance. The coordinator is the broker that leads the group's partition of __consumer_offsets";
     setText(this.waits, group.waits_for);
     this.waits.hidden = group.waits_for === "";
+    setText(this.why, group.why);
+    this.why.hidden = group.why === "";
     const members = group.members.map((member) => ({ ...member, name: nameOf(member, group.members), group: group.id }));
     reconcile(this.members, members, (member) => member.member_id, (member) => new MemberRow(member));
     reconcile(this.shares, group.shares ?? [], ({ topic, partition }) => `${topic}-${partition}`, (share) => new ShareStrip(share));

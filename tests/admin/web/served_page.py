@@ -314,6 +314,7 @@ class Served:
         next_ms: when to ask again, if it is not 0.
         matrix: what `/api/v1/matrix` answers.
         connections: what `/api/v1/connections` answers.
+        why: what `/api/v1/why` answers.
         posted: the paths and bodies of what the page has changed.
     """
 
@@ -324,6 +325,7 @@ class Served:
     next_ms: int = 0
     matrix: dict[str, Any] = field(default_factory=lambda: matrix())
     connections: dict[str, Any] = field(default_factory=lambda: {"connections": [], "connection_count": 0})
+    why: dict[str, Any] = field(default_factory=lambda: {"now_ms": NOW_MS, "conclusions": []})
     posted: list[tuple[str, Any]] = field(default_factory=list)
 
 

@@ -50,7 +50,7 @@ const clash = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 
 setTimeout(() => {
   const found = [];
   document.querySelectorAll(".row[aria-expanded=false]").forEach((row) => row.click());
-  const groups = ".group-state, .group-lag, .group-waits, .member-owns, .member-left, .member-says, "
+  const groups = ".group-state, .group-lag, .group-why, .group-waits, .member-owns, .member-left, .member-says, "
     + ".share-name, .share-says";
   const answers = ".says, .answer-times, .way, .answers-more, .ordinary summary";
   const partitions = ".partition h3, .partition-says, .partition-held, .replica-name, .lag";

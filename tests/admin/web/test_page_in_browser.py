@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.admin.web.served_page import BROWSER, SHARE_GROUP, Served, serve, state
+from tests.admin.web.served_page import BROWSER, GROUP, SHARE_GROUP, Served, serve, state
 
 playwright = pytest.importorskip("playwright.sync_api", reason="these tests need playwright")
 
@@ -171,6 +171,21 @@ def test_names_that_clients_chose_are_never_markup(opened: Open, served: Served)
     assert page.locator("main img, main b, .selected b").count() == 0
     assert page.evaluate("document.body.dataset.broken") is None
     assert MARKUP in page.locator(".answer").first.inner_text()
+
+
+def test_the_card_of_a_group_says_why_its_members_get_nothing(opened: Open, served: Served) -> None:
+    says = "two owns no partition: orders has one, which one owns"
+    served.why["conclusions"] = [
+        {"says": says, "about": [GROUP, "two"], "weight": 90},
+        {"says": "other waits", "about": ["other"], "weight": 90},
+    ]
+    page = opened()
+    card = page.locator(f"[id='group-{GROUP}']")
+    assert not card.locator(".group-why").is_visible(), "nothing is asked for while all are lines"
+    card.locator(".row").click()
+    card.get_by_text(says).wait_for()
+    assert card.locator(".group-why").inner_text() == f"{says}."
+    assert page.locator(".group-why:visible").count() == 1
 
 
 # --- share groups ---

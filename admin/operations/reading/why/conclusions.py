@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from purgatorio.admin.operations.reading.why import brokers, consumers, producers, refusals, topics, transactions
-from purgatorio.admin.operations.reading.why.known import Conclusion, Facts
+from purgatorio.admin.operations.reading.why.known import CALM, Conclusion, Facts
 
 Rule = Callable[[Facts], Iterable[Conclusion]]
 
@@ -32,4 +32,5 @@ def conclude(facts: Facts, about: str = "") -> list[Conclusion]:
         for each in rule(facts):
             if not about or about in each.about:
                 found.setdefault(each.says, each)
-    return sorted(found.values(), key=lambda each: -each.weight)
+    ranked = sorted(found.values(), key=lambda each: -each.weight)
+    return [each for each in ranked if each.weight > CALM] or ranked

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.known import (
+    CALM,
     STUCK,
     WAITS,
     Conclusion,
@@ -23,6 +24,8 @@ LATEST: Final = -1
 """The timestamp by which ListOffsets asks for the end of a partition."""
 STABLE: Final = "Stable"
 EMPTY: Final = ("Empty", "Dead")
+LONG_POLL_MS: Final = 1_000
+"""A consumer whose last fetch is not longer ago is between two polls."""
 IDLE_MS: Final = 300
 """A consumer that polls fetches again sooner, or its fetch waits."""
 
@@ -173,6 +176,23 @@ def waits_for_bytes(facts: Facts) -> Iterator[Conclusion]:
             yield Conclusion(says, _about(facts, position), STUCK - 5)
 
 
+def waits_at_the_end(facts: Facts) -> Iterator[Conclusion]:
+    """Yield consumers for which there is no record: they wait at the ends of all their partitions."""
+    of_client: dict[str, list[Answer]] = {}
+    for position in facts.positions:
+        if position["is_waiting"] or facts.now_ms - position["last_ms"] < LONG_POLL_MS:
+            of_client.setdefault(position["client"], []).append(position)
+    for client, positions in of_client.items():
+        rows = [facts.partitions.get((each["topic"], each["partition"])) for each in positions]
+        if all(row and row["high_watermark"] <= at["offset"] for row, at in zip(rows, positions, strict=True)):
+            names = listed(sorted(map(name_of, positions)))
+            since_ms = max(position["since_ms"] for position in positions)
+            says = (
+                f"{client} waits at the end of {names} for {seconds(facts.now_ms - since_ms)}: no record has come since"
+            )
+            yield Conclusion(says, _about(facts, positions[0]), CALM)
+
+
 def does_not_fetch(facts: Facts) -> Iterator[Conclusion]:
     """Yield consumers that were given records, and have not fetched what is behind them since."""
     stopped: dict[str, list[Answer]] = {}
@@ -219,5 +239,6 @@ RULES: Final = (
     waits_for_bytes,
     goes_on_at_its_offset,
     does_not_fetch,
+    waits_at_the_end,
     has_left,
 )

@@ -17,6 +17,8 @@ WAITS: Final = 70
 """The weight of one that says for whom a client waits, which may end by itself."""
 NOTED: Final = 30
 """The weight of one that explains a part of what happens."""
+CALM: Final = 10
+"""The weight of one that says that nothing is wrong; it is left out where there is any other."""
 
 
 class Conclusion(NamedTuple):

@@ -23,14 +23,24 @@ def test_a_consumer_that_began_at_the_end_has_missed_the_records_before() -> Non
     assert said(document, "other") == []
 
 
+CALM = "c waits at the end of orders-0 for 2.0 s: no record has come since"
+
+
 def test_a_consumer_that_has_read_everything_is_not_late() -> None:
     """Its client asks for the ends to show its lag."""
     read = {"positions": [position("c", 1, first_offset=0)], "starts": [start("c", -1, 1)]}
-    assert said(facts(partitions=[partition(end=1)], **read)) == []
+    assert said(facts(partitions=[partition(end=1)], **read)) == [CALM]
 
 
 def test_a_consumer_at_the_end_of_an_empty_partition_has_missed_nothing() -> None:
-    assert said(facts(partitions=[partition()], positions=[position("c", 0)], starts=[start("c", -1, 0)])) == []
+    assert said(facts(partitions=[partition()], positions=[position("c", 0)], starts=[start("c", -1, 0)])) == [CALM]
+
+
+def test_that_nothing_is_wrong_is_said_where_nothing_else_is() -> None:
+    idle = group("g", member("c", ("orders", 0)), member("two"))
+    document = facts(partitions=[partition()], positions=[position("c", 0)], groups=[idle])
+    assert said(document) == ["two owns no partition: orders has one, which c owns"]
+    assert said(document, "c") == [CALM]
 
 
 def offset(topic: str, number: int, committed: int | None, owner: str = "") -> dict[str, Any]:
@@ -52,7 +62,7 @@ def test_a_group_that_has_read_everything_goes_on_at_the_end() -> None:
         "offsets, or take another group.id, to read that again"
     )
     document["positions"] = [position("receipts", 2, first_offset=1)]
-    assert said(document) == []
+    assert said(document) == ["receipts waits at the end of orders-0 for 2.0 s: no record has come since"]
 
 
 def test_a_member_without_a_partition_is_named_with_those_that_have_them() -> None:
@@ -101,7 +111,7 @@ def test_records_in_a_partition_that_is_not_read_are_found() -> None:
     document = facts(partitions=partitions, positions=[position("c", 0)])
     assert said(document) == ["c is assigned orders-0; the records are in orders-1"]
     document["positions"].append(position("c", 3, number=1))
-    assert said(document) == []
+    assert said(document) == ["c waits at the end of orders-0 and orders-1 for 2.0 s: no record has come since"]
 
 
 def test_records_in_a_partition_that_another_member_reads_are_found_with_it() -> None:
