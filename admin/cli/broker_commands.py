@@ -23,10 +23,13 @@ from purgatorio.admin.cli.operation_commands import ask, send
 from purgatorio.admin.cli.printable import printable
 from purgatorio.admin.operations import brokers
 from purgatorio.admin.operations.network import PartitionNetwork
+from purgatorio.broker.causes.words import and_more
 
 if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
 
+ENDED_LINES: Final = 20
+"""Lines about the operations that a move of the clock ended, each of one purgatory and client."""
 RESTART_SECONDS_PER_BROKER: Final = 70.0
 """Time limit of a rolling restart, per broker: 60 s to get in sync, and the time of its stop and start."""
 
@@ -108,10 +111,39 @@ def _lease(row: dict[str, Any]) -> str:
 
 def _show_advance(moved: Answer, args: argparse.Namespace) -> None:
     print(f"the brokers' clock moved {args.seconds:g} s")
-    if moved["ended"]:
-        columns = {"BROKER": "broker", "PURGATORY": "purgatory", "CLIENT": "client", "WAITED-MS": "waited_ms"}
-        print_table({**columns, "MISSING": "missing"}, moved["ended"])
-    print_further(moved["ended_count"] - len(moved["ended"]))
+    if not moved["ended"]:
+        return
+    alike: dict[tuple[str, str], list[Answer]] = {}
+    for row in moved["ended"]:
+        alike.setdefault((row["purgatory"], row["client"]), []).append(row)
+    groups = sorted(alike.values(), key=len, reverse=True)
+    print_table(_ENDED, groups[:ENDED_LINES])
+    print_further(moved["ended_count"] - sum(map(len, groups[:ENDED_LINES])))
+
+
+def _brokers_of(rows: list[Answer]) -> str:
+    return ",".join(map(str, sorted({row["broker"] for row in rows})))
+
+
+def _longest(rows: list[Answer]) -> int:
+    return max(int(row["waited_ms"]) for row in rows)
+
+
+def _missing_of(rows: list[Answer]) -> str:
+    """Return what the last one still missed, and how many other things some of them missed."""
+    others = len({row["missing"] for row in rows}) - 1
+    return f"{rows[-1]['missing']}{and_more(others)}"
+
+
+_ENDED: Final[Columns] = {
+    "ENDED": len,
+    "PURGATORY": lambda rows: rows[0]["purgatory"],
+    "CLIENT": lambda rows: rows[0]["client"],
+    "BROKERS": _brokers_of,
+    "WAITED-MS": _longest,
+    "MISSING": _missing_of,
+}
+"""Of operations of one purgatory and client: `waited_ms` is that of the one that waited longest."""
 
 
 def _show_time(clock: Any, args: argparse.Namespace) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -17,10 +18,7 @@ from purgatorio.broker.security.throw_away import CertificateFiles, throw_away_c
 
 USER: Final = "alice"
 MECHANISM: Final = "SCRAM-SHA-512"
-_SASL: Final = {"sasl.mechanism": MECHANISM, "sasl.username": USER, "sasl.password": "…"}
-_PYTHON_SASL: Final = f'sasl_mechanism="{MECHANISM}", sasl_plain_username="{USER}", sasl_plain_password="…", '
-_KAFKAJS_SASL: Final = f', sasl: {{ mechanism: "{MECHANISM.lower()}", username: "{USER}", password: "…" }}'
-_JAAS: Final = f"org.apache.kafka.common.security.scram.ScramLoginModule required username={USER} password=…;"
+_LOGIN_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _WITH_TLS: Final[dict[str, SecurityProtocol]] = {
     SecurityProtocol.PLAINTEXT: SecurityProtocol.SSL,
     SecurityProtocol.SASL_PLAINTEXT: SecurityProtocol.SASL_SSL,
@@ -88,14 +86,27 @@ def _all_with_tls(config: ClusterConfig) -> dict[str, str]:
     return update
 
 
-def client_settings(endpoint: Endpoint, protocol: SecurityProtocol, files: CertificateFiles) -> list[str]:
-    """Return lines with the settings of each client for a listener with TLS, ready to paste."""
+def client_settings(
+    endpoint: Endpoint, protocol: SecurityProtocol, files: CertificateFiles, users: Sequence[str] = ()
+) -> list[str]:
+    """Return lines with the settings of each client for a listener with TLS, ready to paste.
+
+    Args:
+        users: those of the setting sasl.users, of which the first is shown as an example.
+    """
     first, authority, sasl = f"{endpoint.host}:{endpoint.port}", files.authority, protocol.has_sasl
-    confluent = {"security.protocol": str(protocol), "ssl.ca.location": str(authority)} | (_SASL if sasl else {})
+    known = next((each for each in users if re.fullmatch(r"[\w.@-]+", each)), None)
+    user = known or USER
+    with_sasl = {"sasl.mechanism": MECHANISM, "sasl.username": user, "sasl.password": "…"} if sasl else {}
+    confluent = {"security.protocol": str(protocol), "ssl.ca.location": str(authority)} | with_sasl
     kcat = " ".join(f"-X {name}={value}" for name, value in confluent.items())
     java = {"security.protocol": str(protocol), "ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority)}
-    java |= {"sasl.mechanism": MECHANISM, "sasl.jaas.config": _JAAS} if sasl else {}
-    python = f'security_protocol="{protocol}", ' + (_PYTHON_SASL if sasl else "")
+    python, kafkajs = f'security_protocol="{protocol}", ', ""
+    if sasl:
+        jaas = f"{_LOGIN_MODULE} required username={user} password=…;"
+        java |= {"sasl.mechanism": MECHANISM, "sasl.jaas.config": jaas}
+        python += f'sasl_mechanism="{MECHANISM}", sasl_plain_username="{user}", sasl_plain_password="…", '
+        kafkajs = f', sasl: {{ mechanism: "{MECHANISM.lower()}", username: "{user}", password: "…" }}'
     lines = [
         "Clients speak TLS, and need this authority's certificate:",
         f"  {authority}",
@@ -105,9 +116,11 @@ def client_settings(endpoint: Endpoint, protocol: SecurityProtocol, files: Certi
         f'  aiokafka        {python}ssl_context=ssl.create_default_context(cafile="{authority}")',
         f'  kafka-python    {python}ssl_cafile="{authority}"',
         f"  Java            {'  '.join(f'{name}={value}' for name, value in java.items())}",
-        f'  kafkajs         ssl: {{ ca: [fs.readFileSync("{authority}")] }}{_KAFKAJS_SASL if sasl else ""}',
+        f'  kafkajs         ssl: {{ ca: [fs.readFileSync("{authority}")] }}{kafkajs}',
         "",
     ]
+    if sasl and known is not None:
+        return [*lines, f"The password of {user} is the one in sasl.users."]
     if sasl:
         return [*lines, f"Make the user first: purgatorio users add {USER} --mechanism {MECHANISM}"]
     return [

@@ -26,6 +26,7 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
 from purgatorio.broker.layers.faults import AnyFault
 from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.security.plain import listed_users
 from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
@@ -111,7 +112,7 @@ async def serve(
     try:
         try:
             async with _registry(cluster, config, ways) as registry:
-                print(_announcement(cluster, config, certificates, ways, registry), flush=True)
+                print(_announcement(cluster, config, certificates, ways, registry, learns), flush=True)
                 report_ready()
                 await first_of(stop.wait(), cluster.failed())
         finally:  # the data of the others is kept when a broker fails, too
@@ -156,12 +157,13 @@ def _announcement(
     certificates: CertificateFiles | None,
     ways: Ways,
     registry: SchemaRegistry | None,
+    learns: bool,
 ) -> str:
     if ways.print_json:
         return ready_line(cluster.bootstrap, cluster.admin, registry)
     settings = _settings_of_clients(cluster, config, certificates)
     url = "" if registry is None else registry.url
-    return greeting(cluster, settings, plain=not has_security(config.broker), registry=url)
+    return greeting(cluster, settings, plain=not has_security(config.broker), registry=url, learns=learns)
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
@@ -208,16 +210,20 @@ def _settings_of_clients(cluster: Cluster, config: ClusterConfig, files: Certifi
         return []
     secret = {each.name: each.protocol for each in listener_configs(config.broker) if each.protocol.has_tls}
     endpoint = next(each for each in cluster.endpoints[0][1] if each.listener in secret)
-    return client_settings(endpoint, secret[endpoint.listener], files)
+    users = listed_users(config.broker.sasl_users) if config.broker.sasl_users else {}
+    return client_settings(endpoint, secret[endpoint.listener], files, list(users))
 
 
-def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = True, registry: str = "") -> str:
+def greeting(
+    cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = True, registry: str = "", learns: bool = False
+) -> str:
     """The running brokers, their addresses, and what to do next: settings for clients with TLS, or commands to try.
 
     Args:
         settings: lines with what clients need to connect.
         plain: whether clients need neither credentials nor TLS, so that the commands work.
         registry: the URL of the schema registry, if there is one.
+        learns: whether the page plays scenes, which have clients of their own.
     """
     url = cluster.admin_url.rstrip("/")
     lines = [f"Purgatorio is running, {len(cluster.endpoints)} broker{'s' * (len(cluster.endpoints) > 1)}:"]
@@ -227,6 +233,8 @@ def greeting(cluster: Cluster, settings: Sequence[str] = (), *, plain: bool = Tr
     lines += [f"  page        {cluster.page_url}", f"  metrics     {url}/metrics", f"  build       {build()}", ""]
     if settings:
         lines += [*settings, ""]
+    elif learns:
+        lines += ["Open the page, and start a scene: it has clients of its own.", ""]
     elif plain:
         lines.append("Try, in another terminal:")
         lines += [*(f"  {command}" for command in next_commands(cluster.bootstrap)), ""]

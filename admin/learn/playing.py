@@ -7,10 +7,12 @@ from typing import Final
 
 from purgatorio.admin.learn.clients import KINDS
 from purgatorio.admin.learn.clients.client import Client, Fact, Stage
+from purgatorio.admin.learn.clients.share_member import ShareMember
 from purgatorio.admin.learn.scene import BEGIN, Act, Scene, Step
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.reading.group_state import LAGS, Ends, read_group
+from purgatorio.admin.operations.reading.share_state import locks_of
 from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.admin.operations.topics import CreateTopic, MoveLeader
 from purgatorio.broker.causes.kinds import LESSON
@@ -168,7 +170,7 @@ class Playing:
         """Return a figure, or None if there is none now."""
         owner, _, fact = name.rpartition(".")
         if owner in self.scene.clients:
-            return self._clients[owner].facts.get(fact) if owner in self._clients else None
+            return self._fact(self._clients[owner], fact) if owner in self._clients else None
         topic, _, index = owner.rpartition("-")
         state = self._operator.image.partition(topic, int(index))
         if state is None:
@@ -182,6 +184,13 @@ class Playing:
             if broker.broker_id == state.leader and partition is not None:
                 return int(getattr(partition.log if fact == "log_end_offset" else partition, fact))
         return None
+
+    def _fact(self, client: Client, fact: str) -> Fact | None:
+        """Return a fact of a client; the brokers alone know when the locks of a share member's records have run out."""
+        if fact == "locked" and isinstance(client, ShareMember):
+            locks = locks_of(self._operator.cluster.brokers, client.group, client.member_id)
+            return sum(lock.held_count for _, lock in locks)
+        return client.facts.get(fact)
 
     def _trace(self, step: Step) -> None:
         seen = [f"waits for {step.cause}"] if step.cause else []

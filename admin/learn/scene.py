@@ -22,8 +22,9 @@
     until = { "shop.last" = "acknowledged", "orders-0.leader_epoch" = 1 }  # and what is true; a number: at least
     test = "Lines of the pytest"          # what the clients do, by confluent-kafka
 
-A figure is a fact of a client, or of the leader of a partition: `high_watermark`, `log_end_offset`,
-`last_stable_offset`, `leader`, `leader_epoch`, `isr`. An exact one is the same whenever the scene is played.
+A figure is a fact of a client (of a share member also `locked`, the records that are locked for it), or of the leader
+of a partition: `high_watermark`, `log_end_offset`, `last_stable_offset`, `leader`, `leader_epoch`, `isr`. An exact one
+is the same whenever the scene is played.
 """
 
 from __future__ import annotations

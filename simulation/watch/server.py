@@ -63,7 +63,7 @@ class WatchServer(HttpService):
 
     def _state(self, request: Request) -> Answer:
         """Return the state with the operations and partitions that are asked for."""
-        state, asked = self._player.answer("state"), request.query_params
+        state, asked = {**self._player.answer("state"), "recorded": True}, request.query_params
         since_ms = asked.get("since_ms", "")
         if since_ms.isdecimal():
             newest = [row for row in state["finished"] if row["done_ms"] >= int(since_ms)]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Protocol
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.events import Key, Paste
 from textual.widgets import DataTable, Input, Static
 
 from purgatorio.admin.cli.admin_client import AdminError
@@ -203,12 +204,41 @@ class Top(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave letters to the line in which words are typed."""
-        typing = isinstance(self.focused, Input)
-        return not (typing and action not in ("leave", "quit"))
+        return not (self._is_typing and action not in ("leave", "quit"))
+
+    @property
+    def _line(self) -> Input:
+        return self.query_one("#typed", Input)
+
+    @property
+    def _is_typing(self) -> bool:
+        """Whether the line is open. It has the focus a little later: keys that come at once are for it, too."""
+        return self._line.has_class("shown")
+
+    async def on_key(self, event: Key) -> None:
+        """Take keys for the open line that came before it had the focus: they run nothing."""
+        if self._is_typing and self.focused is not self._line and event.key != "escape":
+            event.prevent_default()
+            if event.key == "enter":
+                self._submit()
+            elif event.character is not None and event.is_printable:
+                self._line.insert_text_at_cursor(event.character)
+
+    def on_paste(self, event: Paste) -> None:
+        """Take pasted text as it would be typed into the line: it is no keys, and changes nothing in the cluster."""
+        text, newline, _ = event.text.strip(" ").partition("\n")
+        if not self._is_typing and not text.startswith((":", "/")):
+            self._say("What was pasted is left out: begin it with : for a view, or with / for a filter.")
+            return
+        if not self._is_typing:
+            self.action_type("")
+        self._line.insert_text_at_cursor(text.rstrip("\r"))
+        if newline:
+            self._submit()
 
     def action_type(self, begin: str) -> None:
         """Open the line for the name of a view, or for a text to filter by."""
-        line = self.query_one("#typed", Input)
+        line = self._line
         line.add_class("shown")
         line.value = begin
         line.focus()
@@ -221,9 +251,13 @@ class Top(App[None]):
             self._draw()
             self._show_status()
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Do what was typed: ``:groups``, ``:parked /billing`` or ``/billing``."""
-        typed = event.value
+    def on_input_submitted(self) -> None:
+        """Do what was typed."""
+        self._submit()
+
+    def _submit(self) -> None:
+        """Do what the line says: ``:groups``, ``:parked /billing`` or ``/billing``."""
+        typed = self._line.value
         self._close_line()
         if not typed.startswith(":"):
             return
@@ -239,12 +273,12 @@ class Top(App[None]):
             self._say(f"There is no view {name!r}, only {', '.join(VIEWS)}.")
 
     def _close_line(self) -> None:
-        self.query_one("#typed", Input).remove_class("shown")
+        self._line.remove_class("shown")
         self._table.focus()
 
     def action_leave(self) -> None:
         """Close the line, or end the filter."""
-        if isinstance(self.focused, Input):
+        if self._is_typing:
             self._close_line()
         self._filter, self._said = "", ""
         self._draw()

@@ -12,8 +12,9 @@ from purgatorio.client.group import ClassicProtocol, GroupMembership, heartbeat
 from purgatorio.protocol.errors import ErrorCode
 
 HEARTBEAT_MS: Final = 100
-SESSION_MS: Final = 45_000
-REBALANCE_MS: Final = 60_000
+SESSION_MS: Final = 30 * 60_000
+"""The longest that brokers allow: a silent member holds up its group for as long as a reader looks at it."""
+REBALANCE_MS: Final = 60 * 60_000
 
 
 class MemberClient(Client):

@@ -11,7 +11,8 @@ from purgatorio.client.group import JOINS, LOST, GroupMembership, Key, assigned,
 from purgatorio.protocol.errors import ErrorCode
 
 HEARTBEAT_MS: Final = 100
-REBALANCE_MS: Final = 60_000
+REBALANCE_MS: Final = 60 * 60_000
+"""A member that is slow to give up partitions is not thrown out while a reader looks at it."""
 
 
 class ModernMember(Client):

@@ -23,19 +23,19 @@ class ShareMember(Client):
         max_records: of one fetch.
         is_slow: whether it keeps what it has acquired, and fetches no more.
 
-    Facts: `acquired`, records so far; `held`, those that it has not acknowledged; `deliveries`, how often the latest of
-    them was delivered.
+    Facts: `acquired`, records so far; `held`, those that it has not acknowledged; `deliveries`, how often one of them
+    was delivered at most.
     """
 
     def __init__(
         self, stage: Stage, name: str, *, group: str, topic: str, max_records: int = 500, is_slow: bool = False
     ) -> None:
         super().__init__(stage, name)
-        self._group = group
+        self.group = group
         self._tp = topic, 0
         self._max_records = max_records
         self._is_slow = is_slow
-        self._member_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{group}/{name}"))
+        self.member_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{group}/{name}"))
         self._epoch = JOINS
         self._held: list[Acknowledgement] = []
         self.facts.update(acquired=0, held=0, deliveries=0)
@@ -43,11 +43,11 @@ class ShareMember(Client):
     async def live(self) -> None:
         (topic,) = (await self.metadata(self._tp[0])).topics
         key = bytes(topic.topic_id), 0
-        coordinator = Coordinator(self, self._group)
+        coordinator = Coordinator(self, self.group)
         self._epoch = JOINS
         while not await self._beat(coordinator):
             await self.sleep(RETRY_MS)
-        session = AcquiringSession(self._group, self._member_id)
+        session = AcquiringSession(self.group, self.member_id)
         while True:
             await self._beat(coordinator)
             if self._held and self._is_slow:
@@ -60,7 +60,7 @@ class ShareMember(Client):
 
     async def _beat(self, coordinator: Coordinator) -> bool:
         """Send a heartbeat; return whether its answer assigns something."""
-        request = share_heartbeat(self._group, self._member_id, self._epoch, [self._tp[0]])
+        request = share_heartbeat(self.group, self.member_id, self._epoch, [self._tp[0]])
         answer = await coordinator.ask(request)
         check(answer.error_code)
         self._epoch = answer.member_epoch
@@ -74,5 +74,5 @@ class ShareMember(Client):
                 for each in data.acquired_records:
                     self._held.append(Acknowledgement(each.first_offset, each.last_offset))
                     self.facts["acquired"] = int(self.facts["acquired"]) + each.last_offset - each.first_offset + 1
-                    self.facts["deliveries"] = each.delivery_count
+                    self.facts["deliveries"] = max(int(self.facts["deliveries"]), each.delivery_count)
         self.facts["held"] = sum(last - first + 1 for first, last, _ in self._held)

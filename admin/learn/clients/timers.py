@@ -14,7 +14,8 @@ SLICE: Final = 250
 """Timers that are added or cancelled in one turn of the event loop, which takes some milliseconds."""
 KEYS: Final = 1_000
 LOOK_MS: Final = 100
-MIN_DELAY_MS: Final = 60_000
+MIN_DELAY_MS: Final = 60 * 60_000
+"""None expires while a reader looks at them."""
 
 
 class _Waiting(DelayedOperation):
@@ -35,7 +36,7 @@ class Timers(Client):
 
     Args:
         count: how many.
-        most_ms: the longest time until a deadline; the shortest is a minute.
+        most_ms: the longest time until a deadline; the shortest is an hour.
 
     Facts: `waiting`, those in the wheel; `cancelled`; `expired`; `add_us` and `cancel_us`, the time that one took.
     """
@@ -73,6 +74,7 @@ class Timers(Client):
         while len(self._timers) < count:
             await self.sleep(LOOK_MS)
         self.facts["cancel_us"] = await self._cancel(self._timers[:count])
+        self.facts["waiting"] = self._stage.purgatory().num_delayed
 
     async def _cancel(self, timers: Sequence[DelayedOperation]) -> int:
         """Cancel timers in slices; return the µs that one took."""

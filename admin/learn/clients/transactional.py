@@ -21,6 +21,7 @@ class Transactional(Client):
     Args:
         every_ms: the time from a commit to the next transaction.
         leaves_open: whether it leaves its first transaction open.
+        timeout_ms: how long one may be open: longer than a reader looks at it.
 
     Facts: `commits`; `epoch`, that of its producer; `last`, what became of the latest record: "written", or the name of
     an error; `state`, "open" or "committed".
@@ -35,7 +36,7 @@ class Transactional(Client):
         transactional_id: str,
         every_ms: int = 300,
         leaves_open: bool = False,
-        timeout_ms: int = 60_000,
+        timeout_ms: int = 60 * 60_000,
     ) -> None:
         super().__init__(stage, name)
         self._tp = topic, 0

@@ -41,12 +41,18 @@ export class Answers {
     const held = state.brokers.some((broker) => broker.follower?.held || broker.follower?.delay_ms > 0);
     const first = state.brokers.find((broker) => broker.state === "running");
     const bootstrap = first ? `${first.host}:${first.port}` : "";
-    const name = `${bootstrap}/${held}/${polled}`;
+    const learns = document.querySelector(".lesson") !== null; // of `purgatorio learn`, whose scenes have clients
+    const name = `${bootstrap}/${held}/${polled}/${learns}/${state.recorded}`;
     if (name === this.#hint) return;
     this.#hint = name;
     const command = `.venv/bin/python scripts/toy_producer.py --acks all --records 10 --bootstrap ${bootstrap}`;
+    const title = make("p", "empty-title", polled ? "Nothing waits but long polls." : "Nothing waits.");
+    if (learns || state.recorded) {
+      this.empty.replaceChildren(title, ...(learns ? [make("p", "", "In a scene, above, requests wait: start one, or go on to its next step.")] : []));
+      return;
+    }
     this.empty.replaceChildren(
-      make("p", "empty-title", polled ? "Nothing waits but long polls." : "Nothing waits."),
+      title,
       make("ol", "", [
         make("li", held ? "done" : "", "To see a request wait, hold the fetches of a broker, below, or give it a delay."),
         make("li", "", ["Produce with acks=all, in a terminal:", make("pre", "", make("code", "", command), { tabindex: 0 })]),

@@ -82,3 +82,13 @@ def test_each_client_gets_its_settings(protocol: SecurityProtocol) -> None:
     assert text.count(str(files.authority)) >= 6
     assert text.count(f"security.protocol={protocol}") == 2
     assert ("SCRAM-SHA-512" in text) == protocol.has_sasl
+    assert ("Make the user first" in text) == protocol.has_sasl
+
+
+def test_a_user_of_the_settings_is_shown_and_need_not_be_made() -> None:
+    with certificates_for(ClusterConfig(), "") as (_, files):
+        assert files is not None
+        text = "\n".join(client_settings(Endpoint("X", "h", 1), SecurityProtocol.SASL_SSL, files, ["a b", "bob"]))
+    assert text.endswith("The password of bob is the one in sasl.users.")
+    assert "sasl.username=bob" in text
+    assert "alice" not in text.replace(str(files.authority), "")

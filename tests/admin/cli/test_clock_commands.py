@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from purgatorio.admin.cli import main as cli
+from purgatorio.admin.cli.broker_commands import SHOWN
 from purgatorio.testing import Kafka, cluster
 
 Run = Callable[..., str]
@@ -50,10 +52,30 @@ def test_time_moves_and_what_ended_is_listed(run: Run, kafka: Kafka) -> None:
     producing.join()
     kafka.release()
     assert lines[0] == "the brokers' clock moved 30 s"
-    assert lines[1].split() == ["BROKER", "PURGATORY", "CLIENT", "WAITED-MS", "MISSING"]
-    assert lines[2].split()[1:3] == ["Produce", "purgatorio.testing"]
+    assert lines[1].split() == ["ENDED", "PURGATORY", "CLIENT", "BROKERS", "WAITED-MS", "MISSING"]
+    assert lines[2].split()[:3] == ["1", "Produce", "purgatorio.testing"]
     assert len(failures) == 1
     assert kafka.clock.now() >= before + 30
+
+
+def test_what_ended_is_summed_up_by_purgatory_and_client(capsys: pytest.CaptureFixture[str]) -> None:
+    """Long polls end by the dozen, a line of them says it; all of them are in the JSON."""
+
+    def ended(broker: int, client: str, waited_ms: int, offset: int) -> dict[str, object]:
+        missing = f"consumer has 0 of 1 bytes: orders-0 from {offset}"
+        return {"broker": broker, "purgatory": "Fetch", "client": client, "waited_ms": waited_ms, "missing": missing}
+
+    polls = [ended(1 + number % 2, "dashboard", 490 + number, number // 40) for number in range(71)]
+    clients = [ended(3, f"shop-{number}", 500, 7) for number in range(30)]
+    answer = {"ended": [*clients, *polls], "ended_count": 101}
+    SHOWN["clock advance"](answer, argparse.Namespace(seconds=30.0))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=5) for line in lines[1:4]] == [
+        ["ENDED", "PURGATORY", "CLIENT", "BROKERS", "WAITED-MS", "MISSING"],
+        ["71", "Fetch", "dashboard", "1,2", "560", "consumer has 0 of 1 bytes: orders-0 from 1 and 1 more"],
+        ["1", "Fetch", "shop-0", "3", "500", "consumer has 0 of 1 bytes: orders-0 from 7"],
+    ]
+    assert (len(lines), lines[-1]) == (23, "and 11 more")
 
 
 def test_time_is_stopped_and_goes_on(run: Run) -> None:

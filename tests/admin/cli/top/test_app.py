@@ -10,6 +10,9 @@ import pytest
 
 pytest.importorskip("textual", reason="these tests need textual")
 
+from textual import events
+from textual.widgets import Input
+
 from purgatorio.admin.cli.top.app import Top
 from purgatorio.admin.cli.top.views import VIEWS
 from tests.admin.cli.top.screens import EVIL, FakeCluster, text_of
@@ -105,6 +108,34 @@ async def test_a_view_may_be_typed_with_a_filter_and_in_part(cluster: FakeCluste
         shown = await screen.press("colon", *"part", "space", "slash", *"orders-3", "enter")
     assert "orders-3" in shown
     assert "orders-4" not in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "view"),
+    [(":txn", "parked"), (":groups", "parked"), (":txn\n", "txn"), (":groups\r\n", "groups"), (" hkrx\n", "parked")],
+)
+async def test_a_paste_is_typed_and_runs_nothing(cluster: FakeCluster, text: str, view: str) -> None:
+    async with opened(cluster) as screen:
+        screen.app.post_message(events.Paste(text))
+        shown = await screen.press()
+        line = screen.app.query_one("#typed", Input)
+        assert (line.display, line.value if line.display else "") == ((True, text) if text[-1] in "ns" else (False, ""))
+        assert f":{view} [" in shown
+        assert "What was pasted is left out" in shown or text.startswith(":")
+    assert cluster.posted == []
+
+
+@pytest.mark.parametrize(("text", "view"), [(":txn", "txn"), (":groups", "groups"), ("/hrx", "parked")])
+async def test_keys_that_come_all_at_once_are_typed_and_run_nothing(cluster: FakeCluster, text: str, view: str) -> None:
+    """As a terminal sends a paste that does not mark it as one."""
+    names = {":": "colon", "/": "slash"}
+    async with opened(cluster) as screen:
+        for letter in text:
+            screen.app.post_message(events.Key(names.get(letter, letter), letter))
+        screen.app.post_message(events.Key("enter", None))
+        shown = await screen.press()
+    assert f":{view} [" in shown or f":{view} /hrx [" in shown
+    assert cluster.posted == []
 
 
 async def test_an_unknown_view_is_refused_with_those_that_there_are(cluster: FakeCluster) -> None:
@@ -232,7 +263,7 @@ async def test_a_cluster_that_is_gone_is_said_and_comes_back(cluster: FakeCluste
 async def test_another_version_is_said(cluster: FakeCluster) -> None:
     del cluster.answers["state"]["waits"]
     async with opened(cluster) as screen:
-        assert "lacks 'waits': the cluster may run another version" in await screen.look()
+        assert "lacks waits: the cluster may run another version" in await screen.look()
 
 
 async def test_names_that_clients_chose_are_never_markup(cluster: FakeCluster) -> None:
