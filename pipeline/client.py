@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from purgatorio.pipeline.offsets import OffsetRange, Offsets, TopicPartition
-from purgatorio.pipeline.options import Position, ReadOptions
+from purgatorio.pipeline.options import OptionError, Position, ReadOptions, Refused
 
 TIMEOUT_SECONDS: Final = 20.0
 """The time limit of a broker's response."""
@@ -43,12 +43,29 @@ _READ_UNCOMMITTED: Final = "read_uncommitted"
 """The default of Spark's Kafka connector; the client's default is read_committed."""
 
 
-class BrokerUnreachable(Exception):
+class BrokerUnreachable(Refused):
     """No broker answers in time."""
 
 
-class UnknownTopic(Exception):
+class UnknownTopic(Refused):
     """The topic or partition does not exist."""
+
+
+def admin_client(settings: Mapping[str, Any]) -> AdminClient:
+    """Make a client, which checks its settings.
+
+    Raises:
+        OptionError: a setting is unknown to the client, or has a value that it does not take.
+    """
+    try:
+        return AdminClient({**_DEFAULTS, **settings})
+    except KafkaException as error:
+        said = error.args[0].str()
+        if unknown := re.fullmatch(r'No such configuration property: "(.*)"', said):
+            said = (
+                f"kafka.{unknown[1]} is no setting of the client, librdkafka, whose names are not always those of Java"
+            )
+        raise OptionError(said) from None
 
 
 class ConnectionErrors:
@@ -81,8 +98,7 @@ class Metadata:
         """
         self._servers = client["bootstrap.servers"]
         self._errors = ConnectionErrors()
-        settings: dict[str, Any] = {**_DEFAULTS, **client, "error_cb": self._errors}
-        self._admin = AdminClient(settings)
+        self._admin = admin_client({**client, "error_cb": self._errors})
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
             if client.get(_ISOLATION, _READ_UNCOMMITTED) == _READ_UNCOMMITTED
@@ -127,6 +143,9 @@ class Metadata:
         """Return the offsets of partitions whose position is a timestamp.
 
         The offset is that of the first record with this or a later timestamp, or the latest if there is none.
+
+        Raises:
+            OptionError: there is none, and the position needs one.
         """
         wanted = {}
         for tp in partitions:
@@ -134,6 +153,11 @@ class Metadata:
             if timestamp is not None:
                 wanted[tp] = OffsetSpec.for_timestamp(timestamp)
         found = self._list(wanted)
+        if position.needs_records and (without := sorted(tp for tp, offset in found.items() if offset < 0)):
+            raise OptionError(
+                f"{without[0]} has no record as late as its starting time; with "
+                "startingOffsetsByTimestampStrategy=latest it is read from its end"
+            )
         return {tp: offset if offset >= 0 else latest[tp] for tp, offset in found.items()}
 
     def _topics(self) -> dict[str, list[int]]:

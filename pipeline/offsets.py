@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from purgatorio.pipeline.options import EARLIEST, LATEST, NO_TOPIC, OptionError, Position
+from purgatorio.pipeline.options import EARLIEST, LATEST, NO_TOPIC, OptionError, Position, Refused
 
 TASK_RECORDS: Final = 100_000
 """The default number of records per task. A task of this size takes some tenths of a second: far more than the 10 ms in
@@ -39,7 +39,7 @@ class OffsetRange(NamedTuple):
         return self.end - self.start
 
 
-class DataLoss(Exception):
+class DataLoss(Refused):
     """Records were deleted before they were read."""
 
 

@@ -1,7 +1,7 @@
 """The options of the data source, with the names of Spark's Kafka connector; all are checked before a query runs.
 
-Names are case-insensitive, as everywhere in Spark. Options that begin with ``kafka.`` go to the client (librdkafka)
-unchanged; ``kafka.bootstrap.servers`` is required.
+Names are case-insensitive, as everywhere in Spark. Options that begin with ``kafka.`` go to the client (librdkafka);
+those of Kafka's Java client are taken where there is something like them. ``kafka.bootstrap.servers`` is required.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from purgatorio.pipeline.java_settings import SettingRefused, for_librdkafka
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -26,12 +28,6 @@ TopicOffsets = Mapping[str, Mapping[int, int]]
 _MOST: Final = 2**63 - 1
 """The largest int64."""
 _CLIENT_PREFIX: Final = "kafka."
-_OWN_CLIENT_SETTINGS: Final = {
-    "enable.auto.commit": "the data source keeps positions itself",
-    "auto.offset.reset": "say startingOffsets instead",
-    "group.id": "consumers are assigned partitions, and join no group",
-    "enable.partition.eof": "the data source needs it",
-}
 _SUBSCRIPTIONS: Final = ("subscribe", "subscribepattern", "assign")
 _COMMON: Final = {
     "subscribe": "subscribe",
@@ -40,6 +36,7 @@ _COMMON: Final = {
     "startingoffsets": "startingOffsets",
     "startingtimestamp": "startingTimestamp",
     "startingoffsetsbytimestamp": "startingOffsetsByTimestamp",
+    "startingoffsetsbytimestampstrategy": "startingOffsetsByTimestampStrategy",
     "minpartitions": "minPartitions",
     "maxrecordsperpartition": "maxRecordsPerPartition",
     "failondataloss": "failOnDataLoss",
@@ -60,7 +57,21 @@ _SPARKS_OWN: Final = ("path", "checkpointlocation")
 """Spark's own options, which it passes on to data sources."""
 
 
-class OptionError(ValueError):
+_WITHOUT_USE: Final = {
+    "groupIdPrefix": "consumers are assigned partitions, and join no group",
+    "fetchOffset.numRetries": "offsets are asked for again for 20 s, any number of times",
+    "fetchOffset.retryIntervalMs": "offsets are asked for again for 20 s, every tenth of a second",
+    "kafkaConsumer.pollTimeoutMs": "a task fails when nothing comes for 20 s",
+}
+"""Options of Spark's Kafka connector that have nothing to do here, with the reason."""
+_REFUSED: Final = {name.lower(): f"{name} has no use here, leave it out: {why}" for name, why in _WITHOUT_USE.items()}
+
+
+class Refused(Exception):
+    """A job cannot be run as it is written, or where it is run; the message is for its author."""
+
+
+class OptionError(Refused, ValueError):
     """An option is unknown, missing or invalid; the message names it."""
 
 
@@ -73,12 +84,14 @@ class Position:
         offsets: by topic and partition; EARLIEST and LATEST are allowed.
         timestamp_ms: for all partitions, in milliseconds since 1970, or None.
         timestamps_ms: by topic and partition, in milliseconds since 1970.
+        needs_records: whether a partition without a record of that time or later is an error; else its end is taken.
     """
 
     default: int
     offsets: TopicOffsets = field(default_factory=dict)
     timestamp_ms: int | None = None
     timestamps_ms: TopicOffsets = field(default_factory=dict)
+    needs_records: bool = False
 
     @property
     def moves(self) -> bool:
@@ -183,19 +196,21 @@ def _split(options: Mapping[str, str], known: Mapping[str, str], owner: str) -> 
     for name, value in options.items():
         lower = name.lower()
         if lower.startswith(_CLIENT_PREFIX):
-            setting = lower.removeprefix(_CLIENT_PREFIX)
-            if setting in _OWN_CLIENT_SETTINGS:
-                raise OptionError(f"{name} cannot be set: {_OWN_CLIENT_SETTINGS[setting]}")
-            client[setting] = value
+            client[lower.removeprefix(_CLIENT_PREFIX)] = value
         elif lower in known:
             given[lower] = value
+        elif lower in _REFUSED:
+            raise OptionError(_REFUSED[lower])  # Spark hands on names in lower case
         elif lower not in _SPARKS_OWN:
             near = difflib.get_close_matches(lower, [*known, "kafka.bootstrap.servers"], n=1)
             hint = f"; did you mean {known.get(near[0], near[0])}?" if near else ""
             raise OptionError(f"{owner} has no option {name}{hint}")
     if not client.get("bootstrap.servers", "").strip():
         raise OptionError("kafka.bootstrap.servers is required: host:port of brokers, with commas between")
-    return given, client
+    try:
+        return given, for_librdkafka(client)
+    except SettingRefused as refused:
+        raise OptionError(str(refused)) from None
 
 
 def _position(given: Mapping[str, str], which: str, default: int) -> Position:
@@ -208,13 +223,23 @@ def _position(given: Mapping[str, str], which: str, default: int) -> Position:
     if not ways:
         return Position(default)
     value = given[ways[0]].strip()
+    strict = _is_strict(given) if which == "starting" else False
     if ways[0].endswith("bytimestamp"):
-        return Position(default, timestamps_ms=_by_partition(f"{which}OffsetsByTimestamp", value, least=0))
+        times = _by_partition(f"{which}OffsetsByTimestamp", value, least=0)
+        return Position(default, timestamps_ms=times, needs_records=strict)
     if ways[0].endswith("timestamp"):
-        return Position(default, timestamp_ms=_number(f"{which}Timestamp", value, least=0))
+        return Position(default, timestamp_ms=_number(f"{which}Timestamp", value, least=0), needs_records=strict)
     if value.lower() in ("earliest", "latest"):
         return Position(EARLIEST if value.lower() == "earliest" else LATEST)
     return Position(default, offsets=_by_partition(f"{which}Offsets", value, least=EARLIEST))
+
+
+def _is_strict(given: Mapping[str, str]) -> bool:
+    """Return whether a start at a time is refused where no record is as late; Spark's own default is that it is."""
+    strategy = given.get("startingoffsetsbytimestampstrategy", "latest").strip().lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError(f"startingOffsetsByTimestampStrategy must be error or latest, not {strategy!r}")
+    return strategy == "error"
 
 
 def _by_partition(name: str, text: str, *, least: int) -> TopicOffsets:

@@ -6,10 +6,13 @@ rows again, and rows that a failed job has written stay in the topic.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -31,8 +34,31 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from purgatorio.pipeline.offsets import OffsetRange, ranges_between, resolve, tasks_of
-from purgatorio.pipeline.options import ReadOptions, WriteOptions, read_options, write_options
+from purgatorio.pipeline.options import OptionError, ReadOptions, Refused, WriteOptions, read_options, write_options
 from purgatorio.pipeline.progress import Progress
+
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+"""Spark's processes read it when they report an error: without a traceback, by
+`spark.sql.execution.pyspark.udf.hideTraceback.enabled`."""
+
+
+@contextlib.contextmanager
+def mistakes_in_a_sentence() -> Iterator[None]:
+    """Have Spark report a mistake of the user as one sentence, without the traceback of its process and ours.
+
+    Spark's process ends with the error that it reports, so that no other one is without its traceback.
+    """
+    try:
+        yield
+    except Refused:
+        if _is_in_a_process_of_spark():
+            os.environ[_HIDE_TRACEBACK] = "1"
+        raise
+
+
+def _is_in_a_process_of_spark() -> bool:
+    specification = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return specification is not None and specification.name.startswith("pyspark.")
 
 
 class PurgatorioDataSource(DataSource):
@@ -50,23 +76,38 @@ class PurgatorioDataSource(DataSource):
         headers = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
         return f"{rows.SCHEMA}, {rows.HEADERS}" if headers else rows.SCHEMA
 
+    @mistakes_in_a_sentence()
     def reader(self, schema: StructType) -> TopicReader:
         """Return a reader from a starting to an ending position."""
         return TopicReader(read_options(dict(self.options), streaming=False))
 
-    def streamReader(self, schema: StructType) -> TopicStreamReader:
+    def streamReader(self, schema: StructType) -> TopicStreamReader | RefusedStreamReader:
         """Return a reader of a stream from a starting position on."""
-        return TopicStreamReader(read_options(dict(self.options), streaming=True))
+        try:
+            return TopicStreamReader(read_options(dict(self.options), streaming=True))
+        except OptionError as refused:
+            return RefusedStreamReader(refused)
 
+    @mistakes_in_a_sentence()
     def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
         """Return a writer that appends rows to topics."""
         if overwrite:
-            raise ValueError("a topic can only be appended to: write with mode append")
-        return TopicWriter(write_options(dict(self.options)), schema)
+            raise OptionError('a topic can only be appended to: say .mode("append")')
+        return TopicWriter(_writable(self.options), schema)
 
+    @mistakes_in_a_sentence()
     def streamWriter(self, schema: StructType, overwrite: bool) -> TopicStreamWriter:
         """Return a writer that appends the rows of each batch to topics, in every output mode."""
-        return TopicStreamWriter(write_options(dict(self.options)), schema)
+        return TopicStreamWriter(_writable(self.options), schema)
+
+
+def _writable(given: Mapping[str, str]) -> WriteOptions:
+    """Check the options of a writer, with the client's settings, before Spark begins tasks."""
+    from purgatorio.pipeline.client import admin_client
+
+    options = write_options(dict(given))
+    admin_client(options.client)
+    return options
 
 
 class Task(InputPartition):
@@ -101,6 +142,7 @@ class TopicReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    @mistakes_in_a_sentence()
     def partitions(self) -> list[InputPartition]:
         """Resolve the positions, and divide the records into tasks."""
         from purgatorio.pipeline.client import Metadata
@@ -138,6 +180,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._made = Progress(self._options, Metadata(self._options.client), time.monotonic)
         return self._made
 
+    @mistakes_in_a_sentence()
     def initialOffset(self) -> dict[str, Any]:
         """Return the start of a new query; a query with a checkpoint continues from that instead."""
         return self._progress.initial()
@@ -151,6 +194,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @mistakes_in_a_sentence()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return the end of the next batch."""
         return self._progress.next_end(
@@ -159,6 +203,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             wait_for_more=not isinstance(limit, ReadAllAvailable),
         )
 
+    @mistakes_in_a_sentence()
     def prepareForTriggerAvailableNow(self) -> None:
         """End this query at the topics' present latest offsets."""
         self._progress.stop_at_present_end()
@@ -167,6 +212,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the topics' latest offsets at the last look-up, for the query's progress."""
         return self._progress.reported
 
+    @mistakes_in_a_sentence()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Divide a batch into tasks."""
         return _tasks(self._progress.ranges(start, end), self._options)
@@ -174,6 +220,44 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's ranges."""
         return _read(partition.value, self._options)
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says why options are refused once Spark asks for something.
+
+    Where `streamReader` itself raises, Spark 4.3 stops a reader that it has not got, and reports that as the error.
+    """
+
+    def __init__(self, refused: OptionError) -> None:
+        self._refused = refused
+
+    @mistakes_in_a_sentence()
+    def _refuse(self) -> NoReturn:
+        raise self._refused
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Refuse."""
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Refuse."""
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Refuse."""
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Refuse."""
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Refuse."""
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Refuse."""
+        self._refuse()
 
 
 @dataclass
@@ -224,19 +308,19 @@ def check_columns(schema: StructType, topic: str | None) -> tuple[str, ...]:
     """Check that rows of this schema can be written, and return the names of their columns.
 
     Raises:
-        ValueError: the column value is missing, the topic is not given, or a column has another name or type.
+        OptionError: the column value is missing, the topic is not given, or a column has another name or type.
     """
     for field in schema.fields:
         kinds = _WRITABLE.get(field.name)
         if kinds is None:
-            raise ValueError(f"a row to write has no column {field.name}; it has {', '.join(_WRITABLE)}")
+            raise OptionError(f"a row to write has no column {field.name}; it has {', '.join(_WRITABLE)}")
         if field.dataType.simpleString() not in kinds:
-            raise ValueError(f"column {field.name} must be {' or '.join(kinds)}, not {field.dataType.simpleString()}")
+            raise OptionError(f"column {field.name} must be {' or '.join(kinds)}, not {field.dataType.simpleString()}")
     names: tuple[str, ...] = tuple(schema.names)
     if "value" not in names:
-        raise ValueError("a row to write needs a column value")
+        raise OptionError("a row to write needs a column value")
     if topic is None and "topic" not in names:
-        raise ValueError("say which topic to write to, by the option topic or in a column topic")
+        raise OptionError("say which topic to write to, by the option topic or in a column topic")
     return names
 
 

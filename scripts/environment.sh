@@ -51,9 +51,14 @@ ensure_environment() {
     stamp="$environment/.installed-for-${extras:-run}"
     wanted="$root $(cksum <"$root/pyproject.toml")"
     [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && return
-    # Whatever else was installed, the project was.
+    # Whatever else was installed, the project was; and dev has all that quick has.
     if [ -z "$extras" ] && cat "$environment"/.installed-for-* 2>/dev/null | grep -qxF "$wanted"; then return; fi
-    say "Installing what pyproject.toml asks for${extras:+ (with $extras)} …"
+    if [ "$extras" = quick ] && cat "$environment"/.installed-for-dev* 2>/dev/null | grep -qxF "$wanted"; then return; fi
+    case "$extras" in
+        quick) say "Installing into .venv what the quick check needs: pytest, mypy, ruff, and what its tests import (250 MB) …" ;;
+        dev*) say "Installing into .venv what all tests need: Spark, Sphinx and Playwright, too (1.4 GB) …" ;;
+        *) say "Installing what pyproject.toml asks for${extras:+ (with $extras)} …" ;;
+    esac
     install --editable "$root${extras:+[$extras]}" || return
     printf '%s\n' "$wanted" >"$stamp"
 }

@@ -77,11 +77,13 @@ def pytest_configure(config: pytest.Config) -> None:
         setattr(config.option, _TRANSACTIONAL_OPTION, str(Seeds.of_turn(turn)))
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """Say how the same seeds are simulated again."""
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Say how the same seeds are simulated again, and what a quick run leaves out for want of a package."""
     transactional = config.getoption(_TRANSACTIONAL_OPTION)
     more = f" --transactional-seeds {transactional}" if transactional else ""
-    return f"simulated seeds: --simulation-seeds {config.getoption(_SEEDS_OPTION)}{more}"
+    absent = sorted(parts.missing()) if config.getoption("part") == "quick" else []
+    without = f"left out: files that import {', '.join(absent)}, which ./scripts/test installs"
+    return [f"simulated seeds: --simulation-seeds {config.getoption(_SEEDS_OPTION)}{more}", *[without] * bool(absent)]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -90,7 +92,28 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not part or not collection_path.is_relative_to(ROOT):
         return None
     path = collection_path.relative_to(ROOT).as_posix()
-    return None if parts.is_read(part, path if path.endswith(".py") else f"{path}/") else True
+    if not path.endswith(".py"):
+        return None if parts.is_read(part, f"{path}/") else True
+    if not parts.is_read(part, path):
+        return True
+    if (
+        part == "quick"
+        and parts.missing()
+        and not parts.can_be_read(collection_path.read_text("utf-8"), parts.missing())
+    ):
+        return True
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
+    """Skip a test of a quick run that imports a large package itself, and has it not."""
+    try:
+        return (yield)
+    except ModuleNotFoundError as error:
+        if pyfuncitem.config.getoption("part") == "quick" and (error.name or "").partition(".")[0] in parts.missing():
+            pytest.skip(f"{error.name} is not installed; ./scripts/test installs it")
+        raise
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

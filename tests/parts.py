@@ -7,6 +7,8 @@ are not even read; # begins a remark.
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -33,6 +35,11 @@ REAL_CLIENTS: Final = ("clients", "spark")
 """Tests with these marks are left to CI if they have not the mark `smoke`."""
 CLIENTS_FOLDER: Final = "tests/compat/"
 """Where all tests are of real clients; its conftest.py marks them so."""
+
+
+LARGE: Final = ("confluent_kafka", "pyarrow", "pyspark", "pytest_socket")
+"""Packages that the extra `dev` has and `quick` has not; a quick run leaves out what imports one that is missing."""
+_IMPORTED: Final = re.compile(r"^(?:from|import) (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,18 @@ def left_to_ci() -> Listed:
 def is_read(part: str, path: str) -> bool:
     """Return whether a run of the part reads the tests of a file, or of a folder (with its slash)."""
     return not (left_to_ci().has_path(path) or (part == "quick" and slow().has_path(path)))
+
+
+@cache
+def missing() -> frozenset[str]:
+    """Return the large packages that are not installed."""
+    return frozenset(name for name in LARGE if importlib.util.find_spec(name) is None)
+
+
+def can_be_read(source: str, missing: frozenset[str]) -> bool:
+    """Return whether a file of tests imports none of the packages that are missing, and is not for Spark as a whole."""
+    for_spark = "\npytestmark = needs_spark\n" in source and "pyspark" in missing
+    return not for_spark and missing.isdisjoint(_IMPORTED.findall(source))
 
 
 def marks_of(nodeid: str, marks: Iterable[str]) -> list[str]:

@@ -55,6 +55,13 @@ def nodes_of(path: str) -> frozenset[str]:
     return frozenset(found)
 
 
+def test_a_quick_run_does_without_large_packages() -> None:
+    source = "import pytest\nfrom pyarrow import Table\n\ndef f():\n    import confluent_kafka\n"
+    assert not parts.can_be_read(source, frozenset({"pyarrow", "pyspark"}))
+    assert parts.can_be_read(source, frozenset({"pyspark", "confluent_kafka"}))
+    assert parts.can_be_read(source, frozenset())
+
+
 def test_real_clients_are_left_to_ci_but_for_a_smoke_test_of_each() -> None:
     nodeid = "tests/compat/test_kcat.py::test_records_that_are_produced_are_consumed"
     assert parts.marks_of(nodeid, ["parametrize"]) == ["slow", "ci"]

@@ -91,6 +91,25 @@ def test_the_error_for_an_invalid_option_names_it(options: dict[str, str], compl
     assert complaint in str(told.value)
 
 
+@pytest.mark.parametrize(
+    "name", ["groupIdPrefix", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs"]
+)
+@pytest.mark.parametrize("streaming", [False, True])
+def test_options_of_sparks_connector_without_use_are_refused_by_name(name: str, streaming: bool) -> None:
+    with pytest.raises(OptionError, match=f"^{name} has no use here, leave it out: "):
+        read_options({**SERVERS, "subscribe": "orders", name: "3"}, streaming=streaming)
+
+
+def test_a_start_at_a_time_may_need_records() -> None:
+    given = {**SERVERS, "subscribe": "orders", "startingTimestamp": "1700000000000"}
+    strategy = "startingOffsetsByTimestampStrategy"
+    assert not read_options(given, streaming=True).starting.needs_records
+    assert read_options({**given, strategy: "ERROR"}, streaming=True).starting.needs_records
+    assert not read_options({**given, strategy: "latest"}, streaming=False).starting.needs_records
+    with pytest.raises(OptionError, match="must be error or latest, not 'first'"):
+        read_options({**given, strategy: "first"}, streaming=False)
+
+
 def test_a_stream_may_limit_its_batches_on_both_sides() -> None:
     given = {**SERVERS, "subscribe": "orders", "checkpointLocation": "/tmp/x"}
     options = read_options(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.pipeline.conftest import needs_spark, new_topic
+from tests.pipeline.conftest import ROOT, needs_spark, new_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,6 +104,62 @@ def test_the_error_for_an_invalid_read_is_clear(
     with pytest.raises(PySparkException) as told:
         read(spark, servers, **options).count()
     assert complaint in str(told.value)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_mistake_is_one_sentence_without_a_traceback(
+    spark: SparkSession, servers: str, tmp_path: Path, streaming: bool
+) -> None:
+    from pyspark.errors import PySparkException
+
+    def run(options: dict[str, str], checkpoint: Path) -> None:
+        if not streaming:
+            spark.read.format("purgatorio").options(**options).load().count()
+            return
+        frame = spark.readStream.format("purgatorio").options(**options).load()
+        to = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+        to.trigger(availableNow=True).start().awaitTermination()
+
+    mistakes = [
+        ({"kafka.max.poll.recordz": "5"}, "kafka.max.poll.recordz is no setting of the client, librdkafka"),
+        ({"kafka.sasl.jaas.config": "x"}, "kafka.sasl.jaas.config is not understood"),
+        ({"subscribe": "nowhere"}, "there is no topic 'nowhere'"),
+        ({"groupIdPrefix": "mine"}, "groupIdPrefix has no use here"),
+    ]
+    for number, (mistake, sentence) in enumerate(mistakes):
+        with pytest.raises(PySparkException) as told:
+            run({"kafka.bootstrap.servers": servers, "subscribe": "x", **mistake}, tmp_path / str(number))
+        assert sentence in str(told.value)
+        assert "Traceback" not in str(told.value)
+
+
+def test_the_batch_write_of_the_page_writes_and_its_mode_has_to_be_said(spark: SparkSession, servers: str) -> None:
+    from pyspark.errors import PySparkException
+
+    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(totals = .*?)```", page, re.DOTALL)
+    program = program.replace("localhost:9092", servers)
+    exec(program, {"spark": spark})
+    rows = read(spark, servers, subscribe="totals").selectExpr("cast(key as string)", "cast(value as string)").collect()
+    assert sorted(tuple(row) for row in rows) == [("milk", "1"), ("tea", "3")]
+    without = program.replace('    .mode("append")\n', "")
+    assert without != program
+    with pytest.raises(PySparkException, match='cannot be written in the "ErrorIfExists" mode'):
+        exec(without, {"spark": spark})
+    with pytest.raises(PySparkException, match=r'say \.mode\("append"\)') as told:
+        exec(program.replace("append", "overwrite"), {"spark": spark})
+    assert "Traceback" not in str(told.value)
+
+
+def test_a_start_at_a_time_without_records_is_refused_if_that_is_asked_for(
+    spark: SparkSession, servers: str, topic: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    late = {"subscribe": topic, "startingTimestamp": "4000000000000"}
+    assert read(spark, servers, **late).count() == 0
+    with pytest.raises(PySparkException, match=f"{topic}-0 has no record as late as its starting time"):
+        read(spark, servers, **late, startingOffsetsByTimestampStrategy="error").count()
 
 
 def test_rows_that_cannot_be_written_are_refused_before_any_is_written(

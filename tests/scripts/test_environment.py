@@ -161,6 +161,18 @@ def test_the_quick_loop_asks_the_types_daemon_and_leaves_slow_tests_out(machine:
     assert "pytest -n auto --dist worksteal --part quick tests/x.py\n" in done.stdout
 
 
+def test_the_quick_loop_installs_less_and_nothing_where_all_is_installed(machine: Machine) -> None:
+    machine.put_python("python3")
+    done = machine.call("test", "--quick")
+    assert machine.noted()[-1].endswith(f"--editable {machine.repository}[quick]")
+    assert "what the quick check needs" in done.stderr
+    machine.call("test")
+    assert machine.noted()[-1].endswith(f"--editable {machine.repository}[dev]")
+    (machine.repository / ".venv" / ".installed-for-quick").unlink()
+    machine.call("test", "--quick")
+    assert machine.noted() == []
+
+
 @pytest.mark.parametrize(("tool", "stage"), [("mypy", "types"), ("pytest", "tests")])
 def test_a_failed_check_fails_the_whole_and_hides_none_of_the_others(machine: Machine, tool: str, stage: str) -> None:
     machine.put_python("python3")
