@@ -189,7 +189,7 @@ class Playing:
         """Return a fact of a client; the brokers alone know when the locks of a share member's records have run out."""
         if fact == "locked" and isinstance(client, ShareMember):
             locks = locks_of(self._operator.cluster.brokers, client.group, client.member_id)
-            return sum(lock.held_count for _, lock in locks)
+            return int(sum(lock.held_count for _, lock in locks))
         return client.facts.get(fact)
 
     def _trace(self, step: Step) -> None:

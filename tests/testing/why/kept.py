@@ -35,7 +35,8 @@ def lasting(text: str) -> list[str]:
             leaves_out = line.startswith(VARYING)
         if not leaves_out:
             kept.append(re.sub(r" for N s, (where|and) .*", "", line))
-    return kept
+    readers = sorted(line for line in kept[1:] if " reads " in line)  # whose fetches come in any order
+    return [line for line in kept if line not in readers] + readers
 
 
 def first_line(name: str) -> str:

@@ -18,6 +18,7 @@ from purgatorio.admin.operations.reading.why.known import (
     plural,
     seconds,
 )
+from purgatorio.admin.operations.reading.why.refusals import is_over
 from purgatorio.broker.causes.words import MAX_NAMED, listed
 
 LATEST: Final = -1
@@ -28,6 +29,8 @@ LONG_POLL_MS: Final = 1_000
 """A consumer whose last fetch is not longer ago is between two polls."""
 IDLE_MS: Final = 300
 """A consumer that polls fetches again sooner, or its fetch waits."""
+BETWEEN_POLLS_MS: Final = 200
+"""A consumer that is closed after a poll leaves sooner."""
 
 
 def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:
@@ -45,7 +48,8 @@ def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:
         client = position["client"]
         says = (
             f"{client} reads {name_of(position)} from offset {at}, the end: it started after the "
-            f"{'record' if earlier == 1 else plural(earlier, 'record')}, and auto.offset.reset=latest"
+            f"{'record' if earlier == 1 else plural(earlier, 'record')}, and auto.offset.reset=latest; set "
+            "earliest, or start it before"
         )
         yield Conclusion(says, _about(facts, position))
 
@@ -94,7 +98,10 @@ def owns_no_partition(facts: Facts) -> Iterator[Conclusion]:
         topics = list(owners)[:3]
         which = listed([_owned_by(topic, counts[topic], list(dict.fromkeys(owners[topic]))) for topic in topics])
         lacking = [names[each["member_id"]] for each in idle]
-        says = f"{listed(lacking)} own{'s' * (len(idle) == 1)} no partition: {which}"
+        says = (
+            f"{listed(lacking)} own{'s' * (len(idle) == 1)} no partition: {which}; give {listed(topics)} more "
+            f"partitions, or {lacking[0] if len(idle) == 1 else 'them'} another group.id"
+        )
         yield Conclusion(says, (group["id"], *lacking, *(each["client"] for each in idle), *owners))
 
 
@@ -151,6 +158,8 @@ def reads_another_partition(facts: Facts) -> Iterator[Conclusion]:
         others = {_owner(facts, client, row) for row in rows[:MAX_NAMED]}
         whose = f", which {listed(sorted(others))} own{'s' * (len(others) == 1)}" if all(others) else ""
         says = f"{client} is assigned {listed(read)}; the records are in {listed(list(map(name_of, rows)))}{whose}"
+        if not whose:
+            says += "; assign that" if len(rows) == 1 else "; assign those"
         yield Conclusion(says, _about(facts, positions[0]), STUCK if not whose else WAITS - 5)
 
 
@@ -203,8 +212,8 @@ def does_not_fetch(facts: Facts) -> Iterator[Conclusion]:
         if position["offset"] < partition["high_watermark"] and facts.now_ms - position["last_ms"] > IDLE_MS:
             stopped.setdefault(position["client"], []).append(position)
     for client, positions in stopped.items():
-        if client not in facts.document["clients"]:
-            continue  # it has been closed
+        if client not in facts.document["clients"] or _left(facts, client) is not None:
+            continue  # it has been closed, or does not read any more
         last_ms = max(position["last_ms"] for position in positions)
         names = listed(sorted(map(name_of, positions)))
         given = all(position["was_given"] for position in positions)
@@ -212,6 +221,49 @@ def does_not_fetch(facts: Facts) -> Iterator[Conclusion]:
         first = positions[0]
         says = f"{client} has not fetched from {names} for {seconds(facts.now_ms - last_ms)}: {got}"
         yield Conclusion(says, _about(facts, first), WAITS - 20)
+
+
+def left_as_it_did_not_poll(facts: Facts) -> Iterator[Conclusion]:
+    """Yield clients that left their group between two polls and are still there: their commits are refused."""
+    for client in dict.fromkeys(each["client"] for each in facts.positions if each["was_given"]):
+        left = _left(facts, client)
+        last_ms = max(each["last_ms"] for each in facts.positions if each["client"] == client)
+        if left is None or client not in facts.document["clients"] or left[1] - last_ms < BETWEEN_POLLS_MS:
+            continue
+        group_id, at_ms = left
+        says = (
+            f"{client} left {group_id} {seconds(facts.now_ms - at_ms)} ago, as it had not polled for "
+            f"{seconds(at_ms - last_ms)}: it commits nothing any more; poll more often, or raise max.poll.interval.ms"
+        )
+        yield Conclusion(says, (client, group_id), STUCK)
+
+
+def _left(facts: Facts, client: str) -> tuple[str, int] | None:
+    """Return the group that a client, which is in none now, left last, and when."""
+    if facts.memberships(client):
+        return None
+    found = [
+        (group["id"], int(each["at_ms"]))
+        for group in facts.groups
+        for each in group["rebalances"]
+        if each["cause"] == "leave" and each["detail"].startswith(f"member {client}")
+    ]
+    return max(found, key=lambda each: each[1], default=None)
+
+
+def commits_too_late(facts: Facts) -> Iterator[Conclusion]:
+    """Yield clients whose commits are refused, as the group has gone on without them."""
+    for row in facts.errors:
+        late = set(row["errors"]) & LATE
+        if late and row["api"] in ("OffsetCommit", "TxnOffsetCommit") and not is_over(facts, row):
+            says = (
+                f"{row['api']} of {row['client']} is refused, {listed(sorted(late))}: its group has gone on without "
+                "it; poll more often, take fewer records at once, or raise max.poll.interval.ms"
+            )
+            yield Conclusion(says, (row["client"], *row["topics"]), STUCK + 5)
+
+
+LATE: Final = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"))
 
 
 def has_left(facts: Facts) -> Iterator[Conclusion]:
@@ -238,6 +290,8 @@ RULES: Final = (
     reads_another_partition,
     waits_for_bytes,
     goes_on_at_its_offset,
+    left_as_it_did_not_poll,
+    commits_too_late,
     does_not_fetch,
     waits_at_the_end,
     has_left,

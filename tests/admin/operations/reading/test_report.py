@@ -84,7 +84,7 @@ def test_a_report_of_very_much_is_bounded_and_counted() -> None:
     assert max(map(len, lines)) <= MAX_WIDTH
     assert lines[0] == (
         "c900, c901, c902, c903, c904 and 95 more own no partition: orders has 900, which c0, c1, c2, c3, c4 and 895 "
-        "more own"
+        "more own; give orders more partitions, or them another group.id"
     )
     assert "  … 9988 more" in lines
     assert "  … 892 more" in lines
@@ -94,20 +94,21 @@ def test_what_is_explained_is_of_one_name() -> None:
     members = [member("one", ("orders", 0)), member("two")]
     document = facts(
         partitions=[partition(), partition("bills", end=1)],
-        groups=[group("g", *members, offsets=[offset(0, "one-1f", None)]), group("other")],
+        groups=[group("g", *members, offsets=[offset(0, "one-1f", None)]), group("unlike")],
         positions=[position("one", 0), position("reader", 1, topic="bills")],
         clients=["idle"],
     )
     found = explained(document, "g")
     assert found["conclusions"] == [
         {
-            "says": "two owns no partition: orders has one, which one owns",
+            "says": "two owns no partition: orders has one, which one owns; give orders more partitions, or two "
+            "another group.id",
             "about": ("g", "two", "two", "orders"),
             "weight": found["conclusions"][0]["weight"],
         }
     ]
     assert "bills" not in found["text"]
-    assert "other" not in found["text"]
+    assert "unlike" not in found["text"]
     assert explained(document, "idle")["text"].splitlines()[0] == (
         "nothing is found that keeps idle from what it wants"
     )

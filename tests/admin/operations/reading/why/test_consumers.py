@@ -6,7 +6,7 @@ from typing import Any
 
 from purgatorio.admin.operations.reading.why.conclusions import conclude
 from purgatorio.admin.operations.reading.why.known import Facts
-from tests.admin.operations.reading.why.documents import facts, group, member, partition, position, start
+from tests.admin.operations.reading.why.documents import error, facts, group, member, partition, position, start
 
 
 def said(document: dict[str, Any], about: str = "") -> list[str]:
@@ -17,7 +17,8 @@ def test_a_consumer_that_began_at_the_end_has_missed_the_records_before() -> Non
     late = {"positions": [position("late", 1)], "starts": [start("late", -1, 1)]}
     document = facts(partitions=[partition(end=1)], groups=[group("g", member("late", ("orders", 0)))], **late)
     assert said(document) == [
-        "late reads orders-0 from offset 1, the end: it started after the record, and auto.offset.reset=latest"
+        "late reads orders-0 from offset 1, the end: it started after the record, and auto.offset.reset=latest; set "
+        "earliest, or start it before"
     ]
     assert said(document, "g") == said(document, "late") == said(document, "orders") == said(document)
     assert said(document, "other") == []
@@ -39,7 +40,9 @@ def test_a_consumer_at_the_end_of_an_empty_partition_has_missed_nothing() -> Non
 def test_that_nothing_is_wrong_is_said_where_nothing_else_is() -> None:
     idle = group("g", member("c", ("orders", 0)), member("two"))
     document = facts(partitions=[partition()], positions=[position("c", 0)], groups=[idle])
-    assert said(document) == ["two owns no partition: orders has one, which c owns"]
+    assert said(document) == [
+        "two owns no partition: orders has one, which c owns; give orders more partitions, or two another group.id"
+    ]
     assert said(document, "c") == [CALM]
 
 
@@ -68,7 +71,9 @@ def test_a_group_that_has_read_everything_goes_on_at_the_end() -> None:
 def test_a_member_without_a_partition_is_named_with_those_that_have_them() -> None:
     members = [member("one", ("orders", 0)), member("two")]
     document = facts(partitions=[partition()], groups=[group("g", *members)])
-    assert said(document) == ["two owns no partition: orders has one, which one owns"]
+    assert said(document) == [
+        "two owns no partition: orders has one, which one owns; give orders more partitions, or two another group.id"
+    ]
     assert said(document, "two") == said(document, "g") == said(document, "orders") == said(document)
     document["groups"][0]["state"] = "CompletingRebalance"
     assert said(document) == []
@@ -81,7 +86,8 @@ def test_members_of_one_client_id_are_named_by_their_member_ids() -> None:
         member("rdkafka", member_id="rdkafka-c"),
     ]
     assert said(facts(groups=[group("g", *members)])) == [
-        "rdkafka-b and rdkafka-c own no partition: orders has 2, which rdkafka-a owns"
+        "rdkafka-b and rdkafka-c own no partition: orders has 2, which rdkafka-a owns; give orders more partitions, or "
+        "them another group.id"
     ]
 
 
@@ -109,7 +115,7 @@ def test_a_group_of_the_consumer_protocol_rebalances_since_its_epoch_began() -> 
 def test_records_in_a_partition_that_is_not_read_are_found() -> None:
     partitions = [partition(), partition(number=1, end=3)]
     document = facts(partitions=partitions, positions=[position("c", 0)])
-    assert said(document) == ["c is assigned orders-0; the records are in orders-1"]
+    assert said(document) == ["c is assigned orders-0; the records are in orders-1; assign that"]
     document["positions"].append(position("c", 3, number=1))
     assert said(document) == ["c waits at the end of orders-0 and orders-1 for 2.0 s: no record has come since"]
 
@@ -140,3 +146,37 @@ def test_a_member_that_was_taken_for_dead_is_named() -> None:
     assert said(facts(groups=[group("g", member("two", ("orders", 0)), rebalances=[over])])) == [
         "member one-1f was removed from g 1.0 s ago: no heartbeat for session.timeout.ms"
     ]
+
+
+def left(detail: str, at_ms: int = 99_000) -> dict[str, Any]:
+    """A rebalance since a member left."""
+    return {"at_ms": at_ms, "epoch": 1, "member_count": 0, "cause": "leave", "detail": detail}
+
+
+def test_a_client_that_left_between_two_polls_did_not_poll_in_time() -> None:
+    slow = position("slow", 0, is_waiting=False, was_given=True, last_ms=98_500)
+    group_left = group("g", state="Empty", rebalances=[left("member slow-1f: consumer poll timeout has expired.")])
+    document = facts(partitions=[partition(end=5)], positions=[slow], clients=["slow"], groups=[group_left])
+    assert said(document) == [
+        "slow left g 1.0 s ago, as it had not polled for 0.5 s: it commits nothing any more; poll more often, or raise "
+        "max.poll.interval.ms"
+    ]
+
+
+def test_a_client_that_was_closed_or_came_back_has_not_left_like_that() -> None:
+    slow = position("slow", 0, is_waiting=False, was_given=True, last_ms=98_500)
+    gone = group("g", state="Empty", rebalances=[left("member slow-1f")])
+    back = group("g", member("slow", ("orders", 0)), rebalances=[left("member slow-1f")])
+    soon = group("g", state="Empty", rebalances=[left("member slow-1f", at_ms=98_600)])
+    for clients, its_group in (([], gone), (["slow"], back), (["slow"], soon)):
+        document = facts(partitions=[partition(end=5)], positions=[slow], clients=clients, groups=[its_group])
+        assert not any("slow left" in each for each in said(document))
+
+
+def test_a_commit_that_comes_too_late_is_named() -> None:
+    row = error("slow", "OffsetCommit", "UNKNOWN_MEMBER_ID", topics=["orders"])
+    assert said(facts(errors=[row])) == [
+        "OffsetCommit of slow is refused, UNKNOWN_MEMBER_ID: its group has gone on without it; poll more often, take "
+        "fewer records at once, or raise max.poll.interval.ms"
+    ]
+    assert said(facts(errors=[error("slow", "Heartbeat", "UNKNOWN_MEMBER_ID")])) == []
