@@ -50,8 +50,11 @@ def until(condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> No
 
 
 def in_tree(tree: Path | None) -> dict[str, Any]:
-    """Return how a process is started that runs the source in a tree; None: in this one."""
-    return {} if tree is None else {"cwd": tree, "env": {**os.environ, "PYTHONPATH": str(tree)}}
+    """Return how a process is started that runs the source in a tree, unmeasured; None: in this one."""
+    if tree is None:
+        return {}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+    return {"cwd": tree, "env": {**kept, "PYTHONPATH": str(tree)}}
 
 
 @dataclass

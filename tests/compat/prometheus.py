@@ -63,9 +63,9 @@ def settings_of(page: str, replaced: Mapping[str, str]) -> dict[str, Any]:
 
 @contextmanager
 def watching(path: Path, settings: dict[str, Any]) -> Iterator[Prometheus]:
-    """Run a Prometheus that scrapes twice a second; alerts fire after a second instead of minutes."""
+    """Run a Prometheus that scrapes each second; alerts fire after a second instead of minutes."""
     (path / "alerts.yml").write_text(re.sub(r"for: \w+", "for: 1s", ALERTS.read_text()))
-    often = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "200ms"}
+    often = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "200ms"}
     for job in settings["scrape_configs"]:
         for found in job.get("http_sd_configs", ()):
             found["refresh_interval"] = "500ms"
