@@ -9,6 +9,7 @@ from typing import Any, Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.causes.words import MAX_SHOWN
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.share.acquisition_lock import AcquisitionLock
 from purgatorio.broker.share.giving_up import DeadLetterCount
 from purgatorio.broker.share.in_flight import InFlightBatch
 from purgatorio.broker.share.share_partition import SharePartition
@@ -135,7 +136,9 @@ def merged(answers: Iterable[Answer]) -> Answer:
     return joined
 
 
-def locks_of(brokers: Iterable[Broker], group_id: str, member_id: str | None) -> Iterator[tuple[Broker, Any]]:
+def locks_of(
+    brokers: Iterable[Broker], group_id: str, member_id: str | None
+) -> Iterator[tuple[Broker, AcquisitionLock]]:
     """Yield the acquisition locks of a group, or of one of its members."""
     for broker in brokers:
         for share in broker.led_shares.partitions.of_group(group_id):
