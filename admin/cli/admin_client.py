@@ -59,17 +59,20 @@ class AdminClient:
         # No proxy: the brokers answer to addresses and to names of this machine (see admin.web.guard).
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
 
-    def get(self, path: str, *, shared: bool = False) -> dict[str, Any]:
+    def get(self, path: str, *, shared: bool = False, timeout_seconds: float | None = None) -> dict[str, Any]:
         """The answer to GET at a path below ``/api/v1/``.
 
         Args:
             shared: an answer will do that was made for a page, which may be some tenths of a second old.
+            timeout_seconds: how long to wait; `TIMEOUT_SECONDS` if it is not given.
 
         Raises:
             AdminError: the cluster refused, or did not answer.
         """
         headers = {"Cache-Control": f"max-age={SHARED_SECONDS}"} if shared else {}
-        return self._ask(urllib.request.Request(f"{self.url}/api/v1/{path}", headers=headers), TIMEOUT_SECONDS)
+        return self._ask(
+            urllib.request.Request(f"{self.url}/api/v1/{path}", headers=headers), timeout_seconds or TIMEOUT_SECONDS
+        )
 
     def post(
         self,

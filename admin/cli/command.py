@@ -1,6 +1,7 @@
 """Commands that operate a running cluster: how they are declared, run, and print tables.
 
-They send requests to the cluster's admin HTTP and import nothing else of the broker.
+They send requests to the cluster's admin HTTP and import nothing else of the broker. Some can ask any cluster by
+Kafka's protocol instead, and some do only that: `wire_command.py`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ the cluster printed it. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
 Answer = dict[str, Any]
+Wire = Callable[[argparse.Namespace], Any]
+"""Does a command by Kafka's protocol; returns the answer."""
 Ask = Callable[["AdminClient", argparse.Namespace], Answer]
 """Asks the cluster, and returns its answer."""
 Show = Callable[[Answer, argparse.Namespace], int | None]
@@ -36,6 +39,20 @@ Show = Callable[[Answer, argparse.Namespace], int | None]
 
 Add = Callable[[Any], None]
 """Adds commands to the subcommands of a parser."""
+
+
+SYNONYMS: Final = (
+    ("delete", "remove", "rm", "drop", "destroy"),
+    ("list", "ls", "all"),
+    ("describe", "show", "get", "info", "inspect", "desc", "status", "config"),
+    ("create", "add", "new", "make", "mk"),
+    ("set", "alter", "change", "update", "edit", "modify", "config", "put"),
+    ("add-partitions", "partitions", "grow", "increase"),
+    ("produce", "write", "send", "publish", "append", "put", "push"),
+    ("consume", "read", "fetch", "cat", "tail", "get", "show", "list", "dump"),
+    ("reset-offsets", "reset", "seek", "rewind", "offsets"),
+)
+"""Verbs that mean the same in one tool or another."""
 
 
 class CommandRefused(Exception):
@@ -61,22 +78,49 @@ class Parser(argparse.ArgumentParser):
         if fill is not None:
             fill()
         parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and self._take_rest(parsed, unknown):
+            unknown = []
         if unknown:
             flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
             first = unknown[0].partition("=")[0]
             self.error(f"unknown: {' '.join(unknown)}{near(first, flags) if first.startswith('-') else ''}")
         return parsed, unknown
 
+    def _take_rest(self, parsed: argparse.Namespace, unknown: Sequence[str]) -> bool:
+        """Give arguments after a flag to the list that the first ones went to, as argparse does not; return whether."""
+        lists = [each for each in self._actions if not each.option_strings and each.nargs in ("*", "+")]
+        if not lists or any(each.startswith("-") for each in unknown):
+            return False
+        try:
+            found = [lists[0].type(each) if callable(lists[0].type) else each for each in unknown]
+        except argparse.ArgumentTypeError as error:
+            self.error(f"argument {lists[0].metavar}: {error}")
+        setattr(parsed, lists[0].dest, [*(getattr(parsed, lists[0].dest) or ()), *found])
+        return True
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if isinstance(action.choices, dict) and value not in action.choices:
-            self.error(f"there is no command {value!r}{near(str(value), action.choices)}")
-        if action.choices is not None and value not in action.choices:
+        choices = action.choices
+        if isinstance(choices, dict) and value not in choices:
+            other = value.removesuffix("s") if value.endswith("s") else f"{value}s"
+            if other not in choices:
+                self.error(f"there is no command {value!r}{near_verb(str(value), choices)}")
+            choices[value] = choices[other]  # `topic delete` is `topics delete`
+        if choices is not None and value not in choices:
             name = (action.option_strings or [action.dest])[-1]
-            self.error(f"{name} is {value!r}; it can be {' or '.join(map(str, action.choices))}")
+            self.error(f"{name} is {value!r}; it can be {' or '.join(map(str, choices))}")
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and how to get help, and exit."""
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
+
+
+def near_verb(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean …?`` for a verb: one that means the same in another tool comes before one like it."""
+    names = list(known)
+    for meaning in SYNONYMS:
+        if name in meaning and (found := [each for each in names if each in meaning]):
+            return f"; did you mean {printable(found[0])}?"
+    return near(name, names)
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -94,13 +138,70 @@ def add_group(commands: Any, name: str, summary: str, fill: Callable[[Any], None
     parser.fill = lambda: fill(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
 
 
-def add_command(commands: Any, name: str, ask: Ask, show: Show, summary: str) -> Any:
-    """Add a command that asks the cluster; returns its parser."""
+def add_command(commands: Any, name: str, ask: Ask, show: Show, summary: str, *, wire: Wire | None = None) -> Any:
+    """Add a command that asks the cluster; returns its parser.
+
+    Args:
+        wire: asks a cluster of any kind, if the user names its brokers; the answer has the same form.
+    """
     parser = add_parser(commands, name, summary, _EPILOG)
-    parser.set_defaults(run=lambda args: _run(ask, show, args))
+    parser.set_defaults(run=lambda args: run_command(ask, show, args, wire))
     parser.add_argument("--admin", metavar="URL", help=f"the URL of the cluster's admin HTTP ({DEFAULT_ADMIN_URL})")
     parser.add_argument("--json", action="store_true", help="print the cluster's answer as JSON")
+    if wire is not None:
+        add_wire_options(parser)
     return parser
+
+
+def add_wire_options(parser: Any) -> None:
+    """Add where a cluster of any kind is, and how a command logs in there."""
+    parser.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT,…",
+        help="brokers of a cluster of any kind, which is asked by Kafka's protocol",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="Kafka's client settings for TLS and SASL, as Kafka's own tools take them",
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=seconds, default=30.0, help="the longest wait for an answer, in seconds (30)"
+    )
+
+
+def seconds(text: str) -> float:
+    """Return a time that a user typed.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    try:
+        given = float(text)
+    except ValueError:
+        given = -1.0
+    if not 0 <= given < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
+    return given
+
+
+def positive(text: str) -> int:
+    """Return a number of things that a user typed; raises ArgumentTypeError: it is none."""
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text) < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return the two parts of NAME=VALUE.
+
+    Raises:
+        ArgumentTypeError: it is of another form.
+    """
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not like NAME=VALUE")
+    return name, value
 
 
 def add_parser(commands: Any, name: str, summary: str, epilog: str) -> Any:
@@ -116,13 +217,29 @@ def add_parser(commands: Any, name: str, summary: str, epilog: str) -> Any:
     )
 
 
-def _run(ask: Ask, show: Show, args: argparse.Namespace) -> int:
-    """Run a command; print one line if it fails."""
+def run_command(ask: Ask | None, show: Show, args: argparse.Namespace, wire: Wire | None = None) -> int:
+    """Run a command; print one line if it fails.
+
+    Args:
+        ask: None: the command always speaks Kafka's protocol.
+        wire: does it by Kafka's protocol, if the user names brokers.
+
+    Returns:
+        the exit code.
+    """
     from purgatorio.admin.cli.admin_client import AdminClient, AdminError, AdminUrlError
 
+    check: Callable[[argparse.Namespace], str] | None = getattr(args, "check", None)
+    if check is not None and (wrong := check(args)):
+        print(f"purgatorio: {wrong}", file=sys.stderr)
+        return 2
     try:
-        url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
-        answer = ask(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
+        if wire is not None and (ask is None or args.bootstrap or args.command_config):
+            answer = wire(args)
+        else:
+            assert ask is not None
+            url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
+            answer = ask(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
         return (show_json if args.json else show)(answer, args) or 0
     except CommandRefused as refused:
         print(refused, file=sys.stderr)
@@ -134,6 +251,8 @@ def _run(ask: Ask, show: Show, args: argparse.Namespace) -> int:
         print(f"purgatorio: the cluster's answer lacks {error.args[0]}; it may run another version", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        if ask is None:
+            return 130  # as a shell expects; such a command has said what is done
         print("purgatorio: stopped waiting; the cluster finishes the operation", file=sys.stderr)
         return 1
 

@@ -2,7 +2,8 @@
 
 Most commands are declared by their operation (`purgatorio.admin.operations`). A group's module, such as
 ``broker_commands``, has what prints their answers as tables (``SHOWN``, by command), and adds commands whose words are
-not those of one operation (``ADDED``, by group). A group is filled when it is used: others do not wait for its module.
+not those of one operation (``ADDED``, by group). ``BY_WIRE`` has what does a command by Kafka's protocol, for any
+cluster. A group is filled when it is used: others do not wait for its module.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ __all__ = ["ADMIN_VARIABLE", "GROUPS", "add_commands"]
 
 GROUPS: Final = {
     "broker": ("broker", "stop, kill, start, add, pause, hold back and list the brokers of a running cluster"),
-    "topics": ("topic", "list partitions with their leaders and replicas, elect leaders, move them"),
-    "groups": ("group", "list and describe consumer groups, reset their offsets, delete them"),
+    "topics": ("topic", "list, create, describe, alter and delete topics, elect leaders, move them"),
+    "records": ("record", "produce records from lines, and consume them as lines"),
+    "groups": ("group", "list and describe consumer groups with their lag, reset their offsets, delete them"),
+    "configs": ("config", "describe and set the configs of topics, brokers and groups"),
     "share-groups": (
         "share",
         "look at share groups, reset their offsets, delete them, let their acquisition locks run out",
@@ -55,6 +58,6 @@ def _fill(name: str, more: Iterable[type[Operation]], commands: Any) -> None:
     from purgatorio.admin.operations.table import OPERATIONS
 
     module = importlib.import_module(f"purgatorio.admin.cli.{GROUPS[name][0]}_commands")
-    add_operations(commands, name, [*OPERATIONS, *more], getattr(module, "SHOWN", {}))
+    add_operations(commands, name, [*OPERATIONS, *more], getattr(module, "SHOWN", {}), getattr(module, "BY_WIRE", {}))
     if name in (added := getattr(module, "ADDED", {})):
         added[name](commands)

@@ -12,6 +12,7 @@ from purgatorio.admin.cli.command import (
     Answer,
     Columns,
     Show,
+    Wire,
     partition_of,
     print_further,
     print_table,
@@ -19,6 +20,7 @@ from purgatorio.admin.cli.command import (
 )
 from purgatorio.admin.cli.printable import printable
 from purgatorio.admin.cli.reset_command import add_reset
+from purgatorio.admin.cli.wire_command import by_wire
 from purgatorio.admin.operations.groups import ResetOffsets
 
 MEMBER_ID_CHARS: Final = 24
@@ -53,11 +55,14 @@ def _show_group(group: Answer, args: argparse.Namespace) -> None:
 
 
 def _print_members(members: Sequence[Answer], names: Mapping[str, str]) -> None:
+    session: Columns = {"SESSION LEFT": lambda row: seconds_of(row["session_left_ms"])}
+    if members and all("session_timeout_ms" not in row and row["session_left_ms"] is None for row in members):
+        session = {}  # Kafka's protocol does not say
     columns: Columns = {
         "MEMBER": lambda row: names[row["member_id"]],
         "CLIENT": lambda row: row["client"] or "-",
         "HOST": lambda row: row["host"] or "-",
-        "SESSION LEFT": lambda row: seconds_of(row["session_left_ms"]),
+        **session,
         "OWNS": lambda row: "?" if row["owned"] is None else _owned(row["owned"]),
         "WAITS FOR": "waits_for",
     }
@@ -100,5 +105,10 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ",".join("-".join(map(str, run)) for run in runs)
 
 
-ADDED: Final[dict[str, Add]] = {"groups": partial(add_reset, ResetOffsets)}
+ADDED: Final[dict[str, Add]] = {"groups": partial(add_reset, ResetOffsets, wire=by_wire("groups.reset_offsets"))}
+BY_WIRE: Final[dict[str, Wire]] = {
+    "groups list": by_wire("groups.list_groups"),
+    "groups describe": by_wire("groups.describe"),
+    "groups delete": by_wire("groups.delete"),
+}
 SHOWN: Final[dict[str, Show]] = {"groups list": _show_list, "groups describe": _show_group}

@@ -15,6 +15,7 @@ import purgatorio
 from purgatorio.admin.cli.build import build
 from purgatorio.admin.cli.command import Parser, add_parser
 from purgatorio.admin.cli.commands import ADMIN_VARIABLE, add_commands
+from purgatorio.admin.cli.completion import add_completion
 from purgatorio.admin.cli.owning_options import OWNING_OPTIONS, add_owning_options, wrong_with_processes
 from purgatorio.admin.cli.registry_commands import REGISTRY_HOME_VARIABLE, add_registry
 from purgatorio.admin.cli.top.command import add_top
@@ -101,6 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
     add_why(commands)
     add_registry(commands)
     add_top(commands)
+    add_completion(commands, build_parser)
     _add_simulate(commands)
     return parser
 

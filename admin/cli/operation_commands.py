@@ -5,26 +5,34 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from purgatorio.admin.cli.command import Answer, Show, add_command, says, show_json
+from purgatorio.admin.cli.command import Answer, Show, Wire, add_command, pair, says, seconds, show_json
 from purgatorio.admin.operations.declare import Argument, Operation
 
 if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
 
 
-def add_operations(commands: Any, group: str, kinds: Iterable[type[Operation]], shown: Mapping[str, Show]) -> None:
+def add_operations(
+    commands: Any,
+    group: str,
+    kinds: Iterable[type[Operation]],
+    shown: Mapping[str, Show],
+    by_wire: Mapping[str, Wire] = MappingProxyType({}),
+) -> None:
     """Add the commands of a group that operations declare.
 
     Args:
         shown: what prints the answer, by the command, where the operation has no sentence for it.
+        by_wire: what asks clusters of any kind, by the command.
     """
     for kind in kinds:
         first, _, name = kind.command.partition(" ")
         if first == group:
             show = says(kind.says) if kind.says else shown.get(kind.command, show_json)
-            parser = add_command(commands, name, partial(ask, kind), show, kind.does())
+            parser = add_command(commands, name, partial(ask, kind), show, kind.does(), wire=by_wire.get(kind.command))
             for argument in kind.arguments():
                 _add_argument(parser, argument)
 
@@ -42,6 +50,11 @@ def _add_argument(parser: Any, argument: Argument) -> None:
         details["choices"] = get_args(argument.kind)
     elif get_origin(argument.kind) is dict:
         details["type"] = json_object
+        if get_args(argument.kind) == (str, str):
+            details |= {"type": pairs, "action": _Merge}
+            details["help"] += ", or NAME=VALUE; may be repeated"
+            parser.add_argument(option.removesuffix("s"), option, dest=argument.name, **details)
+            return
     elif argument.kind in (int, float):
         details["type"] = seconds if argument.kind is float else int
     if shown.positional or (shown.positional is None and argument.place == "path"):
@@ -51,19 +64,16 @@ def _add_argument(parser: Any, argument: Argument) -> None:
         parser.add_argument(option, required=argument.is_required, **details)
 
 
-def seconds(text: str) -> float:
-    """Return a time that a user typed.
+class _Merge(argparse.Action):
+    """Puts what is given into one object, however often it is given."""
 
-    Raises:
-        ArgumentTypeError: it is none.
-    """
-    try:
-        given = float(text)
-    except ValueError:
-        given = -1.0
-    if not 0 <= given < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time in seconds")
-    return given
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), **values})
+
+
+def pairs(text: str) -> dict[str, Any]:
+    """Return an object that a user typed as JSON, or as name=value; raises as `json_object` and `pair`."""
+    return json_object(text) if text.startswith("{") else dict([pair(text)])
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from purgatorio.admin.cli.command import Answer, add_command, partition_of, print_table
+from purgatorio.admin.cli.command import Answer, Wire, add_command, partition_of, print_table
 from purgatorio.admin.cli.operation_commands import send
 from purgatorio.admin.operations.groups import ResetOffsets
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
 
 
-def add_reset(operation: type[ResetOffsets], commands: Any) -> None:
+def add_reset(operation: type[ResetOffsets], commands: Any, wire: Wire | None = None) -> None:
     """Add a command whose target is one word here, and one of three fields in JSON."""
-    reset = add_command(commands, "reset-offsets", partial(_reset, operation), _show_reset, operation.does())
+    reset = add_command(commands, "reset-offsets", partial(_reset, operation), _show_reset, operation.does(), wire=wire)
     reset.add_argument("id", metavar="GROUP", help="the group's id")
     reset.add_argument("--topic", metavar="TOPIC", required=True, help="the topic whose offsets are reset")
     reset.add_argument("--partition", metavar="N", type=int, help="only this partition of the topic")
@@ -35,12 +35,20 @@ def _target(text: str) -> dict[str, str | int]:
         return {"to": text}
     if text.isascii() and text.isdecimal():
         return {"offset": int(text)}
+    timestamp_ms = time_of(text)
+    if timestamp_ms is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not earliest, latest, an offset or a time")
+    return {"timestamp_ms": timestamp_ms}
+
+
+def time_of(text: str) -> int | None:
+    """Return a time that a user typed, in milliseconds since 1970; one without a zone is local. None: it is none."""
     from datetime import datetime
 
     try:
-        return {"timestamp_ms": max(0, round(datetime.fromisoformat(text).timestamp() * 1000))}
+        return max(0, round(datetime.fromisoformat(text).timestamp() * 1000))
     except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not earliest, latest, an offset or a time") from None
+        return None
 
 
 def _reset(operation: type[ResetOffsets], admin: AdminClient, args: argparse.Namespace) -> Answer:

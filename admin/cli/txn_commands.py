@@ -16,9 +16,10 @@ from purgatorio.admin.cli.command import (
     print_further,
     print_table,
     says,
+    seconds,
     seconds_of,
 )
-from purgatorio.admin.cli.operation_commands import seconds, send
+from purgatorio.admin.cli.operation_commands import send
 from purgatorio.admin.cli.printable import printable
 from purgatorio.admin.operations import transactions
 from purgatorio.admin.operations.transactions import STATES

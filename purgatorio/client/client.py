@@ -23,6 +23,16 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.METADATA: 12,
     ApiKey.CREATE_TOPICS: 5,
+    ApiKey.DELETE_TOPICS: 6,
+    ApiKey.CREATE_PARTITIONS: 3,
+    ApiKey.DESCRIBE_CONFIGS: 4,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.LIST_GROUPS: 5,
+    ApiKey.DESCRIBE_GROUPS: 6,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
+    ApiKey.DELETE_GROUPS: 3,
+    ApiKey.SASL_HANDSHAKE: 1,
+    ApiKey.SASL_AUTHENTICATE: 2,
     ApiKey.FIND_COORDINATOR: 4,
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 9,
@@ -40,13 +50,16 @@ VERSIONS: Final[Mapping[ApiKey, int]] = {
     ApiKey.SHARE_FETCH: 2,
     ApiKey.SHARE_ACKNOWLEDGE: 2,
 }
-"""The versions of requests: the newest that name topics, and transactions that add their partitions (KIP-98)."""
+"""The versions of requests: the newest that name topics, and transactions that add their partitions (KIP-98).
+
+A link to a broker of another release sends an older one if it has to: `purgatorio.client.negotiated`."""
 GROUP, TRANSACTION = 0, 1
 """The types of keys that have a coordinator."""
 REQUEST_TIMEOUT_MS: Final = 60_000
 RETRY_MS: Final = 100
 
 L = TypeVar("L", bound=Link)
+T = TypeVar("T")
 Partition = tuple[str, int]
 """Topic and index."""
 
@@ -80,6 +93,14 @@ def check(code: int) -> None:
     """Raise Refused for an error code other than 0."""
     if code:
         raise Refused(ErrorCode(code))
+
+
+def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
+    """Return values of partitions by topic and index."""
+    found: dict[str, dict[int, T]] = {}
+    for (topic, index), value in values.items():
+        found.setdefault(topic, {})[index] = value
+    return found
 
 
 class KafkaClient(Generic[L]):
@@ -176,8 +197,12 @@ class KafkaClient(Generic[L]):
         Raises:
             Unavailable: no broker answers.
         """
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create)
-        response: MetadataResponse = await self.ask_any(request)
+        return await self.describe([topic], create=create)
+
+    async def describe(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
+        """Return what a broker knows of topics, None for all; otherwise as `metadata`."""
+        named = None if topics is None else [MetadataRequestTopic(name=each) for each in topics]
+        response: MetadataResponse = await self.ask_any(MetadataRequest(topics=named, allow_auto_topic_creation=create))
         self.addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         return response
 
@@ -223,8 +248,9 @@ class KafkaClient(Generic[L]):
         Raises:
             Unavailable: it has no coordinator, or no broker answers.
         """
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-        (found,) = (await self.ask_any(request)).coordinators
+        request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
+        answer = await self.ask_any(request)
+        (found,) = answer.coordinators or [answer]  # before version 4 the answer itself is the only one
         check(found.error_code)
         self.addresses[found.node_id] = (found.host, found.port)
         return int(found.node_id)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from purgatorio.client.client import KafkaClient, Partition, check
+from purgatorio.client.client import KafkaClient, Partition, by_topic, check
 from purgatorio.protocol.end_marker import read_end_marker
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from purgatorio.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -33,31 +33,73 @@ async def list_offset(
         Refused: the broker refuses it.
         FAILURES: it does not answer.
     """
-    part = ListOffsetsPartition(partition_index=tp[1], current_leader_epoch=leader_epoch, timestamp=timestamp)
-    topic = ListOffsetsTopic(name=tp[0], partitions=[part])
-    answer = await client.ask(broker_id, ListOffsetsRequest(isolation_level=int(committed), topics=[topic]))
-    found = answer.topics[0].partitions[0]
-    check(found.error_code)
-    return int(found.offset)
+    found = await list_offsets(client, broker_id, {tp: timestamp}, committed=committed, leader_epoch=leader_epoch)
+    code, offset = found[tp]
+    check(code)
+    return offset
 
 
-def fetch_request(
-    tp: Partition,
-    offset: int,
+async def list_offsets(
+    client: KafkaClient[Any],
+    broker_id: int,
+    timestamps: Mapping[Partition, int],
+    *,
+    committed: bool = False,
+    leader_epoch: int = -1,
+) -> dict[Partition, tuple[int, int]]:
+    """Return error code and offset of each partition's timestamp, as `list_offset`; -1: no record is as young.
+
+    Raises:
+        FAILURES: the broker does not answer.
+    """
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(partition_index=index, current_leader_epoch=leader_epoch, timestamp=timestamp)
+                for index, timestamp in of_topic.items()
+            ],
+        )
+        for topic, of_topic in by_topic(timestamps).items()
+    ]
+    answer = await client.ask(broker_id, ListOffsetsRequest(isolation_level=int(committed), topics=topics))
+    return {
+        (topic.name, each.partition_index): (each.error_code, each.offset)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def fetch_request(tp: Partition, offset: int, **options: Any) -> FetchRequest:
+    """Build the request for records of one partition; for the options see `fetch_request_of`."""
+    return fetch_request_of({tp: offset}, **options)
+
+
+def fetch_request_of(
+    offsets: Mapping[Partition, int],
     *,
     max_wait_ms: int,
     min_bytes: int = 1,
     max_bytes: int = MAX_BYTES,
     committed: bool = False,
 ) -> FetchRequest:
-    """Build the request for records from an offset on; the broker waits for `min_bytes`."""
-    part = FetchPartition(partition=tp[1], fetch_offset=offset, partition_max_bytes=max_bytes)
+    """Build the request for records of partitions, each from an offset on; the broker waits for `min_bytes`."""
+    topics = [
+        FetchTopic(
+            topic=topic,
+            partitions=[
+                FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
+                for index, offset in of_topic.items()
+            ],
+        )
+        for topic, of_topic in by_topic(offsets).items()
+    ]
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=int(committed),
-        topics=[FetchTopic(topic=tp[0], partitions=[part])],
+        topics=topics,
     )
 
 

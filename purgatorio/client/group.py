@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from purgatorio.client.client import Coordinator, Partition, check
+from purgatorio.client.client import Coordinator, Partition, by_topic, check
 from purgatorio.late import dataclass
 from purgatorio.protocol.consumer_protocol import (
     ASSIGNMENT,
@@ -29,7 +29,10 @@ from purgatorio.protocol.messages.offset_commit import (
 from purgatorio.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
 )
 from purgatorio.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
@@ -46,6 +49,8 @@ Ask = Callable[..., Awaitable[Any]]
 """Asks the coordinator, as `Coordinator.ask`."""
 Key = tuple[bytes, int]
 """A partition by topic id and index."""
+AssignTopics = Callable[[Mapping[str, Sequence[str]]], Awaitable[Mapping[str, Sequence[Partition]]]]
+"""Shares the partitions of topics among members, given the topics that each subscribes to."""
 Assign = Callable[[Sequence[str], int], Mapping[str, Sequence[Partition]]]
 """Shares the partitions among members, given their ids in order and the generation."""
 
@@ -75,13 +80,18 @@ class GroupMembership:
 
 @dataclass(frozen=True, slots=True)
 class ClassicProtocol:
-    """How members of a group join, all alike; `assign` is what the leader of the group does."""
+    """How members of a group join; `assign` is what the leader of the group does, if all members are alike.
+
+    Attributes:
+        assign_topics: what it does if they are not, or None.
+    """
 
     topics: tuple[str, ...]
     assign: Assign
     session_timeout_ms: int
     rebalance_timeout_ms: int
     assignor: str = "roundrobin"
+    assign_topics: AssignTopics | None = None
 
     async def join(self, ask: Ask, me: GroupMembership) -> tuple[ErrorCode, list[Partition]]:
         """Join, and synchronise; return the error, if the coordinator refuses, and the partitions assigned."""
@@ -101,16 +111,22 @@ class ClassicProtocol:
             protocol_name=answer.protocol_name,
         )
         if answer.leader == me.member_id and not answer.skip_assignment:
-            members = sorted(each.member_id for each in answer.members)
+            if self.assign_topics is None:
+                members = sorted(each.member_id for each in answer.members)
+                shares = self.assign(members, answer.generation_id)
+            else:
+                shares = await self.assign_topics(
+                    {each.member_id: SUBSCRIPTION.decode(each.metadata).topics for each in answer.members}
+                )
             request.assignments = [
                 SyncGroupRequestAssignment(member_id=member_id, assignment=_encoded(partitions))
-                for member_id, partitions in self.assign(members, answer.generation_id).items()
+                for member_id, partitions in shares.items()
             ]
         synced = await ask(request)
         if synced.error_code:
             return ErrorCode(synced.error_code), []
         me.generation = answer.generation_id
-        return ErrorCode.NONE, _decoded(synced.assignment)
+        return ErrorCode.NONE, assignment_of(synced.assignment)
 
     def _join_request(self, me: GroupMembership) -> JoinGroupRequest:
         subscription = SUBSCRIPTION.encode(ConsumerProtocolSubscription(topics=[*self.topics]), STRUCT_VERSION)
@@ -126,11 +142,15 @@ class ClassicProtocol:
 
 
 def _encoded(partitions: Sequence[Partition]) -> bytes:
-    topics = [TopicPartitions(topic=topic, partitions=[index]) for topic, index in partitions]
+    topics = [
+        TopicPartitions(topic=topic, partitions=[*indexes])
+        for topic, indexes in by_topic(dict.fromkeys(partitions)).items()
+    ]
     return ASSIGNMENT.encode(ConsumerProtocolAssignment(assigned_partitions=topics), STRUCT_VERSION)
 
 
-def _decoded(assignment: Any) -> list[Partition]:
+def assignment_of(assignment: Any) -> list[Partition]:
+    """Return the partitions in a member's assignment, as consumers have it; raises ProtocolError for another one."""
     topics = ASSIGNMENT.decode(assignment).assigned_partitions if assignment else ()
     return [(topic.topic, index) for topic in topics for index in topic.partitions]
 
@@ -214,11 +234,19 @@ def offset_fetch(
         me: the member that asks, if the coordinator is to check it (KIP-848).
         stable: refuse offsets that an open transaction may change (KIP-447).
     """
-    topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[index]) for topic, index in partitions]
-    asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
+    named = [*partitions]
+    asked = OffsetFetchRequestGroup(
+        group_id=group,
+        topics=[OffsetFetchRequestTopics(name=topic, partition_indexes=[index]) for topic, index in named],
+    )
     if me is not None:
         asked.member_id, asked.member_epoch = me.member_id, me.generation
-    return OffsetFetchRequest(groups=[asked], require_stable=stable)
+    return OffsetFetchRequest(
+        group_id=group,
+        topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[index]) for topic, index in named],
+        groups=[asked],
+        require_stable=stable,
+    )
 
 
 async def committed_offsets(
@@ -235,7 +263,20 @@ async def committed_offsets(
         Refused: the broker does not give them now.
         FAILURES: it did not answer.
     """
-    (answer,) = (await coordinator.ask(offset_fetch(group, partitions, me=me, stable=stable))).groups
+    return _offsets_in(await coordinator.ask(offset_fetch(group, partitions, me=me, stable=stable)))
+
+
+async def all_committed_offsets(coordinator: Coordinator, group: str) -> dict[Partition, int]:
+    """Return all committed offsets of a group; raises as `committed_offsets`."""
+    request = OffsetFetchRequest(
+        group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
+    )
+    return _offsets_in(await coordinator.ask(request))
+
+
+def _offsets_in(response: OffsetFetchResponse) -> dict[Partition, int]:
+    # Before version 8 the response itself is about the only group.
+    answer: OffsetFetchResponse | OffsetFetchResponseGroup = response.groups[0] if response.groups else response
     check(answer.error_code)
     offsets = {}
     for topic in answer.topics:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from purgatorio.client.client import FAILURES, KafkaClient, Leader, Partition
+from purgatorio.client.client import FAILURES, KafkaClient, Leader, Partition, by_topic
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -62,8 +62,25 @@ def produce_request(
     transactional_id: str | None = None,
 ) -> ProduceRequest:
     """Build the request that writes a batch; the leader waits `timeout_ms` for its followers."""
-    data = TopicProduceData(name=tp[0], partition_data=[PartitionProduceData(index=tp[1], records=batch)])
-    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=[data])
+    return produce_request_of({tp: batch}, acks=acks, timeout_ms=timeout_ms, transactional_id=transactional_id)
+
+
+def produce_request_of(
+    batches: Mapping[Partition, bytes],
+    *,
+    acks: int = ALL_REPLICAS,
+    timeout_ms: int = TIMEOUT_MS,
+    transactional_id: str | None = None,
+) -> ProduceRequest:
+    """Build the request that writes a batch to each of some partitions."""
+    data = [
+        TopicProduceData(
+            name=topic,
+            partition_data=[PartitionProduceData(index=index, records=batch) for index, batch in of_topic.items()],
+        )
+        for topic, of_topic in by_topic(batches).items()
+    ]
+    return ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=data)
 
 
 async def produce(

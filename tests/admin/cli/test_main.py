@@ -111,6 +111,13 @@ def test_unknown_arguments_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["xyzzy"], "purgatorio: there is no command 'xyzzy'"),
         (["broker", "stpo", "2"], "purgatorio broker: there is no command 'stpo'; did you mean stop?"),
         (["topics", "elct"], "purgatorio topics: there is no command 'elct'; did you mean elect?"),
+        (["topics", "rm", "a"], "purgatorio topics: there is no command 'rm'; did you mean delete?"),
+        (["topics", "set", "a"], "purgatorio topics: there is no command 'set'; did you mean alter?"),
+        (["topics", "get", "a"], "purgatorio topics: there is no command 'get'; did you mean describe?"),
+        (["records", "write", "a"], "purgatorio records: there is no command 'write'; did you mean produce?"),
+        (["records", "tail", "a"], "purgatorio records: there is no command 'tail'; did you mean consume?"),
+        (["groups", "reset", "a"], "purgatorio groups: there is no command 'reset'; did you mean reset-offsets?"),
+        (["configs", "alter", "a"], "purgatorio configs: there is no command 'alter'; did you mean set?"),
         (["broker", "hold", "3"], "purgatorio broker: there is no command 'hold'; did you mean hold-follower?"),
         (["cluster", "--prot", "1"], "purgatorio cluster: unknown: --prot 1; did you mean --port?"),
         (["cluster", "--prot=1"], "purgatorio cluster: unknown: --prot=1; did you mean --port?"),
@@ -127,6 +134,20 @@ def test_a_misspelt_command_or_flag_is_answered_with_a_similar_one(
         cli.main(argv)
     assert left.value.code == 2
     assert capsys.readouterr().err.splitlines()[0] == line
+
+
+def test_one_and_many_are_the_same_group(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["topic", "delete"], ["brokers", "stop"], ["group", "describe"]):
+        with pytest.raises(SystemExit):
+            cli.main([*words, "--help"])
+        assert words[1] in capsys.readouterr().out
+
+
+def test_a_list_may_go_on_after_a_flag() -> None:
+    parse = cli.build_parser().parse_args
+    assert parse(["topics", "delete", "a", "--bootstrap", "b", "c", "d"]).topics == ["a", "c", "d"]
+    assert parse(["records", "produce", "a", "-k", "17", "x"]).values == ["x"]
+    assert parse(["topics", "alter", "a", "--unset", "b", "c=d"]).set == [("c", "d")]
 
 
 def test_where_the_admin_http_is_comes_from_the_flag_then_the_environment(

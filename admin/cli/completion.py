@@ -1,0 +1,247 @@
+"""``purgatorio completion``: scripts that complete commands, flags, topics and groups in bash, zsh and fish.
+
+A script has the table of commands, made from the parser; where a topic or a group comes, it asks the cluster, which has
+little time to answer (``purgatorio complete``, not for users). bash's function serves zsh, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from purgatorio.admin.cli.command import CommandRefused, Parser, add_parser
+from purgatorio.admin.cli.wire_command import by_wire
+
+SHELLS: Final = ("bash", "zsh", "fish")
+KINDS: Final = {"TOPIC": "topics", "GROUP": "groups"}
+"""Names that a cluster is asked for, by the word that stands for them in help."""
+PATIENCE_SECONDS: Final = 0.7
+"""A key that does nothing for longer seems to be broken."""
+MAX_NAMES: Final = 1_000
+_EPILOG: Final = """\
+For this shell: source <(purgatorio completion bash), or zsh in its place; in fish: purgatorio completion fish | source.
+For each new one put that into ~/.bashrc or ~/.zshrc (after compinit), or the script into
+~/.config/fish/completions/purgatorio.fish.
+"""
+
+
+class Command(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        words: the command, such as ``topics delete``; "" for the program itself.
+        does: its summary.
+        subcommands: what may follow, with summaries.
+        flags: with what their value is: words with blanks between them, ``:topics``, ``:files`` or else "" ; None: they
+            take none; and their help.
+        place: what the arguments without a flag are, in the same form.
+    """
+
+    words: str
+    does: str
+    subcommands: Sequence[tuple[str, str]]
+    flags: Sequence[tuple[str, str | None, str]]
+    place: str
+
+
+def add_completion(commands: Any, build: Callable[[], argparse.ArgumentParser]) -> None:
+    """Add `purgatorio completion`, and what its scripts ask; `build` makes the whole command line."""
+    parser = add_parser(commands, "completion", "print a script that completes commands in bash, zsh or fish", _EPILOG)
+    parser.set_defaults(run=_print_script, build=build)
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    complete = commands.add_parser("complete")  # for the scripts: without help it is not listed
+    complete.set_defaults(run=_print_names, command_config=None, timeout=PATIENCE_SECONDS)
+    complete.add_argument("kind", choices=tuple(KINDS.values()))
+    complete.add_argument("--bootstrap")
+    complete.add_argument("--admin")
+    complete.add_argument("--command-config")
+
+
+def _print_script(args: argparse.Namespace) -> int:
+    table = list(table_of(args.build()))
+    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](table), end="")
+    return 0
+
+
+def _print_names(args: argparse.Namespace) -> int:
+    """Print the topics or groups of the cluster; nothing if it does not answer at once."""
+    with contextlib.suppress(CommandRefused, KeyboardInterrupt):
+        for name in by_wire(f"completing.{args.kind}")(args)[:MAX_NAMES]:
+            print(name)
+    return 0
+
+
+# --- the table ---
+
+
+def table_of(parser: argparse.ArgumentParser, words: str = "", does: str = "") -> Iterator[Command]:
+    """Yield the rows of a parser and of all parsers below it."""
+    if isinstance(parser, Parser) and parser.fill is not None:
+        fill, parser.fill = parser.fill, None
+        fill()
+    below: dict[str, argparse.ArgumentParser] = {}
+    summaries: dict[str, str] = {}
+    flags: list[tuple[str, str | None, str]] = []
+    place = ""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            summaries = {each.dest: each.help or "" for each in action._choices_actions}
+            below = {name: action.choices[name] for name in summaries}
+        elif action.option_strings:
+            value = None if action.nargs == 0 else _values(action)
+            flags += [(flag, value, action.help or "") for flag in action.option_strings]
+        else:
+            place = place or _values(action)
+    yield Command(words, does, list(summaries.items()), flags, place)
+    for name, each in below.items():
+        yield from table_of(each, f"{words} {name}".strip(), summaries[name])
+
+
+def _values(action: argparse.Action) -> str:
+    """Return what an argument's value is, as the table has it."""
+    if action.choices is not None:
+        return " ".join(map(str, action.choices))
+    metavar = action.metavar if isinstance(action.metavar, str) else (action.dest or "").upper()
+    if metavar in KINDS:
+        return f":{KINDS[metavar]}"
+    return ":files" if metavar in ("FILE", "DIR") else ""
+
+
+# --- scripts ---
+
+_BASH: Final = """\
+# Completion of purgatorio, made by: purgatorio completion {shell}
+_purgatorio() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command="" asked=() next="" kind="" i
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case "$command ${{COMP_WORDS[i]}}" in
+{commands}
+        esac
+        case "${{COMP_WORDS[i]}}" in
+            --bootstrap | --admin | --command-config)
+                asked+=("${{COMP_WORDS[i]}}" "${{COMP_WORDS[i+1]}}")
+                while [[ ${{COMP_WORDS[i+2]}} == : ]]; do  # bash takes a colon for a word
+                    asked[-1]+=":${{COMP_WORDS[i+3]}}"
+                    ((i += 2))
+                done ;;
+        esac
+    done
+    COMPREPLY=()
+    case "$command $before" in
+{values}
+        *) case "$command" in
+{places}
+        esac ;;
+    esac
+    case "$kind" in
+        :topics | :groups) next=$("${{COMP_WORDS[0]}}" complete "${{kind#:}}" "${{asked[@]}}" 2>/dev/null) ;;
+        :files) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        *) next=$kind ;;
+    esac
+    if [[ $word == -* ]]; then
+        case "$command" in
+{flags}
+        esac
+    fi
+    next=${{next//$'\\n'/ }}
+    COMPREPLY=($(compgen -W "$next" -- "$word"))
+}}
+complete -F _purgatorio purgatorio
+"""
+
+
+def _bash(table: Sequence[Command], shell: str = "bash") -> str:
+    commands = [
+        _case(f" {each.words}" if " " not in each.words else each.words, f"command={shlex.quote(each.words)}")
+        for each in table
+        if each.words
+    ]
+    values = [
+        _case(
+            " | ".join(f'"{each.words} {flag}"' for flag, of, _ in each.flags if of == value),
+            f"kind={shlex.quote(value)}",
+        )
+        for each in table
+        for value in dict.fromkeys(of for _, of, _ in each.flags if of is not None)
+    ]
+    places = [
+        _case(f'"{each.words}"', f"kind={shlex.quote(' '.join(name for name, _ in each.subcommands) or each.place)}")
+        for each in table
+        if each.subcommands or each.place
+    ]
+    flags = [
+        _case(f'"{each.words}"', f"next={shlex.quote(' '.join(flag for flag, _, _ in each.flags))}") for each in table
+    ]
+    parts = {"commands": commands, "values": values, "places": places, "flags": flags}
+    return _BASH.format(
+        shell=shell, **{name: "\n".join(f"            {each}" for each in lines) for name, lines in parts.items()}
+    )
+
+
+def _case(pattern: str, does: str) -> str:
+    return f"{pattern if pattern.startswith(chr(34)) else shlex.quote(pattern)}) {does} ;;"
+
+
+def _zsh(table: Sequence[Command]) -> str:
+    return (
+        "# bash's function serves zsh by its own emulation.\n"
+        "autoload -Uz compinit bashcompinit\n(( $+functions[compdef] )) || compinit\nbashcompinit\n"
+        + _bash(table, "zsh")
+    )
+
+
+_FISH: Final = """\
+# Completion of purgatorio, made by: purgatorio completion fish
+function __purgatorio_names
+    set -l asked
+    set -l words (commandline -opc)
+    for i in (seq (count $words))
+        if contains -- $words[$i] --bootstrap --admin --command-config; and test $i -lt (count $words)
+            set -a asked $words[$i] $words[(math $i + 1)]
+        end
+    end
+    $words[1] complete $argv[1] $asked 2>/dev/null
+end
+function __purgatorio_at
+    set -l words (string match --invert -- '-*' (commandline -opc))[2..]
+    set -l wanted (string split ' ' -- "$argv[1]")
+    test -z "$argv[1]"; and test (count $words) -eq 0; and return 0
+    test -n "$argv[1]"; or return 1
+    test (count $words) -ge (count $wanted); or return 1
+    test "$words[1..$(count $wanted)]" = "$argv[1]"; or return 1
+    test "$argv[2]" != only; or test (count $words) -eq (count $wanted)
+end
+complete -c purgatorio -f
+"""
+
+
+def _fish(table: Sequence[Command]) -> str:
+    lines = [_FISH.rstrip("\n")]
+    for each in table:
+        start = f"complete -c purgatorio -n {shlex.quote(f'__purgatorio_at {shlex.quote(each.words)}')}"
+        only = f"complete -c purgatorio -n {shlex.quote(f'__purgatorio_at {shlex.quote(each.words)} only')}"
+        for name, does in each.subcommands:
+            lines.append(f"{only} -a {name} -d {_described(does)}")
+        if each.place:
+            lines.append(f"{start} {_fish_values(each.place)}")
+        for flag, value, does in each.flags:
+            named = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+            takes = "" if value is None else " -r -F" if value == ":files" else f" -x {_fish_values(value)}".rstrip()
+            lines.append(f"{start} {named}{takes} -d {_described(does)}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish_values(values: str) -> str:
+    if values == ":files":
+        return "-F"
+    if values.startswith(":"):
+        return f"-a {shlex.quote(f'(__purgatorio_names {values[1:]})')}"
+    return f"-a {shlex.quote(values)}" if values else ""
+
+
+def _described(does: str) -> str:
+    """Return the help of a command or flag for a list: its first part."""
+    return shlex.quote(does.replace("%%", "%").partition(";")[0][:80])
