@@ -243,7 +243,7 @@ WITHOUT: Final[Mapping[str, Mapping[str, str]]] = {
     "Kafka": {
         "is_usable": "no process of another language forks with a cluster",
         "left_open": "`clients` lists the client ids that are connected",
-        "requests": "no operation lists requests; the report has the last ones",
+        "requests": "the operation Facts and the report have the last ones",
     },
     "Fault": {
         "at_start": "the flag `--faults` gives rules from the start",

@@ -102,41 +102,44 @@ func (k *Kafka) For(t testing.TB) *Kafka {
 	return k
 }
 
-// reportTo logs the report if a test fails. It is made when the test has failed, before its clients are closed, if that
-// takes longer than a look.
+// reportTo logs the report if a test fails: as soon as it has, before its clients are closed, if that takes longer than a
+// look.
 func (k *Kafka) reportTo(t testing.TB) {
-	ended, made := make(chan struct{}), make(chan string, 1)
+	ended, watched := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(watched)
 		for !t.Failed() {
 			select {
 			case <-ended:
-				return
+				if !t.Failed() {
+					return
+				}
 			case <-time.After(pollEvery):
 			}
 		}
-		made <- k.reportText()
+		t.Logf("%s\nKafka at %s", k.reportText(), k.Bootstrap)
 	}()
 	t.Cleanup(func() {
-		if !t.Failed() {
-			close(ended)
-			return
-		}
-		report := ""
-		select {
-		case report = <-made:
-		case <-time.After(reportTimeout):
-			report = fmt.Sprintf("the Kafka cluster makes no report within %v", reportTimeout)
-		}
-		t.Logf("%s\nKafka at %s", report, k.Bootstrap)
+		close(ended)
+		<-watched
 	})
 }
 
 func (k *Kafka) reportText() string {
-	report, err := k.Report()
-	if err != nil {
-		return err.Error()
+	made := make(chan string, 1)
+	go func() {
+		report, err := k.Report()
+		if err != nil {
+			report = err.Error()
+		}
+		made <- report
+	}()
+	select {
+	case report := <-made:
+		return report
+	case <-time.After(reportTimeout):
+		return fmt.Sprintf("the Kafka cluster makes no report within %v", reportTimeout)
 	}
-	return report
 }
 
 // Brokers returns the addresses of the brokers, for kgo.SeedBrokers and the like.

@@ -109,7 +109,11 @@ func TestTheBrokersTimeIsMoved(t *testing.T) {
 	sending(t, kafka)
 	must[[]purgatorio.Parked](t)(kafka.UntilParked(purgatorio.UntilParkedOptions{Client: "shop"}))
 	all(t, kafka.Clock().Freeze())
-	ended := must[[]purgatorio.Ended](t)(kafka.Clock().Advance(30.5))
+	before := must[int](t)(kafka.Clock().NowMs())
+	ended := must[[]purgatorio.Ended](t)(kafka.Clock().Advance(6.5))
+	if now := must[int](t)(kafka.Clock().NowMs()); now != before+6_500 {
+		t.Error(now - before)
+	}
 	if len(ended) == 0 || ended[0].WaitedMs < 5000 {
 		t.Errorf("ended %+v", ended)
 	}
@@ -131,6 +135,7 @@ func TestFaultsAreCountedHeldAndRemoved(t *testing.T) {
 	if len(faults) != 3 || faults[1].ID != hidden.ID || faults[2].ID != slow.ID {
 		t.Error(faults)
 	}
+	all(t, kafka.Quota(map[string]any{"producer_byte_rate": 1_000_000}, purgatorio.QuotaOptions{ClientID: "shop"}))
 	all(t, hidden.Remove(), hidden.Remove(), faults[2].Release(), kafka.ClearFaults())
 	if _, err := fault.Fired(); err == nil || !strings.Contains(err.Error(), "there is no fault rule") {
 		t.Error(err)
@@ -148,6 +153,15 @@ func TestGroupsAreWaitedForAndTheirMembersExpire(t *testing.T) {
 	group := must[*purgatorio.Group](t)(kafka.UntilGroup("billing", wanted))
 	if group.Members[0].Client != "biller" {
 		t.Errorf("group %+v", group)
+	}
+	if text := must[string](t)(kafka.Explain("billing")); !strings.Contains(text, "billing") {
+		t.Error(text)
+	}
+	if _, err := kafka.Explain("biling"); !purgatorio.IsRefused(err, 404) {
+		t.Error(err)
+	}
+	if text := must[string](t)(kafka.Explain("")); !strings.Contains(text, "brokers: 1 at ") {
+		t.Error(text)
 	}
 	member := purgatorio.ExpireMemberOptions{Member: "biller"}
 	if expired := must[string](t)(kafka.ExpireMember("billing", member)); expired != group.Members[0].ID {

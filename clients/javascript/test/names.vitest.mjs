@@ -9,7 +9,7 @@ const kafka = useKafka({ topics: { orders: 1 } });
 async function sending(value) {
   const producer = new Kafka(kafka.kafkajs({ clientId: "shop" })).producer();
   await producer.connect();
-  const sent = producer.send({ topic: "orders", messages: [{ value }] }).then(
+  const sent = producer.send({ topic: "orders", timeout: 5_000, messages: [{ value }] }).then(
     () => "acknowledged",
     (error) => error.message,
   );
@@ -72,7 +72,9 @@ test("the brokers' time is moved", async () => {
   const { producer } = await sending("paid");
   await kafka.untilParked({ client: "shop" });
   await kafka.clock.freeze();
-  const ended = await kafka.clock.advance(30.5);
+  const before = await kafka.clock.nowMs();
+  const ended = await kafka.clock.advance(6.5);
+  expect(await kafka.clock.nowMs()).toBe(before + 6_500);
   expect(ended.find((each) => each.client === "shop")).toMatchObject({ purgatory: "Produce", missing: expect.stringContaining("at 0 of 1") });
   await kafka.clock.unfreeze();
   await kafka.release();
@@ -92,6 +94,7 @@ test("faults are counted, held and removed", async () => {
   await hidden.remove();
   await hidden.remove();
   await slow.release();
+  await kafka.quota({ producer_byte_rate: 1_000_000 }, { clientId: "shop" });
   await kafka.clearFaults();
   expect(await kafka.faults()).toEqual([]);
   await expect(fault.fired()).rejects.toThrow("there is no fault rule");
@@ -107,6 +110,9 @@ test("groups are waited for, and their members expire", async () => {
   const group = await kafka.untilGroup("billing", { state: "Stable", members: 1 });
   expect(group).toMatchObject({ name: "billing", state: "Stable", members: [{ client: "biller" }] });
   expect(await kafka.clients()).toContain("biller");
+  expect(await kafka.explain("billing")).toContain("billing");
+  await expect(kafka.explain("biling")).rejects.toMatchObject({ status: 404 });
+  expect(await kafka.explain()).toContain("brokers: 1 at ");
   expect(await kafka.expireMember("billing", { member: "biller" })).toBe(group.members[0].id);
   const to = group.coordinator === 1 ? 2 : 1;
   expect(await kafka.moveGroupCoordinator("billing", { to })).toBe(to);

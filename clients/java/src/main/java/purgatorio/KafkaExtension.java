@@ -9,6 +9,7 @@ import org.junit.jupiter.api.extension.AfterAllCallback;
 import org.junit.jupiter.api.extension.AfterTestExecutionCallback;
 import org.junit.jupiter.api.extension.BeforeAllCallback;
 import org.junit.jupiter.api.extension.BeforeEachCallback;
+import org.junit.jupiter.api.extension.BeforeTestExecutionCallback;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.LifecycleMethodExecutionExceptionHandler;
 import org.junit.jupiter.api.extension.ParameterContext;
@@ -16,7 +17,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
  * A cluster for the tests of a class. It starts before them, is reset between them, and ends after the last one; when a
- * test fails, what waits, and why, is printed. A test takes it as a parameter, or from the field:
+ * test fails, or waits in it for a client to close, why is printed. A test takes it as a parameter, or from the field:
  *
  * <pre>{@code
  * @RegisterExtension
@@ -32,6 +33,7 @@ public final class KafkaExtension
         implements BeforeAllCallback,
                 BeforeEachCallback,
                 LifecycleMethodExecutionExceptionHandler,
+                BeforeTestExecutionCallback,
                 AfterTestExecutionCallback,
                 AfterAllCallback,
                 ParameterResolver {
@@ -41,6 +43,7 @@ public final class KafkaExtension
     private final KafkaOptions options;
     private Kafka kafka;
     private boolean used;
+    private Closing closing;
 
     /** A cluster of three brokers without topics. */
     public KafkaExtension() {
@@ -82,10 +85,16 @@ public final class KafkaExtension
         throw error;
     }
 
+    @Override
+    public void beforeTestExecution(ExtensionContext context) {
+        closing = new Closing(Thread.currentThread(), this::report);
+    }
+
     /** After the test's own code, and before the methods that close its clients. */
     @Override
     public void afterTestExecution(ExtensionContext context) {
-        if (context.getExecutionException().isPresent()) {
+        boolean isReported = closing.end();
+        if (context.getExecutionException().isPresent() && !isReported) {
             report();
         }
     }

@@ -108,7 +108,8 @@ class KitTest {
         Kafka own = Kafka.start(new KafkaOptions().brokers(1).setting("log.retention.ms", 1000));
         assertEquals(1, own.bootstrap().split(",").length);
         own.close();
-        assertThrows(RuntimeException.class, own::report);
+        var gone = assertThrows(RuntimeException.class, own::report);
+        assertTrue(gone.getMessage().contains("the Kafka cluster does not answer"), gone::toString);
     }
 
     @Test

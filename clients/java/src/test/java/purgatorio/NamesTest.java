@@ -103,7 +103,9 @@ class NamesTest {
         sending(kafka);
         kafka.untilParked(options -> options.client("shop"));
         kafka.clock().freeze();
-        var ended = kafka.clock().advance(30.5);
+        long before = kafka.clock().nowMs();
+        var ended = kafka.clock().advance(6.5);
+        assertEquals(before + 6_500, kafka.clock().nowMs());
         assertTrue(ended.stream().anyMatch(each -> each.missing().contains("is at 0 of 1")), ended::toString);
         kafka.clock().unfreeze();
     }
@@ -123,6 +125,7 @@ class NamesTest {
         hidden.remove();
         hidden.remove();
         slow.release();
+        kafka.quota(Map.of("producer_byte_rate", 1_000_000), options -> options.clientId("shop"));
         kafka.clearFaults();
         assertEquals(List.of(), kafka.faults());
         assertThrows(IllegalStateException.class, fault::fired);
@@ -141,6 +144,9 @@ class NamesTest {
             var group = kafka.untilGroup("billing", "Stable", 1);
             assertEquals("biller", group.members().get(0).client());
             assertTrue(kafka.clients().contains("biller"), kafka.clients()::toString);
+            assertTrue(kafka.explain("billing").contains("billing"));
+            assertEquals(404, assertThrows(KafkaRefused.class, () -> kafka.explain("biling")).status());
+            assertTrue(kafka.explain().contains("brokers: 1 at "));
             assertEquals(group.members().get(0).id(), kafka.expireMember("billing", each -> each.member("biller")));
             long to = group.coordinator() == 1 ? 2 : 1;
             assertEquals(to, kafka.moveGroupCoordinator("billing", options -> options.to(to)));

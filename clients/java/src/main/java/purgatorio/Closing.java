@@ -1,0 +1,57 @@
+package purgatorio;
+
+import java.util.Arrays;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * Has a report made when a test waits for a client to close: the exception of a test's code goes on only when
+ * {@code try (var producer = …)} has closed the producer, which takes ten seconds if its records cannot be written.
+ */
+final class Closing {
+    private static final long LOOK_MS = 100;
+    private static final int LOOKS = 5;
+
+    private final Thread test;
+    private final CountDownLatch ended = new CountDownLatch(1);
+    private final Thread watch;
+    private boolean isReported;
+
+    Closing(Thread test, Runnable report) {
+        this.test = test;
+        watch = new Thread(() -> watch(report), "closing clients of a Kafka test");
+        watch.setDaemon(true);
+        watch.start();
+    }
+
+    private void watch(Runnable report) {
+        try {
+            for (int seen = 0; seen < LOOKS && !ended.await(LOOK_MS, TimeUnit.MILLISECONDS); ) {
+                seen = isClosing() ? seen + 1 : 0;
+                if (seen == LOOKS) {
+                    isReported = true;
+                    report.run();
+                }
+            }
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private boolean isClosing() {
+        return Arrays.stream(test.getStackTrace())
+                .anyMatch(frame -> frame.getMethodName().equals("close")
+                        && frame.getClassName().startsWith("org.apache.kafka.clients."));
+    }
+
+    /** Look no more; return whether the report was made. */
+    boolean end() {
+        ended.countDown();
+        try {
+            watch.join();
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+        return isReported;
+    }
+}
