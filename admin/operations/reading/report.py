@@ -235,8 +235,13 @@ def _positions(facts: Facts) -> list[str]:
     newest = sorted(
         (each for each in facts.positions if not is_internal(each["topic"])), key=lambda each: -each["last_ms"]
     )
-    lines = [_position(each, facts.now_ms) for each in newest[:POSITIONS_SHOWN]]
-    return section("consumers", lines, len(newest) - POSITIONS_SHOWN)
+    lines = [_position(each, facts.now_ms) for each in newest] + [_share(each) for each in facts.document["shares"]]
+    return section("consumers", lines[:POSITIONS_SHOWN], len(lines) - POSITIONS_SHOWN)
+
+
+def _share(row: Answer) -> str:
+    flight = f", {plural(row['in_flight'], 'record')} in flight" if row["in_flight"] else ""
+    return f"share group {row['group']} reads {name_of(row)} next from offset {row['next_offset']}{flight}"
 
 
 def _position(row: Answer, now_ms: int) -> str:
@@ -305,8 +310,8 @@ def _client(row: Answer) -> str:
 
 
 def _idle(row: Answer) -> str:
-    is_fetch = row["api"] == "Fetch"
-    noun = plural(row["count"], row["api"], "Fetches" if is_fetch else f"{row['api']}s")
+    is_fetch = row["api"].endswith("Fetch")
+    noun = plural(row["count"], row["api"], f"{row['api']}{'es' if is_fetch else 's'}")
     result = " found nothing" if is_fetch else f" ({', '.join(row['errors'])})" if row["errors"] else ""
     return f"{noun} of {_client(row)}{result}"
 

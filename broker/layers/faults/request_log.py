@@ -123,7 +123,7 @@ class LoggedRequest:
         """Note the answer, and send it."""
         if response.__class__ is not EncodedResponse:  # handlers encode nothing that has errors
             self.errors = errors_in(response)
-            if self.api_key == ApiKey.FETCH:
+            if self.api_key in (ApiKey.FETCH, ApiKey.SHARE_FETCH):
                 self.found_nothing = not any(each.records for topic in response.responses for each in topic.partitions)
             elif self.api_key == ApiKey.LIST_OFFSETS and self.asked is not None:
                 self.told = response
@@ -161,6 +161,11 @@ class RequestLog:
         self._clock = clock
         self._count = 0
         self.entries: deque[LoggedRequest] = deque(maxlen=MAX_REQUESTS)
+
+    @property
+    def forgotten(self) -> int:
+        """How many earlier requests are not in it any more."""
+        return self._count - len(self.entries)
 
     def before(self, handler: Handler, broker_id: int, api_key: int, known: KnownTopics) -> Handler:
         """Return a handler that notes each request, and passes it on.

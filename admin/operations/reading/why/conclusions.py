@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from purgatorio.admin.operations.reading.why import brokers, consumers, producers, refusals, topics, transactions
+from purgatorio.admin.operations.reading.why import (
+    brokers,
+    consumers,
+    producers,
+    refusals,
+    share_groups,
+    topics,
+    transactions,
+)
 from purgatorio.admin.operations.reading.why.known import CALM, Conclusion, Facts
 
 Rule = Callable[[Facts], Iterable[Conclusion]]
@@ -16,6 +24,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *transactions.RULES,
     *topics.RULES,
     *consumers.RULES,
+    *share_groups.RULES,
     *producers.RULES,
 )
 """All rules; the order matters only between conclusions of the same weight."""

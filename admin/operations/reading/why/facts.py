@@ -20,6 +20,7 @@ from purgatorio.admin.operations.reading.state import read_follower, read_partit
 from purgatorio.admin.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.admin.operations.reading.why.positions import MAX_POSITIONS, read_positions
 from purgatorio.admin.operations.reading.why.requests import MAX_ERRORS, MAX_IDLE, MAX_REQUESTS, read_requests
+from purgatorio.admin.operations.reading.why.share_groups import MAX_SHARES, read_shares
 from purgatorio.broker.causes.kinds import KINDS
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
@@ -59,9 +60,14 @@ def no_facts(now_ms: int) -> Answer:
     """Return the facts of a cluster of which nothing is known."""
     lists = ("brokers", "clients", "groups", "positions", "starts", "joined", "topics", "partitions", "parked")
     more = ("ended", "transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
-    refused = ("denied", "refused_connections")
+    refused = ("denied", "refused_connections", "shares")
     counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
-    return {"now_ms": now_ms, **{name: [] for name in (*lists, *more, *refused)}, **dict.fromkeys(counts, 0)}
+    return {
+        "now_ms": now_ms,
+        **{name: [] for name in (*lists, *more, *refused)},
+        **dict.fromkeys(counts, 0),
+        "acquired_by": None,
+    }
 
 
 # --- the parts ---
@@ -88,6 +94,11 @@ def _positions(operator: Operator, document: Answer) -> Steps:
     yield from read_positions(operator.cluster, operator.image, document)
 
 
+def _shares(operator: Operator, document: Answer) -> Steps:
+    """Read `shares` and `acquired_by`: see `read_shares`."""
+    yield from read_shares(operator.cluster, document)
+
+
 def _partitions(operator: Operator, document: Answer) -> Steps:
     """Read `partitions` as the state of the page has them: those that consumers read, then others, by name.
 
@@ -107,7 +118,7 @@ def _partitions(operator: Operator, document: Answer) -> Steps:
 
 
 def _told(document: Answer, image: ClusterImage, names: Sequence[str]) -> Iterator[TopicPartition]:
-    rows = chain(document["positions"], *(group["offsets"] for group in document["groups"]))
+    rows = chain(document["positions"], document["shares"], *(group["offsets"] for group in document["groups"]))
     for each in rows:
         yield TopicPartition(each["topic"], each["partition"])
     for name in names:
@@ -188,6 +199,7 @@ PARTS: Final[tuple[Callable[[Operator, Answer], Steps], ...]] = (
     _clients,
     _groups,
     _positions,
+    _shares,
     _partitions,
     _waits,
     _transactions,
@@ -218,6 +230,10 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[
         "client_count": len(clients),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: str(row["id"])),
         "asked": _joined(answers, "asked"),
+        "shares": _joined(answers, "shares")[:MAX_SHARES],
+        "acquired_by": None
+        if any(answer["acquired_by"] is None for answer in answers)
+        else _joined(answers, "acquired_by"),
         "positions": _newest_positions(_joined(answers, "positions")),
         "partitions": partitions,
         "faults": faults,

@@ -99,6 +99,7 @@ class Facts:
             document[of_client] = [each for each in document[of_client] if each["client"] in clients]
         document["partitions"] = [each for each in document["partitions"] if each["topic"] in topics]
         document["topic_count"] = len({each["topic"] for each in document["partitions"]})
+        document["shares"] = [each for each in document["shares"] if each["group"] in groups]
         document["groups"] = [each for each in self.groups if each["id"] in groups]
         document["group_count"] = len(document["groups"])
         document["parked_count"] = len(document["parked"])
