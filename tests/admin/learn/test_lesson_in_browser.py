@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +26,7 @@ pytestmark = [
 SCREENS = {"laptop": (1280, 720), "desktop": (1920, 1080), "phone": (390, 844)}
 FOLD = 720
 PATIENCE_MS = 60_000
+NEGATIVE = re.compile(r"(?<![\w–-])[-−]\d[\d.]* ?(?:ms|s|min|h)\b")
 IDLE = "() => ![...document.querySelectorAll('.lesson-buttons .way')].some((each) => !each.hidden && each.disabled)"
 
 Open = Callable[..., Any]
@@ -121,6 +123,25 @@ def test_the_answer_stands_above_the_fold_in_each_scene(opened: Open, name: str)
             assert width_of(page) <= width
         page.set_viewport_size({"width": 1280, "height": 720})
     assert page.locator(".lesson-keep").inner_text() == scenes()[name].keep
+
+
+def test_no_time_on_the_page_is_wrong_after_the_clock_was_moved(opened: Open, url: str) -> None:
+    """The sessions of members last, which send heartbeats; and no time of all is below zero."""
+    page = opened()
+    start(page, "rebalance")
+    for seconds in (100, 1000):
+        page.request.post(f"{url}api/v1/clock/advance", data={"seconds": float(seconds)})
+        page.reload()
+        page.locator(".member-session").first.wait_for()
+        sessions = page.locator(".member-session").all_inner_texts()
+        assert (len(sessions), [each for each in sessions if not re.fullmatch(r"(29|30) min \d+ s", each)]) == (2, [])
+        assert NEGATIVE.findall(page.inner_text("body")) == []
+
+
+def test_an_idle_page_gives_advice_that_fits_lessons(opened: Open) -> None:
+    page = opened()
+    page.locator("#answers-empty").get_by_text("In a scene, above, requests wait").wait_for()
+    assert "toy_producer" not in page.inner_text("body")
 
 
 @pytest.mark.parametrize("screen", SCREENS)

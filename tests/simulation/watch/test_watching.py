@@ -57,6 +57,7 @@ def test_it_opens_at_the_failure_plays_and_steps_back(url: str) -> None:
         place, cluster = page.locator(".player-place"), page.locator("#cluster")
         assert place.inner_text().startswith("40.692 s of ")
         assert page.locator(".player-lines li").last.inner_text().endswith("reason=orders-0 has no leader")
+        assert page.locator("#status").inner_text() == "a recording"
         assert page.locator(".matrix-row").first.get_attribute("class") is not None
         before = place.inner_text()
         page.get_by_role("button", name="One frame back").click()
