@@ -61,7 +61,7 @@ class Timer:
     now_ms: Callable[[], int]
     """The clock that was injected, from which deadlines are counted."""
     passed_ms: Callable[[], int]
-    """The clock up to which deadlines have passed: what `advance` should be given."""
+    """Returns the time up to which deadlines have passed, which `advance` should be given."""
 
     def __init__(
         self,
