@@ -145,7 +145,9 @@ def is_right(row: Mapping[str, Any], field: str, value: int, now_ms: int, began_
 
 
 @pytest.fixture
-async def busy() -> AsyncIterator[Busy]:
+async def busy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Busy]:
+    for name, shorter_ms in (("SESSION_MS", 45_000), ("REBALANCE_MS", 60_000)):  # than a reader of a lesson needs
+        monkeypatch.setattr(f"purgatorio.admin.learn.clients.member.{name}", shorter_ms)
     settings = {"port": "0", "admin_port": "0", "brokers": "2", "group_initial_rebalance_delay_ms": "0"}
     clock = MovableClock()
     began_ms = clock.now_ms()
@@ -173,7 +175,13 @@ async def _begin(busy: Busy) -> list[asyncio.Task[None]]:
     wanted: dict[str, dict[str, Any]] = {
         "silent": {"kind": "member", "group": "billing", "topic": "orders", "partitions": 1},
         "slow": {"kind": "share member", "group": "mailers", "topic": "mails", "is_slow": True},
-        "open": {"kind": "transactional", "topic": "orders", "transactional_id": "tx-7", "leaves_open": True},
+        "open": {
+            "kind": "transactional",
+            "topic": "orders",
+            "transactional_id": "tx-7",
+            "leaves_open": True,
+            "timeout_ms": 60_000,
+        },
         "reader": {"kind": "consumer", "topic": "orders", "read_committed": True},
         "polls": {"kind": "consumer", "topic": "empty", "max_wait_ms": 10_000},
         "site": {"kind": "producer", "topics": ["mails"], "every_ms": 50},
