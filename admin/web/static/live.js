@@ -48,7 +48,7 @@ class Failure extends Error {
   }
 }
 
-/** Polls the state and tells `onState(state)`; `onStatus(state, text, alarm)` hears "live" (of a recording, too), "away" or "silent", and why. */
+/** Polls the state and tells `onState(state)`; `onStatus(state, text, alarm)` hears "live" (of what is recorded or frozen, too), "away" or "silent", and why. */
 export class Live {
   clock = new RemoteClock();
   viewMs = null; // the moment that is shown instead of now
@@ -159,7 +159,7 @@ export class Live {
     }
     this.#lastAnswerMs = localMs;
     this.#failures = 0;
-    this.onStatus("live", state.recorded ? "a recording" : "live");
+    this.onStatus("live", state.recorded ? "a recording" : this.viewMs === null ? "live" : "frozen");
   }
 
   #failed(error) {

@@ -80,6 +80,7 @@ def test_a_command_refuses_bad_arguments_in_plain_words(
         ), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", BAD)
 def test_a_setting_refuses_a_value_in_plain_words(value: str) -> None:
     for name in settings_of_process():

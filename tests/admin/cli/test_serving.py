@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,17 @@ def test_next_commands_need_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_p
     """An installed package has no scripts folder; kcat is what most people have."""
     monkeypatch.setattr(serving, "_REPOSITORY", tmp_path)
     assert all("kcat -b 127.0.0.1:9092" in command for command in serving.next_commands("127.0.0.1:9092"))
+
+
+def test_who_learns_is_shown_the_page_and_no_program() -> None:
+    """A scene empties the cluster, and has clients of its own."""
+    addresses = [(1, [serving.Endpoint(serving.PLAINTEXT, "127.0.0.1", 9092)])]
+    urls = {"admin_url": "http://127.0.0.1:9644", "page_url": "http://127.0.0.1:9644/"}
+    running: Any = SimpleNamespace(endpoints=addresses, bootstrap="127.0.0.1:9092", **urls)
+    assert "toy_producer.py" in serving.greeting(running)
+    learning = serving.greeting(running, learns=True)
+    assert "Open the page, and start a scene" in learning
+    assert "toy_producer.py" not in learning
 
 
 def test_next_commands_can_be_pasted(monkeypatch: pytest.MonkeyPatch) -> None:

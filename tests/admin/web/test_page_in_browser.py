@@ -354,6 +354,7 @@ def test_a_moment_of_the_last_ten_minutes_is_shown_again(opened: Open, served: S
     page.locator("#moment").fill("-20")
     assert page.locator(".answer").count() == 4
     assert page.locator("#moment-says").inner_text().startswith("This is how it was 20 s ago; the cluster runs on.")
+    page.wait_for_function("document.getElementById('status').textContent === 'frozen'")
     page.locator("#moment").fill("0")
     assert page.locator(".answer").count() == 0
 

@@ -147,6 +147,7 @@ def requests(operation: type[Operation]) -> Iterator[dict[str, Any]]:
                 yield {**fitting, argument.name: value}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", [*OPERATIONS, *LEARNING], ids=lambda operation: operation.__name__)
 async def test_an_operation_refuses_bad_input_in_plain_words(
     client: httpx.AsyncClient, operation: type[Operation]
