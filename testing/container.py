@@ -17,7 +17,6 @@ from typing import Any, Final, Self
 IMAGE: Final = "purgatorio"
 READY_TIMEOUT_SECONDS: Final = 60
 PORT_ATTEMPTS: Final = 50
-EXTRA: Final = 'PurgatorioContainer needs testcontainers: pip install "purgatorio[testcontainers]"'
 
 
 class PurgatorioContainer:
@@ -66,7 +65,10 @@ class PurgatorioContainer:
         try:
             container_class = import_module("testcontainers.core.container").DockerContainer
         except ModuleNotFoundError as error:
-            raise ImportError(EXTRA) from error
+            from purgatorio import extras
+
+            needed = extras.install("testcontainers")
+            raise ImportError(f"PurgatorioContainer needs testcontainers: {needed}") from error
         container = container_class(self._image).with_command(self.command)
         for port in (*self._ports, self._admin_port):
             container.with_bind_ports(port, port)

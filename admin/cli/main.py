@@ -294,7 +294,9 @@ def _run_on_host(args: argparse.Namespace, config: ClusterConfig, faults: Sequen
     except ModuleNotFoundError as error:
         if error.name != "httpx":
             raise
-        print('purgatorio: etcd needs an extra: pip install "purgatorio[etcd]"', file=sys.stderr)
+        from purgatorio import extras
+
+        print(f"purgatorio: etcd needs an extra: {extras.install('etcd')}", file=sys.stderr)
         return EXIT_USAGE
     return command.run(config, faults)
 

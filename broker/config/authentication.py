@@ -121,7 +121,9 @@ def _check_url(url: str) -> None:
     if (parts.scheme not in ("https", "http") or not parts.hostname) and (parts.scheme != "file" or not parts.path):
         raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url is {url!r}, which is not an https, http or file URL")
     if importlib.util.find_spec("joserfc") is None:
-        raise ValueError("sasl.oauthbearer.jwks.endpoint.url needs joserfc: pip install 'purgatorio[oauth]'")
+        from purgatorio import extras
+
+        raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url needs joserfc: {extras.install('oauth')}")
 
 
 def _listed(users: str | None) -> dict[str, str]:

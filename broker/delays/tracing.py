@@ -39,5 +39,7 @@ def spans_of(endpoint: str | None, broker_id: int, clock: Clock) -> Spans:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise
-        raise SpansMissing('traces need an extra: pip install "purgatorio[otel]"') from None
+        from purgatorio import extras
+
+        raise SpansMissing(f"traces need an extra: {extras.install('otel')}") from None
     return spans.exported(endpoint, broker_id, clock)

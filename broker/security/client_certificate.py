@@ -112,9 +112,11 @@ class ClientCertificates:
 
     def __init__(self, rules: str) -> None:
         if find_spec("cryptography") is None:
+            from purgatorio import extras
+
             raise ValueError(
                 "ssl.client.auth is set, but the package cryptography, which reads the clients' certificates, is not "
-                "installed: pip install 'purgatorio[security]'"
+                f"installed: {extras.install('security')}"
             )
         self._mapping = PrincipalMapping(rules)
 

@@ -44,7 +44,9 @@ class ThrowAwayAuthority:
         try:
             import trustme
         except ModuleNotFoundError:
-            raise CertificatesUnavailable("certificates need an extra: pip install 'purgatorio[security]'") from None
+            from purgatorio import extras
+
+            raise CertificatesUnavailable(f"certificates need an extra: {extras.install('security')}") from None
         self._authority = trustme.CA(organization_name="Purgatorio", organization_unit_name="throw-away")
         self._folder = folder
         self.certificate = folder / "ca.pem"

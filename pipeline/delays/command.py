@@ -147,7 +147,9 @@ def _missing() -> str | None:
     """Return a message about a missing requirement, or None."""
     for module in ("pyspark", "pyarrow", "pandas", "confluent_kafka", "plotly"):
         if importlib.util.find_spec(module) is None:
-            return f"{module} is not installed: pip install purgatorio[spark]"
+            from purgatorio import extras
+
+            return f"{module} is not installed: {extras.install('spark')}"
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else None
     if shutil.which("java") is None and (java is None or not java.exists()):

@@ -15,7 +15,6 @@ _EPILOG: Final = f"""\
 The cluster is the one at --admin, at {ADMIN_VARIABLE}, or that of a running test (--attach).
 Keys: : view, / filter, enter why, h hold, r release, x expire, k kill, p freeze, - last view, ? help, q quit.
 """
-_MISSING: Final = 'purgatorio: top needs an extra: pip install "purgatorio[top]"'
 
 
 def add_top(commands: Any) -> None:
@@ -38,7 +37,9 @@ def add_top(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the cluster until the user quits; return the exit code."""
     if find_spec("textual") is None:
-        print(_MISSING, file=sys.stderr)
+        from purgatorio import extras
+
+        print(f"purgatorio: top needs an extra: {extras.install('top')}", file=sys.stderr)
         return 2
     from purgatorio.admin.cli.admin_client import AdminClient, AdminError
     from purgatorio.admin.cli.top.app import Top

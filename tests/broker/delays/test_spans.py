@@ -155,7 +155,7 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     monkeypatch.delitem(sys.modules, "purgatorio.broker.delays.spans")
     monkeypatch.delattr("purgatorio.broker.delays.spans")
-    with pytest.raises(SpansMissing, match=r'pip install "purgatorio\[otel\]"'):
+    with pytest.raises(SpansMissing, match=r"pip install .*\[otel\]"):
         spans_of("http://localhost:4318", 1, ManualClock())
 
 
