@@ -27,6 +27,7 @@ case "$1 $2" in
         done
         echo "venv by $(basename "$0")" >> "$NOTES" ;;
     "-m pip") shift; echo "$*" >> "$NOTES"; [ "$FAIL" != pip ] ;;
+    "scripts/new_operations.py ") ;;
     "-m pytest") shift; echo "$*"; [ "$FAIL" != pytest ] ;;
 esac
 """
@@ -146,7 +147,7 @@ def test_all_checks_run_and_pytest_comes_last(machine: Machine) -> None:
     done = machine.call("test", "-k", "purgatory")
     assert done.returncode == 0
     stages = [line for line in done.stdout.splitlines() if line.startswith("== ") and not line.endswith(" s")]
-    assert stages == ["== lint", "== format", "== types", "== imports", "== tests"]
+    assert stages == ["== lint", "== format", "== types", "== imports", "== operations", "== tests"]
     assert "mypy \n" in done.stdout
     assert "pytest -n auto --dist loadfile --part usual --seeds-a-day 2 -k purgatory\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("all passed in ")
