@@ -151,11 +151,13 @@ def reads_another_partition(facts: Facts) -> Iterator[Conclusion]:
             of_client.setdefault((position["client"], position["topic"]), []).append(position)
     for (client, topic), positions in of_client.items():
         own = [facts.partitions.get((topic, position["partition"])) for position in positions]
-        if any(row is None or _has_records(row) for row in own):
+        if any(row is None or _has_records(row) for row in own) or facts.unlisted(client):
             continue
         read = [name_of(position) for position in sorted(positions, key=lambda each: int(each["partition"]))]
         rows = full[topic]
         others = {_owner(facts, client, row) for row in rows[:MAX_NAMED]}
+        if client in others:
+            continue  # it owns them, and has not fetched from them yet
         whose = f", which {listed(sorted(others))} own{'s' * (len(others) == 1)}" if all(others) else ""
         says = f"{client} is assigned {listed(read)}; the records are in {listed(list(map(name_of, rows)))}{whose}"
         if not whose:
@@ -194,7 +196,7 @@ def waits_at_the_end(facts: Facts) -> Iterator[Conclusion]:
     for client, positions in of_client.items():
         rows = [facts.partitions.get((each["topic"], each["partition"])) for each in positions]
         if all(row and row["high_watermark"] <= at["offset"] for row, at in zip(rows, positions, strict=True)):
-            names = listed(sorted(map(name_of, positions)))
+            names = listed(sorted(map(name_of, positions)), facts.unlisted(client))
             since_ms = max(position["since_ms"] for position in positions)
             says = (
                 f"{client} waits at the end of {names} for {seconds(facts.now_ms - since_ms)}: no record has come since"

@@ -139,6 +139,22 @@ class Facts:
                 return offset
         return None
 
+    def unlisted(self, client: str) -> int:
+        """Return how many partitions a client fetches, at least, that have no position here."""
+        return self._unlisted.get(client, 0)
+
+    @cached_property
+    def _unlisted(self) -> dict[str, int]:
+        listed = Counter((each["client"], each["broker"]) for each in self.positions)
+        found: dict[str, int] = {}
+        fetched: dict[tuple[str, int], int] = {}
+        for each in self.positions:
+            key = each["client"], each["broker"]
+            fetched[key] = max(fetched.get(key, 0), each["fetched_count"])
+        for (client, broker), count in fetched.items():
+            found[client] = found.get(client, 0) + max(0, count - listed[client, broker])
+        return found
+
     def start_of(self, client: str, topic: str, partition: int) -> Answer | None:
         """Return how a client last looked for an offset to begin at; None if that is not known."""
         found = [

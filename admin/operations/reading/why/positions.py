@@ -21,7 +21,7 @@ from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.api_key import ApiKey
 
 TEXT_CHARS: Final = 200
-MAX_POSITIONS: Final = 2_000
+MAX_POSITIONS: Final = 1_000
 """Positions of a document: pairs of a client id and a partition."""
 WAITS_LOOKED_AT: Final = 1_000
 """The oldest parked fetches of each broker that are looked at, and those that ended last."""
@@ -38,7 +38,8 @@ def read_positions(cluster: BrokerCluster, image: ClusterImage, document: Answer
     of a group, the first one since it joined. It `is_waiting` if it is parked now, and `was_given` records by its last
     fetch that was answered (None: unknown). `isolation` is "read_committed", "read_uncommitted", or None: unknown.
     `min_bytes` and `available_bytes` are those of the last fetch that waited (None: none did), `held_back_by` its cause
-    if more than the lack of records kept it from reading on, such as an open transaction.
+    if more than the lack of records kept it from reading on, such as an open transaction. That fetch was of
+    `fetched_count` partitions, some of which may have no row.
 
     A start: at `at_ms` a `client` asked for an offset of a `partition` by `timestamp` (-1: the end, -2: the beginning)
     and got `offset`. A `client` that joined a `group` did so last at `at_ms`.
@@ -86,6 +87,7 @@ def _new(client: str, place: tuple[str, int], offset: int, at_ms: int) -> Answer
         "min_bytes": None,
         "available_bytes": None,
         "held_back_by": None,
+        "fetched_count": 1,
     }
 
 
@@ -131,6 +133,7 @@ def _waited(at_ms: int, client: str, broker: int, causes: Iterable[Any], *, is_w
                 "is_waiting": is_waiting,
                 "min_bytes": cause.wanted_bytes,
                 "available_bytes": cause.available_bytes,
+                "fetched_count": len(cause.positions) + cause.more_count,
             }
             for each in cause.positions:
                 yield (

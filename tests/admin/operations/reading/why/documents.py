@@ -27,7 +27,14 @@ def partition(topic: str = "orders", number: int = 0, end: int = 0, **more: Any)
 def position(client: str, offset: int, topic: str = "orders", number: int = 0, **more: Any) -> dict[str, Any]:
     """A consumer's fetch, which has waited at this offset for two seconds."""
     times = {"since_ms": 98_000, "last_ms": 99_900, "is_waiting": True, "was_given": False}
-    kind = {"isolation": "read_uncommitted", "min_bytes": 1, "available_bytes": 0, "held_back_by": None, "broker": 1}
+    kind = {
+        "isolation": "read_uncommitted",
+        "min_bytes": 1,
+        "available_bytes": 0,
+        "held_back_by": None,
+        "broker": 1,
+        "fetched_count": 1,
+    }
     place = {"client": client, "topic": topic, "partition": number, "offset": offset, "first_offset": offset}
     return {**place, **times, **kind, **more}
 

@@ -120,6 +120,19 @@ def test_records_in_a_partition_that_is_not_read_are_found() -> None:
     assert said(document) == ["c waits at the end of orders-0 and orders-1 for 2.0 s: no record has come since"]
 
 
+def test_a_consumer_of_which_not_all_partitions_are_known_may_read_the_others() -> None:
+    partitions = [partition(), partition(number=1, end=3)]
+    document = facts(partitions=partitions, positions=[position("c", 0, fetched_count=9)])
+    assert said(document) == ["c waits at the end of orders-0 and 8 more for 2.0 s: no record has come since"]
+
+
+def test_a_member_that_has_not_fetched_yet_is_assigned_what_it_owns() -> None:
+    partitions = [partition(), partition(number=1, end=3)]
+    owner = group("g", member("c", ("orders", 0), ("orders", 1)))
+    document = facts(partitions=partitions, positions=[position("c", 0)], groups=[owner])
+    assert said(document) == ["c waits at the end of orders-0 for 2.0 s: no record has come since"]
+
+
 def test_records_in_a_partition_that_another_member_reads_are_found_with_it() -> None:
     members = [member("one", ("orders", 0)), member("two", ("orders", 1))]
     partitions = [partition(), partition(number=1, end=3)]
