@@ -47,10 +47,8 @@ export class Answers {
     this.#hint = name;
     const command = `.venv/bin/python scripts/toy_producer.py --acks all --records 10 --bootstrap ${bootstrap}`;
     const title = make("p", "empty-title", polled ? "Nothing waits but long polls." : "Nothing waits.");
-    if (learns || state.recorded) {
-      this.empty.replaceChildren(title, ...(learns ? [make("p", "", "In a scene, above, requests wait: start one, or go on to its next step.")] : []));
-      return;
-    }
+    const advice = learns ? [make("p", "", "In a scene, above, requests wait: start one, or go on to its next step.")] : [];
+    if (learns || state.recorded) return this.empty.replaceChildren(title, ...advice);
     this.empty.replaceChildren(
       title,
       make("ol", "", [

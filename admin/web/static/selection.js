@@ -42,9 +42,7 @@ function isOf(operation, wait) {
 }
 
 /** Whether a fetch has something to read, and waits for more bytes. */
-function wantsMore({ available_bytes: available, wanted_bytes: wanted }) {
-  return available > 0 && available < wanted;
-}
+const wantsMore = ({ available_bytes: available, wanted_bytes: wanted }) => available > 0 && available < wanted;
 
 /** A name that selects its thing by a click or the keyboard. */
 export function pick(text) {
