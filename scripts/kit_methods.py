@@ -54,6 +54,7 @@ CONDITION_WORDS: Final = {
 VALUE_WORDS: Final = {
     "Parked": "a request, or another operation, that waits in a broker's purgatory",
     "Ended": "an operation whose time was over",
+    "InFlight": "neighbouring records of a partition that a share group has not done with",
     "Member": "a member of a consumer group",
     "Group": "a consumer group",
 }
@@ -240,6 +241,9 @@ def _js_found(each: Method) -> str:
     part = f"answer.{each.key}" if each.key else "answer"
     if each.value not in VALUES:
         return part
+    if each.kit.inner:
+        merged = f"{_js_maker(each.value)}({{ ...row, ...each }})"
+        return f"{part}.flatMap((row) => row.{each.kit.inner}.map((each) => {merged}))"
     if each.kind.endswith("[]"):
         return f"{part}.map({_js_maker(each.value)})"
     made = f"{_js_maker(each.value)}({part})"
@@ -264,7 +268,9 @@ def _json(value: object) -> str:
 
 TS_KINDS: Final = {
     "int": "number",
+    "int?": "number | null",
     "text": "string",
+    "text?": "string | null",
     "bool": "boolean",
     "texts": "string[]",
     "data": "Record<string, any>[]",
@@ -315,7 +321,15 @@ def _ts_kind(kind: str) -> str:
 
 # --- Go ---
 
-GO_KINDS: Final = {"int": "int", "text": "string", "bool": "bool", "texts": "[]string", "data": "[]map[string]any"}
+GO_KINDS: Final = {
+    "int": "int",
+    "int?": "*int",
+    "text": "string",
+    "text?": "string",
+    "bool": "bool",
+    "texts": "[]string",
+    "data": "[]map[string]any",
+}
 GO_OWNERS: Final = {
     "Kafka": ("k", "Kafka", "k"),
     "KafkaClock": ("c", "Clock", "c.kafka"),
@@ -479,11 +493,21 @@ def _go_lines(each: Method, kafka: str) -> Iterator[str]:
         return
     if each.value == "Fault":
         yield from _go_answer("Faults", "[]*Fault", each.key) if each.key else ["var answer Fault"]
+    elif kit.inner:
+        kind = _go_kind(each.kind)
+        fields = _go_fields([("Topic", "string", ""), ("Partition", "int", ""), (go_name(kit.inner), kind, "")])
+        yield from ("var answer struct {", f"\t{go_name(each.key)} []struct {{", *(f"\t{field}" for field in fields))
+        yield from ("\t}", "}", f"var found {kind}")
     elif each.key:
         yield from _go_answer(go_name(each.key), _go_kind(each.kind), each.key)
     else:
         yield f"var answer {each.kind}"
     yield f"err := {kafka}.do({_go_operation(each)}, &answer)"
+    if kit.inner:
+        yield f"for _, row := range answer.{go_name(each.key)} {{"
+        yield f"\tfor _, each := range row.{go_name(kit.inner)} {{"
+        yield "\t\teach.Topic, each.Partition = row.Topic, row.Partition"
+        yield from ("\t\tfound = append(found, each)", "\t}", "}")
     if each.value == "Fault" and each.key:
         yield "for _, fault := range answer.Faults {"
         yield f"\tfault.kafka = {kafka}"
@@ -499,7 +523,7 @@ def _go_answer(name: str, kind: str, key: str) -> Iterator[str]:
 def _go_found(each: Method) -> str:
     if each.kit.among:
         return f"row.{go_name(each.key)}"
-    if each.kit.may_be_refused:
+    if each.kit.may_be_refused or each.kit.inner:
         return "found"
     if each.value == "Fault" and not each.key:
         return "&answer"
@@ -512,6 +536,8 @@ JAVA_KINDS: Final = {
     "int": ("long", "(Long) {}"),
     "text": ("String", "(String) {}"),
     "bool": ("boolean", "(Boolean) {}"),
+    "int?": ("Long", "(Long) {}"),
+    "text?": ("String", "(String) {}"),
     "texts": ("List<String>", "Calls.texts({})"),
     "data": ("List<Map<String, Object>>", "Json.objects({})"),
     "": ("void", ""),
@@ -705,7 +731,8 @@ def _java_found(each: Method, asked: str) -> str:
         return f'new Fault(this, (Long) {asked}.get("id"))'
     if kit.may_be_refused:
         return f"Calls.unlessRefused(() -> {each.kind}.of({asked}))"
-    return _java_made(each.kind, f'{asked}.get("{each.key}")')
+    part = f'{asked}.get("{each.key}")'
+    return _java_made(each.kind, f'Calls.inner({part}, "{kit.inner}")' if kit.inner else part)
 
 
 FILES: Final[dict[str, Callable[[Iterable[Called]], str]]] = {

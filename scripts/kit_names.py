@@ -26,6 +26,7 @@ class KitName(NamedTuple):
         until: until when the operation is asked again: "found", for a list that has something; "true", for what it
             returns; "times", for a count that is large enough; or "group", for a state and a number of members.
         may_be_refused: whether a refusal is an answer: there is no such value, or nothing to do.
+        inner: the list that each row of the returned list has; its rows are returned, each with what is beside them.
         words: its first sentence; "": that of the method in Python.
         among: the list of the answer with the row that has the owner's number; `returns` is of that row.
     """
@@ -45,6 +46,7 @@ class KitName(NamedTuple):
     until: str = ""
     may_be_refused: bool = False
     among: str = ""
+    inner: str = ""
     words: str = ""
 
 
@@ -168,6 +170,14 @@ KIT: Final[tuple[KitName, ...]] = (
     KitName("unfreeze", "UnfreezeClock", owner="KafkaClock"),
     KitName("expire_locks", "ExpireLocks", options="member", owner="ShareGroup", own="id", returns="expired:int"),
     KitName("members", "DescribeShareGroup", owner="ShareGroup", own="id", returns="members:texts"),
+    KitName(
+        "in_flight",
+        "DescribeShareGroup",
+        owner="ShareGroup",
+        own="id",
+        returns="partitions:InFlight[]",
+        inner="batches",
+    ),
     KitName("matched", "ListFaults", fixed={"fired": 0}, owner="Fault", among="faults", returns="matched:int"),
     KitName("fired", "ListFaults", fixed={"fired": 0}, owner="Fault", among="faults", returns="fired:int"),
     KitName("held", "ListFaults", fixed={"fired": 0}, owner="Fault", among="faults", returns="held:int"),
@@ -205,6 +215,16 @@ VALUES: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "keys": ("keys", "texts"),
         "missing": ("missing", "text"),
         "waited_ms": ("waited_ms", "int"),
+    },
+    "InFlight": {
+        "topic": ("topic", "text"),
+        "partition": ("partition", "int"),
+        "first_offset": ("first_offset", "int"),
+        "last_offset": ("last_offset", "int"),
+        "state": ("state", "text"),
+        "delivery_count": ("delivery_count", "int"),
+        "member": ("member", "text?"),
+        "lock_left_ms": ("lock_left_ms", "int?"),
     },
     "Member": {"id": ("member_id", "text"), "client": ("client", "text")},
     "Group": {
@@ -249,12 +269,11 @@ WITHOUT: Final[Mapping[str, Mapping[str, str]]] = {
         "at_start": "the flag `--faults` gives rules from the start",
     },
     "ShareGroup": {
-        "acquired": "the operation DescribeShareGroup lists them",
-        "archived": "the operation DescribeShareGroup lists them",
+        "acquired": "those of `in_flight` with this state",
+        "archived": "those of `in_flight` with this state",
         "dead_letters": "`records` reads the dead-letter topic",
-        "in_flight": "the operation DescribeShareGroup lists them",
         "start_offsets": "the operation DescribeShareGroup lists them",
-        "until_acquired": "the operation DescribeShareGroup lists them",
+        "until_acquired": "`in_flight` lists them",
         "until_dead_letters": "`records` reads the dead-letter topic",
     },
     "Quota": {"remove": "`quota` with null for each quota, or a reset, removes them"},

@@ -28,6 +28,18 @@ type Ended struct {
 	WaitedMs  int      `json:"waited_ms"`
 }
 
+// InFlight is neighbouring records of a partition that a share group has not done with.
+type InFlight struct {
+	Topic         string `json:"topic"`
+	Partition     int    `json:"partition"`
+	FirstOffset   int    `json:"first_offset"`
+	LastOffset    int    `json:"last_offset"`
+	State         string `json:"state"`
+	DeliveryCount int    `json:"delivery_count"`
+	Member        string `json:"member"`
+	LockLeftMs    *int   `json:"lock_left_ms"`
+}
+
 // Member is a member of a consumer group.
 type Member struct {
 	ID     string `json:"member_id"`
@@ -515,6 +527,26 @@ func (g *ShareGroup) Members() ([]string, error) {
 	}
 	err := g.kafka.do(DescribeShareGroup{ID: g.ID}, &answer)
 	return answer.Members, err
+}
+
+// InFlight: return the records from each partition's start offset to its end offset, by partition and offset.
+func (g *ShareGroup) InFlight() ([]InFlight, error) {
+	var answer struct {
+		Partitions []struct {
+			Topic     string
+			Partition int
+			Batches   []InFlight
+		}
+	}
+	var found []InFlight
+	err := g.kafka.do(DescribeShareGroup{ID: g.ID}, &answer)
+	for _, row := range answer.Partitions {
+		for _, each := range row.Batches {
+			each.Topic, each.Partition = row.Topic, row.Partition
+			found = append(found, each)
+		}
+	}
+	return found, err
 }
 
 // Matched: the requests that matched, whether or not the rule acted on them.

@@ -25,6 +25,18 @@ export interface Ended {
   waitedMs: number;
 }
 
+/** Neighbouring records of a partition that a share group has not done with. */
+export interface InFlight {
+  topic: string;
+  partition: number;
+  firstOffset: number;
+  lastOffset: number;
+  state: string;
+  deliveryCount: number;
+  member: string | null;
+  lockLeftMs: number | null;
+}
+
 /** A member of a consumer group. */
 export interface Member {
   id: string;
@@ -144,6 +156,8 @@ export declare class ShareGroup {
   expireLocks(options?: { member?: string }): Promise<number>;
   /** The ids of the members that fetch. */
   members(): Promise<string[]>;
+  /** Return the records from each partition's start offset to its end offset, by partition and offset. */
+  inFlight(): Promise<InFlight[]>;
 }
 
 /** A fault rule of a cluster. */

@@ -5,6 +5,7 @@ const { counts, needed, named, unlessRefused, until } = require("./calls.js");
 
 const asParked = (row) => ({ broker: row.broker, id: row.id, purgatory: row.purgatory, client: row.client, keys: row.keys, missing: row.missing, causes: row.causes, waitedMs: row.waited_ms, leftMs: row.remaining_ms });
 const asEnded = (row) => ({ broker: row.broker, purgatory: row.purgatory, client: row.client, keys: row.keys, missing: row.missing, waitedMs: row.waited_ms });
+const asInFlight = (row) => ({ topic: row.topic, partition: row.partition, firstOffset: row.first_offset, lastOffset: row.last_offset, state: row.state, deliveryCount: row.delivery_count, member: row.member, lockLeftMs: row.lock_left_ms });
 const asMember = (row) => ({ id: row.member_id, client: row.client });
 const asGroup = (row) => ({ name: row.id, state: row.state, coordinator: row.coordinator, epoch: row.epoch, members: row.members.map(asMember), waitsFor: row.waits_for });
 
@@ -69,6 +70,12 @@ class ShareGroup {
   async members() {
     const answer = await this.operations.describeShareGroup({ id: this.id });
     return answer.members;
+  }
+
+  /** Return the records from each partition's start offset to its end offset, by partition and offset. */
+  async inFlight() {
+    const answer = await this.operations.describeShareGroup({ id: this.id });
+    return answer.partitions.flatMap((row) => row.batches.map((each) => asInFlight({ ...row, ...each })));
   }
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.operations.table import OPERATIONS
-from purgatorio.testing import values
+from purgatorio.testing import share_groups, values
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -137,9 +137,11 @@ def test_each_language_has_the_names_that_are_by_hand(language: str) -> None:
             assert re.search(declared.format(name), text, re.MULTILINE), name
 
 
-@pytest.mark.parametrize("value", ["Parked", "Ended", "Group"])
+@pytest.mark.parametrize("value", ["Parked", "Ended", "Group", "InFlight"])
 def test_values_have_the_attributes_that_they_have_in_python(value: str) -> None:
-    names = [field.name for field in dataclasses.fields(getattr(values, value))]
+    names = [
+        field.name for field in dataclasses.fields(getattr(share_groups if value == "InFlight" else values, value))
+    ]
     assert list(kit_names.VALUES[value]) == [name for name in names if (value, name) != ("Ended", "causes")]
 
 

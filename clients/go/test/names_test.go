@@ -201,6 +201,9 @@ func TestWhatThisClusterDoesNotHaveIsRefused(t *testing.T) {
 	if err := kafka.ExpireTransaction("payer"); !errors.As(err, &refused) {
 		t.Error(err)
 	}
+	if records := must[[]purgatorio.InFlight](t)(kafka.ShareGroup("mailers").InFlight()); len(records) != 0 {
+		t.Error(records)
+	}
 	if locks := must[int](t)(kafka.ShareGroup("mailers").ExpireLocks()); locks != 0 {
 		t.Error(locks)
 	}

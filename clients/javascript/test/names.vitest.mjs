@@ -1,4 +1,5 @@
 // The names of the Python kit, in JavaScript.
+import { KafkaClient } from "@kafkats/client";
 import { Kafka } from "kafkajs";
 import { expect, test } from "vitest";
 import { useKafka } from "purgatorio/vitest";
@@ -118,6 +119,25 @@ test("groups are waited for, and their members expire", async () => {
   expect(await kafka.moveGroupCoordinator("billing", { to })).toBe(to);
   await consumer.disconnect();
   await expect(kafka.untilGroup("billing", { members: 9, timeoutMs: 1 })).rejects.toThrow("untilGroup(\"billing\", {\"members\":9");
+});
+
+test("the records that a share group has in flight are listed, and their locks run out", async () => {
+  const client = new KafkaClient({ clientId: "mailer", brokers: kafka.brokers });
+  await client.connect();
+  const worker = client.shareConsumer({ groupId: "mailers" });
+  const group = kafka.shareGroup("mailers");
+  const seen = new Promise((resolve, reject) => {
+    const each = async () => resolve([await group.inFlight(), await group.expireLocks()]);
+    worker.runEach("orders", each).catch(reject);
+  });
+  while ((await group.members()).length === 0); // it begins with the records that come after its first fetch
+  await kafka.produce("orders", "tea");
+  const [inFlight, expired] = await seen;
+  expect(inFlight).toMatchObject([{ topic: "orders", partition: 0, firstOffset: 0, lastOffset: 0, state: "acquired", deliveryCount: 1 }]);
+  expect(inFlight[0].lockLeftMs).toBeGreaterThan(0);
+  expect(expired).toBe(1);
+  await worker.stop();
+  await client.disconnect();
 });
 
 test("a snapshot is restored", async () => {

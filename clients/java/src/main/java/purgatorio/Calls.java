@@ -62,6 +62,17 @@ final class Calls {
         return all;
     }
 
+    /** The rows of the lists that rows have, each with what is beside it. */
+    static List<Map<String, Object>> inner(Object rows, String name) {
+        return Json.objects(rows).stream()
+                .flatMap(row -> Json.objects(row.get(name)).stream().map(each -> {
+                    Map<String, Object> merged = new HashMap<>(row);
+                    merged.putAll(each);
+                    return merged;
+                }))
+                .toList();
+    }
+
     static List<String> texts(Object list) {
         return Json.cast(list);
     }

@@ -396,6 +396,11 @@ public abstract class KafkaControls {
         public List<String> members() {
             return Calls.texts(kafka.run(new Operations.DescribeShareGroup(id)).get("members"));
         }
+
+        /** Return the records from each partition's start offset to its end offset, by partition and offset. */
+        public List<InFlight> inFlight() {
+            return Json.objects(Calls.inner(kafka.run(new Operations.DescribeShareGroup(id)).get("partitions"), "batches")).stream().map(InFlight::of).toList();
+        }
     }
 
     /** A fault rule of a cluster. */
@@ -478,6 +483,21 @@ public abstract class KafkaControls {
                     Calls.texts(row.get("keys")),
                     (String) row.get("missing"),
                     (Long) row.get("waited_ms"));
+        }
+    }
+
+    /** Neighbouring records of a partition that a share group has not done with. */
+    public record InFlight(String topic, long partition, long firstOffset, long lastOffset, String state, long deliveryCount, String member, Long lockLeftMs) {
+        static InFlight of(Map<String, Object> row) {
+            return new InFlight(
+                    (String) row.get("topic"),
+                    (Long) row.get("partition"),
+                    (Long) row.get("first_offset"),
+                    (Long) row.get("last_offset"),
+                    (String) row.get("state"),
+                    (Long) row.get("delivery_count"),
+                    (String) row.get("member"),
+                    (Long) row.get("lock_left_ms"));
         }
     }
 

@@ -174,6 +174,7 @@ class NamesTest {
         assertThrows(KafkaRefused.class, () -> kafka.addAcls("allow User:alice READ topic orders"));
         assertThrows(KafkaRefused.class, () -> kafka.expireTransaction("payer"));
         assertEquals(0, kafka.shareGroup("mailers").expireLocks());
+        assertEquals(List.of(), kafka.shareGroup("mailers").inFlight());
         assertThrows(IllegalArgumentException.class, () -> kafka.clientConfig("reader"));
     }
 }
