@@ -13,6 +13,8 @@ MAX_GROUPS: Final = 200
 MAX_REBALANCES: Final = 5
 """Rebalances of each of them."""
 MAX_DETAIL: Final = 300
+MAX_DEPARTED: Final = 20
+"""Members of each group that are kept when they leave."""
 
 
 class Rebalance(NamedTuple):
@@ -33,11 +35,35 @@ class Rebalance(NamedTuple):
     detail: str
 
 
+class Departed(NamedTuple):
+    """The members of a stable classic group as they were when the first of them left.
+
+    Attributes:
+        at_ms: when, on the broker's monotonic clock.
+        members: of each its member id, its client id, and the bytes of its assignment; of many the first ones.
+    """
+
+    at_ms: int
+    members: tuple[tuple[str, str, bytes], ...]
+
+
 class RebalanceHistory:
-    """Keeps the last rebalances of the groups that rebalanced last."""
+    """Keeps the last rebalances of the groups that rebalanced last, and the members of groups that all left."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, deque[Rebalance]] = OrderedDict()
+        self._departed: OrderedDict[str, Departed] = OrderedDict()
+
+    def note_departed(self, group_id: str, departed: Departed) -> None:
+        """Keep the members of a group, the first of which leaves."""
+        self._departed.pop(group_id, None)
+        if len(self._departed) == MAX_GROUPS:
+            self._departed.popitem(last=False)
+        self._departed[group_id] = departed._replace(members=departed.members[:MAX_DEPARTED])
+
+    def departed(self, group_id: str) -> Departed | None:
+        """Return the members of a group before the last departure; None if that is not known."""
+        return self._departed.get(group_id)
 
     def note(self, group_id: str, rebalance: Rebalance) -> None:
         """Keep a rebalance that begins."""

@@ -158,7 +158,7 @@ def _classic_rebalance(groups: Groups, group: ClassicGroup) -> str:
 
 
 def _classic_member(group: ClassicGroup, member: ClassicGroupMember) -> MemberOverview:
-    owned = _owned(member.assignment) if group.protocol_type == CONSUMER_PROTOCOL_TYPE else None
+    owned = owned_by(member.assignment) if group.protocol_type == CONSUMER_PROTOCOL_TYPE else None
     return MemberOverview(
         member.member_id,
         member.instance_id,
@@ -183,7 +183,7 @@ def _waits_for(group: ClassicGroup, member: ClassicGroupMember) -> str:
 
 
 @lru_cache(maxsize=ASSIGNMENTS_REMEMBERED)
-def _owned(assignment: bytes) -> Owned | None:
+def owned_by(assignment: bytes) -> Owned | None:
     """Return the partitions of an assignment; the bytes are the group leader's, and may be anything."""
     if not assignment:
         return {}

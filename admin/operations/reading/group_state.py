@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from purgatorio.admin.operations.control.group_control import GroupControl
 from purgatorio.admin.operations.declare import Answer
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.group import Group
 from purgatorio.broker.group.offsets import GroupOffsets
-from purgatorio.broker.group.overview import GroupOverview, MemberOverview, members, overview
+from purgatorio.broker.group.overview import GroupOverview, MemberOverview, Owned, members, overview, owned_by
 from purgatorio.broker.group.shard import GroupShard
 from purgatorio.broker.group.share.share_group import ShareGroup
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -116,7 +117,8 @@ def read_groups_for_page(control: GroupControl, ends: Ends) -> tuple[list[Answer
 def read_groups_in_full(control: GroupControl, ends: Ends, document: Answer, *, members: int, offsets: int) -> Steps:
     """Add to a document in steps the same `groups`, each as `read_group` describes it, and `group_count`, of all.
 
-    Their last `rebalances`, oldest first, are as `Rebalance` describes them.
+    Their last `rebalances`, oldest first, are as `Rebalance` describes them. `departed` are the members of an empty
+    group as they were when the first of them left, `at_ms`; or None.
 
     Args:
         members, offsets: how many of each group.
@@ -127,11 +129,29 @@ def read_groups_in_full(control: GroupControl, ends: Ends, document: Answer, *, 
     for each in telling:
         began = each.broker.groups.history.of(each.view.id)
         found = {**_read_group(each, ends), "rebalances": [rebalance._asdict() for rebalance in began]}
+        found["departed"] = _departed(each, partitions=MAX_PARTITIONS)
         found["members"] = read_members(each, members, MAX_PARTITIONS)
         yield COST_OF_ROW * (1 + len(found["members"]))
         found["offsets"] = list(_offsets(each, ends, offsets))
         groups.append(found)
         yield COST_OF_ROW * (1 + len(found["offsets"]))
+
+
+def _departed(found: FoundGroup, partitions: int) -> Answer | None:
+    departed = found.broker.groups.history.departed(found.view.id)
+    group = found.shard.groups.get(found.view.id)
+    if departed is None or not isinstance(group, ClassicGroup) or group.members:
+        return None
+    rows = [
+        {
+            "member_id": member_id,
+            "client": client,
+            "instance_id": None,
+            "owned": _owned(owned_by(assignment), partitions),
+        }
+        for member_id, client, assignment in departed.members
+    ]
+    return {"at_ms": departed.at_ms, "members": rows}
 
 
 def _most_telling(control: GroupControl) -> tuple[list[FoundGroup], int]:
@@ -206,12 +226,6 @@ def read_members(found: FoundGroup, limit: int, partitions: int) -> list[Answer]
 
 def _member(member: MemberOverview, now_ms: int, partitions: int) -> Answer:
     """Return a member: `session_left_ms` is the time until it is taken for dead, if no heartbeat comes."""
-    owned: list[Answer] | None = None
-    if member.owned is not None:
-        owned = [
-            {"topic": topic, "partitions": list(islice(numbers, partitions)), "partition_count": len(numbers)}
-            for topic, numbers in islice(member.owned.items(), partitions)
-        ]
     deadline_ms = member.session_deadline_ms
     return {
         "member_id": member.member_id,
@@ -219,11 +233,20 @@ def _member(member: MemberOverview, now_ms: int, partitions: int) -> Answer:
         "client": member.client_id,
         "host": member.host,
         "epoch": member.epoch,
-        "owned": owned,
+        "owned": _owned(member.owned, partitions),
         "waits_for": member.waits_for,
         "session_left_ms": None if deadline_ms is None else max(0, deadline_ms - now_ms),
         "session_timeout_ms": member.session_timeout_ms,
     }
+
+
+def _owned(owned: Owned | None, limit: int) -> list[Answer] | None:
+    if owned is None:
+        return None
+    return [
+        {"topic": topic, "partitions": list(islice(numbers, limit)), "partition_count": len(numbers)}
+        for topic, numbers in islice(owned.items(), limit)
+    ]
 
 
 def _offsets(found: FoundGroup, ends: Ends, limit: int) -> Iterator[Answer]:

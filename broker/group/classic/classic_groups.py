@@ -230,6 +230,8 @@ def _leave(rebalances: Rebalances, group: ClassicGroup, leaving: Sequence[Member
     """
     if group.state is GroupState.DEAD:
         raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"group {group.group_id} is dead")
+    if group.state is GroupState.STABLE:
+        rebalances.note_departed(group)
     results = []
     reasons = []
     for each in leaving:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from purgatorio.broker.causes.cause import FirstMembersToJoin, MembersToJoin, MembersToSync
@@ -19,7 +20,7 @@ from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.group.classic.member import ClassicGroupMember, GroupState
 from purgatorio.broker.group.classic.records import group_record
 from purgatorio.broker.group.delayed_heartbeat import DelayedHeartbeat, MemberKey
-from purgatorio.broker.group.history import Rebalance
+from purgatorio.broker.group.history import MAX_DEPARTED, Departed, Rebalance
 from purgatorio.broker.group.services import GroupServices
 from purgatorio.broker.time.long_work import Steps
 from purgatorio.late import dataclass
@@ -477,6 +478,12 @@ class Rebalances:
             logger.info("session is over", group=shortened(group.group_id), member=shortened(member.member_id))
             self.drop(group, member)
             self.changed(group, "session over", f"member {shortened(member.member_id)}")
+
+    def note_departed(self, group: ClassicGroup) -> None:
+        """Keep what the members of a stable group own, before some of them leave."""
+        some = islice(group.members.values(), MAX_DEPARTED)
+        members = tuple((each.member_id, each.client_id, each.assignment) for each in some)
+        self._services.history.note_departed(group.group_id, Departed(self._services.clock.now_ms(), members))
 
     @staticmethod
     def keep(group: ClassicGroup) -> None:

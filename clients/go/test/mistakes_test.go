@@ -32,6 +32,14 @@ func TestMistakes(t *testing.T) {
 			consumer.Close()
 		}
 	})
+	t.Run("two members share a topic of one partition", func(t *testing.T) {
+		kafka := oneTopic(t)
+		one := newClient(t, kafka, kgo.ClientID("one"), kgo.ConsumerGroup("billing"), kgo.ConsumeTopics("receipts"))
+		expectOne(t, one)
+		two := newClient(t, kafka, kgo.ClientID("two"), kgo.ConsumerGroup("billing"), kgo.ConsumeTopics("receipts"))
+		must[*purgatorio.Group](t)(kafka.UntilGroup("billing", purgatorio.UntilGroupOptions{State: "Stable", Members: 2}))
+		expectOne(t, two)
+	})
 	t.Run("the topic has another name", func(t *testing.T) {
 		kafka := oneTopic(t)
 		expectOne(t, newClient(t, kafka, kgo.ClientID("shipping"), kgo.ConsumeTopics("receipt")))

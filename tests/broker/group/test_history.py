@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from purgatorio.broker.group.history import MAX_DETAIL, MAX_GROUPS, MAX_REBALANCES, Rebalance, RebalanceHistory, named
+from purgatorio.broker.group.history import (
+    MAX_DEPARTED,
+    MAX_DETAIL,
+    MAX_GROUPS,
+    MAX_REBALANCES,
+    Departed,
+    Rebalance,
+    RebalanceHistory,
+    named,
+)
 from tests.broker.group.classic.harness import GROUP, Clients
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
 from tests.broker.group.share.harness import Member, ShareHarness, settle
@@ -58,3 +67,14 @@ def test_a_share_group_says_it_too() -> None:
     settle(member)
     member.leave()
     assert [each.cause for each in broker.groups.history.of("app")] == ["join", "leave"]
+
+
+def test_the_members_of_a_group_that_all_leave_are_kept_with_what_they_owned() -> None:
+    history = RebalanceHistory()
+    history.note_departed("g", Departed(5, (("m-1", "one", b"a"),) * (MAX_DEPARTED + 1)))
+    departed = history.departed("g")
+    assert departed is not None
+    assert (departed.at_ms, len(departed.members)) == (5, MAX_DEPARTED)
+    for number in range(MAX_GROUPS):
+        history.note_departed(str(number), Departed(6, ()))
+    assert history.departed("g") is None

@@ -16,7 +16,9 @@ LATE = (
     r"earliest, or start it before"
 )
 MISSPELT = r"sh\w+ asks for topic \w+, which does not exist; did you mean \w+s\? Correct the name, or create the topic"
-SECOND = r"two owns no partition: orders has one, which one owns; give orders more partitions, or two another group\.id"
+SECOND = (
+    r"two own(s|ed) no partition: (\w+) has one, which one own\1; give \2 more partitions, or two another group\.id"
+)
 USED = (
     r"billing goes on at its committed offset 1, the end of \w+-0: it has read what is before; reset its offsets, or "
     r"take another group\.id, to read that again"
@@ -24,8 +26,8 @@ USED = (
 FIRST_LINES = {
     "vitest": (LATE, MISSPELT, SECOND),
     "jest": (LATE, MISSPELT, SECOND),
-    "go": (LATE, MISSPELT, USED),
-    "java": (LATE, MISSPELT, USED),
+    "go": (LATE, MISSPELT, SECOND, USED),
+    "java": (LATE, MISSPELT, SECOND, USED),
 }
 """In JavaScript hooks close the clients, after the report; in Go and Java they are closed before it."""
 

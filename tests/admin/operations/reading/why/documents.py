@@ -79,6 +79,7 @@ def group(name: str, *members: dict[str, Any], offsets: Any = (), **more: Any) -
         "members": list(members),
         "offsets": list(offsets),
         "rebalances": [],
+        "departed": None,
         **more,
     }
 

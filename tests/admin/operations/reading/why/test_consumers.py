@@ -193,3 +193,14 @@ def test_a_commit_that_comes_too_late_is_named() -> None:
         "fewer records at once, or raise max.poll.interval.ms"
     ]
     assert said(facts(errors=[error("slow", "Heartbeat", "UNKNOWN_MEMBER_ID")])) == []
+
+
+def test_members_that_have_left_together_are_explained_as_they_were() -> None:
+    """Java's try-with-resources closes its consumers before the report is made."""
+    gone = {"at_ms": 95_000, "members": [member("one", ("orders", 0)), member("two")]}
+    document = facts(groups=[group("g", state="Empty", departed=gone)])
+    assert said(document) == [
+        "two owned no partition: orders has one, which one owned; give orders more partitions, or two another group.id"
+    ]
+    gone["at_ms"] = 50_000
+    assert said(document) == []

@@ -36,6 +36,22 @@ class MistakesCase {
     }
 
     @Test
+    void twoMembersShareATopicOfOnePartition(Kafka kafka) {
+        kafka.produce("orders", "tea", "cake");
+        try (var one = consumer(kafka, "one", "earliest"); var two = consumer(kafka, "two", "earliest")) {
+            one.subscribe(List.of("orders"));
+            assertEquals(2, one.poll(Duration.ofSeconds(5)).count());
+            two.subscribe(List.of("orders"));
+            int count = 0;
+            for (int turn = 0; turn < 20; turn++) {
+                one.poll(Duration.ofMillis(30));
+                count += two.poll(Duration.ofMillis(30)).count();
+            }
+            assertEquals(1, count);
+        }
+    }
+
+    @Test
     void aGroupHasReadTheTopicBefore(Kafka kafka) {
         kafka.produce("orders", "tea");
         for (String id : List.of("invoices", "mails")) {
