@@ -351,7 +351,8 @@ class Purgatory(PurgatoryView[Op]):
             return
         timer = self._timer
         operation.parked_ms = now_ms = timer.now_ms()
-        operation.deadline_ms = deadline_ms = now_ms + operation.delay_ms
+        delay_ms = operation.delay_ms
+        operation.deadline_ms = deadline_ms = now_ms + delay_ms
         operation._ticket = ticket = Ticket(operation, deadline_ms)
         self._parked[operation.id] = operation
         self._estimated_operations += 1
@@ -367,7 +368,7 @@ class Purgatory(PurgatoryView[Op]):
             self._release(operation)
             raise
         if ticket.operation is not None:
-            if deadline_ms > now_ms:
+            if delay_ms > 0:
                 timer.add(ticket)
             else:
                 timer.run_now(ticket)
