@@ -126,6 +126,65 @@ def test_expected_exceptions_cost_few_reports(run: Run) -> None:
     result.assert_outcomes(passed=1)
 
 
+def test_a_client_in_a_thread_is_in_the_report_and_its_own_failure_is_not_the_tests(run: Run) -> None:
+    result = run(
+        CLOSING
+        + """
+    def test_it(kafka):
+        def serve():
+            with contextlib.suppress(OSError):
+                raise OSError("of the thread")
+
+        with Producer(kafka):
+            serving = threading.Thread(target=serve)
+            serving.start()
+            serving.join()
+            kafka.topic("bills")
+            assert False
+    """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*Kafka at the failed call*", WAITS, "topics:", "  bills-0 is empty"])
+
+
+ELSEWHERE = """
+    import subprocess, sys
+    import pytest
+
+    CODE = '''
+    import socket, sys
+    from purgatorio.protocol.api import encode_request
+    from purgatorio.protocol.api_key import ApiKey
+    from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    one = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, topics=[FetchTopic(topic="orders", partitions=[one])])
+    host, _, port = sys.argv[1].rpartition(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(b"".join(encode_request(ApiKey.FETCH, 12, 1, "elsewhere", fetch)))
+        sys.stdin.read()
+    '''
+
+    @pytest.mark.kafka(brokers=1)
+    def test_it(kafka):
+        kafka.topic("orders")
+        with subprocess.Popen([sys.executable, "-c", CODE, kafka.bootstrap], stdin=subprocess.PIPE) as service:
+            try:
+                kafka.until_parked(client="elsewhere").wait()
+                assert kafka.records("orders")
+            finally:
+                service.stdin.close()
+"""
+
+
+@pytest.mark.process
+def test_a_client_of_another_process_that_ends_with_the_test_is_in_the_report(run: Run) -> None:
+    result = run(ELSEWHERE)
+    result.assert_outcomes(failed=1)
+    waits = "  broker 1 Fetch of elsewhere, * ms left: consumer has 0 of 1 bytes: orders-0 from 0"
+    result.stdout.fnmatch_lines(["*Kafka at the failed call*", "connected clients: elsewhere", "parked *", waits])
+
+
 UNITTEST = f"""
 import unittest
 
