@@ -68,9 +68,11 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         fill: adds what it parses, before its first use; None: it is there.
+        instead: hint at another command, if it is given words that it does not take.
     """
 
     fill: Callable[[], None] | None = None
+    instead = ""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse, and refuse unknown arguments in the subcommand's parser, which knows its flags."""
@@ -83,7 +85,8 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
             first = unknown[0].partition("=")[0]
-            self.error(f"unknown: {' '.join(unknown)}{near(first, flags) if first.startswith('-') else ''}")
+            hint = near(first, flags) if first.startswith("-") else self.instead
+            self.error(f"unknown: {' '.join(unknown)}{hint}")
         return parsed, unknown
 
     def _take_rest(self, parsed: argparse.Namespace, unknown: Sequence[str]) -> bool:

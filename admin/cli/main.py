@@ -95,9 +95,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     _add_serving_options(serve, "the broker's port; 0: any free port (9092)")
 
-    _add_command(
+    config = _add_command(
         commands, "config", _print_config, "print all settings with their documentation, as a file for --config"
     )
+    config.instead = "; did you mean purgatorio configs?"
     add_commands(commands)
     add_why(commands)
     add_registry(commands)

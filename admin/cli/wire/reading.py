@@ -22,6 +22,8 @@ from purgatorio.client.negotiated import NotServed
 from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 
 MAX_WAIT_MS: Final = 500
+FOLLOW_WAIT_MS: Final = 5_000
+"""The same with --follow: each request names all partitions, of which there may be thousands that have nothing."""
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Of one answer: there is one of each leader in memory."""
 
@@ -100,14 +102,15 @@ class Reader:
                 tasks.create_task(self._read_from(leader, partitions))
 
     async def _read_from(self, leader: int, partitions: list[Partition]) -> None:
+        max_wait_ms = FOLLOW_WAIT_MS if self._ends is None else MAX_WAIT_MS
         while partitions:
             request = fetch_request_of(
                 {tp: self.positions[tp] for tp in partitions},
-                max_wait_ms=MAX_WAIT_MS,
+                max_wait_ms=max_wait_ms,
                 max_bytes=MAX_BYTES,
                 committed=self._committed,
             )
-            answer = await self._client.ask(leader, request, timeout_ms=MAX_WAIT_MS + self._patience_ms)
+            answer = await self._client.ask(leader, request, timeout_ms=max_wait_ms + self._patience_ms)
             check(answer.error_code)
             self._answered()
             read_now = set()

@@ -117,6 +117,7 @@ def test_unknown_arguments_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["records", "write", "a"], "purgatorio records: there is no command 'write'; did you mean produce?"),
         (["records", "tail", "a"], "purgatorio records: there is no command 'tail'; did you mean consume?"),
         (["groups", "reset", "a"], "purgatorio groups: there is no command 'reset'; did you mean reset-offsets?"),
+        (["config", "set", "x"], "purgatorio config: unknown: set x; did you mean purgatorio configs?"),
         (["configs", "alter", "a"], "purgatorio configs: there is no command 'alter'; did you mean set?"),
         (["broker", "hold", "3"], "purgatorio broker: there is no command 'hold'; did you mean hold-follower?"),
         (["cluster", "--prot", "1"], "purgatorio cluster: unknown: --prot 1; did you mean --port?"),
