@@ -12,7 +12,7 @@ import contextlib
 import dis
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import CodeType, FrameType, FunctionType, TracebackType
+from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, Final, NamedTuple
 
 from purgatorio.testing import closing
@@ -29,6 +29,7 @@ MARK: Final = "_kafka_moment"
 _PASSING: Final = (StopIteration, StopAsyncIteration, GeneratorExit)
 """Exceptions that end loops and generators; none of them is a failure."""
 _MARKS_KEPT: Final = 64
+MAX_WRAPPERS: Final = 20
 _OURS: Final = ("purgatorio.", "contextlib")
 
 
@@ -135,13 +136,21 @@ class Moments:
 
 
 def functions_of(called: Any) -> list[FunctionType]:
-    """Return the function of the test's own code that is behind a test: none if it is of another kind."""
-    while True:
-        called = getattr(called, "__func__", called)
-        inner = getattr(getattr(called, "hypothesis", None), "inner_test", None) or getattr(called, "__wrapped__", None)
-        if inner is None:
-            return [called] if isinstance(called, FunctionType) else []
+    """Return the function of the test's own code that is behind a test: none if it is of another kind.
+
+    No attribute is asked of an object that is no function: mocks have all, and proxies do something.
+    """
+    for _ in range(MAX_WRAPPERS):
+        if type(called) in (MethodType, staticmethod, classmethod):
+            called = called.__func__
+        if type(called) is not FunctionType:
+            return []
+        of_hypothesis = vars(called).get("hypothesis")
+        inner = vars(called).get("__wrapped__") if of_hypothesis is None else of_hypothesis.inner_test
+        if type(inner) not in (FunctionType, MethodType):
+            return [called]
         called = inner
+    return [called]
 
 
 def of_caller(report: Callable[[], str]) -> Moments:
@@ -270,7 +279,7 @@ def _of_their_files(functions: Sequence[FunctionType]) -> list[FunctionType]:
     for each in functions:
         file = each.__code__.co_filename
         named = list(each.__globals__.values())
-        of_classes = [inner for value in named if isinstance(value, type) for inner in vars(value).values()]
+        of_classes = [inner for value in named if issubclass(type(value), type) for inner in vars(value).values()]
         beside = (function for value in (*named, *of_classes) for function in functions_of(value))
         found.update(dict.fromkeys(function for function in beside if function.__code__.co_filename == file))
     return list(found)

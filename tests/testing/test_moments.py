@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,6 +56,18 @@ def text_of(found: tuple[Moments, BaseException]) -> str | None:
     """Return the report of a failure."""
     moment = found[0].of(found[1])
     return moment and moment.text
+
+
+class Odd:
+    """Has all attributes, and none of them may be asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+odd = Mock()
+odder = Odd()
+"""Others of this file, among which the functions are looked for."""
 
 
 def fails() -> None:
@@ -195,6 +208,7 @@ def test_the_functions_own_code_is_found_behind_wrappers() -> None:
     assert functions_of(Tests().method) == [Tests.method]
     assert functions_of(contextlib.contextmanager(client.__wrapped__)) == [client.__wrapped__]  # type: ignore[attr-defined]
     assert functions_of(print) == []
+    assert functions_of(odd) == functions_of(Odd()) == []
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 669")
