@@ -6,8 +6,8 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FunctionType
+from contextlib import contextmanager, suppress
+from types import FrameType, FunctionType
 from typing import Any
 
 import pytest
@@ -137,3 +137,29 @@ def test_code_that_cannot_be_changed_stays_as_it_is(monkeypatch: pytest.MonkeyPa
         assert run(nested)[0] == "ValueError(1)"
     assert "ValueError(1)" not in seen
     _made.cache_clear()
+
+
+def test_tracers_see_the_same_lines() -> None:
+    """As those of coverage.py and debuggers."""
+
+    def traced() -> list[tuple[str, int | None]]:
+        seen_lines: list[tuple[str, int | None]] = []
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            if frame.f_code.co_name in ("nested", "handles"):
+                seen_lines.append((event, frame.f_lineno))
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            for function in (nested, handles):
+                with suppress(ValueError):
+                    function()
+        finally:
+            sys.settrace(before)
+        return seen_lines
+
+    plain = traced()
+    with calling([nested, handles], note):  # type: ignore[list-item]
+        assert traced() == plain
