@@ -249,13 +249,17 @@ def shown(endpoints: Sequence[Endpoint]) -> str:
 
 
 def next_commands(bootstrap: str) -> list[str]:
-    """The next two commands to try, ready to paste: the repository's toy programs, or kcat in an installed wheel."""
+    """The next commands to try, ready to paste: the repository's toy programs, or an installation's own commands."""
     first = bootstrap.partition(",")[0]
-    scripts = _REPOSITORY / "scripts"
-    if not (scripts / "toy_producer.py").is_file():
-        return [f"echo hello | kcat -b {first} -P -t orders", f"kcat -b {first} -C -t orders"]
     port = int(first.rpartition(":")[2])
     where = "" if port == _DEFAULT_BOOTSTRAP_PORT else f" --bootstrap {first}"
+    scripts = _REPOSITORY / "scripts"
+    if not (scripts / "toy_producer.py").is_file():
+        return [
+            f"purgatorio topics create orders{where}",
+            f"echo hello | purgatorio records produce orders{where}",
+            f"purgatorio records consume orders{where}",
+        ]
     python = _from_here(_plainly_named(Path(sys.executable)))
     return [
         f"{python} {_from_here(scripts / 'toy_producer.py')} --acks all --records 10{where}",

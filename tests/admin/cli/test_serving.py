@@ -26,9 +26,14 @@ def test_next_commands_name_the_brokers_only_when_they_are_not_the_default() -> 
 
 
 def test_next_commands_need_no_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An installed package has no scripts folder; kcat is what most people have."""
+    """An installed package has no scripts folder, and the commands that do everyday work with any cluster."""
     monkeypatch.setattr(serving, "_REPOSITORY", tmp_path)
-    assert all("kcat -b 127.0.0.1:9092" in command for command in serving.next_commands("127.0.0.1:9092"))
+    assert serving.next_commands("127.0.0.1:9092") == [
+        "purgatorio topics create orders",
+        "echo hello | purgatorio records produce orders",
+        "purgatorio records consume orders",
+    ]
+    assert all(each.endswith(" --bootstrap 127.0.0.1:4711") for each in serving.next_commands("127.0.0.1:4711"))
 
 
 def test_who_learns_is_shown_the_page_and_no_program() -> None:
