@@ -98,6 +98,11 @@ def _show_deleted(answer: Answer, args: argparse.Namespace) -> None:
         raise CommandRefused("\n".join(f"purgatorio: {printable(each)}" for each in answer["refused"]), 1)
 
 
+def _show_created(answer: Answer, args: argparse.Namespace) -> None:
+    count = answer["partition_count"]
+    print(f"topic {printable(answer['topic'])} has {count} partition{'s' * (count != 1)}")
+
+
 def _show_grown(answer: Answer, args: argparse.Namespace) -> None:
     print(
         f"topic {printable(answer['topic'])} has {answer['partition_count']} partitions, {answer['added']} of them new"
@@ -141,6 +146,7 @@ def _partitions(count: int) -> str:
 
 
 SHOWN: Final[dict[str, Show]] = {
+    "topics create": _show_created,
     "topics list": _show_topics,
     "topics elect": _show_elected,
     "topics compact": _show_compacted,

@@ -55,9 +55,7 @@ class FindLeader(Operation, http="GET /topics/{topic}/leader", answered_by="who 
         return {"topic": self.topic, "partition": self.partition, "leader": found.broker_id}
 
 
-class CreateTopic(
-    Operation, http="POST /topics", command="topics create", says="topic {topic} has {partition_count} partitions"
-):
+class CreateTopic(Operation, http="POST /topics", command="topics create"):
     """Create a topic; answers when all brokers know its leaders."""
 
     name: TopicName = arg("the topic's name", positional=True)

@@ -76,7 +76,7 @@ def test_a_topic_from_its_creation_to_its_end(run: Run) -> None:
 
 
 def test_a_group_from_its_first_member_to_its_end(run: Run) -> None:
-    assert run("topics create bills --partitions 1") == "topic bills has 1 partitions\n"
+    assert run("topics create bills --partitions 1") == "topic bills has 1 partition\n"
     assert run("records produce bills one two") == ""
     assert run("records consume bills --group nightly -q") == "one\ntwo\n"
     assert run("records consume bills --group nightly -q") == ""

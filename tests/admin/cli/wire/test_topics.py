@@ -11,6 +11,8 @@ from tests.admin.cli.wire.conftest import Run
 def test_a_topic_is_created_described_altered_grown_and_deleted(run: Run) -> None:
     ran = run("topics", "create", "bills", "--partitions", "2", "--config", "retention.ms=5000")
     assert ran == (0, "topic bills has 2 partitions\n", "")
+    assert run("topics", "create", "one", "--partitions", "1") == (0, "topic one has 1 partition\n", "")
+    assert run("topics", "delete", "one").code == 0
     assert run("topic", "alter", "bills", "cleanup.policy=compact", "--unset", "retention.ms").out.splitlines() == [
         "topic bills: cleanup.policy is compact",
         "topic bills: retention.ms is as by default",
