@@ -9,6 +9,7 @@ from purgatorio.admin.operations.reading.report import (
     MAX_WIDTH,
     PARKED_SHOWN,
     REQUESTS_SHOWN,
+    ago,
     report_of,
     section,
 )
@@ -22,6 +23,6 @@ CHANGES_SHOWN: Final = 10
 def report(facts: dict[str, Any], timeline: Timeline) -> str:
     """Return the facts of a cluster as text, with the last changes of leaders and in-sync replicas."""
     now = list(timeline.changes)  # at one moment: the brokers' thread goes on
-    lines = [f"at {each.at_ms / 1000:.3f} s {each.partition}: {each.what}" for each in now]
+    lines = [f"{ago(each.at_ms, timeline.now_ms)} {each.partition}: {each.what}" for each in now]
     changes = section("changes of leaders and ISR", lines[-CHANGES_SHOWN:], 0, len(lines) - CHANGES_SHOWN)
     return report_of(facts, changes)

@@ -54,9 +54,14 @@ class Timeline:
         self._image = view.image
         view.watch(self._changed)
 
+    @property
+    def now_ms(self) -> int:
+        """The time since the cluster's start or reset, as that of the changes."""
+        return self._clock.now_ms() - self._begun_ms
+
     def _changed(self, image: ClusterImage) -> None:
         before, self._image = self._image, image
-        at_ms = self._clock.now_ms() - self._begun_ms
+        at_ms = self.now_ms
         for delta in changed_topics(before, image):
             found = [PartitionChange(at_ms, name, what) for name, what in _changes(delta)]
             self.total += len(found)

@@ -58,7 +58,7 @@ def test_waits_that_have_ended_are_told_with_what_they_missed_and_alike_ones_onc
             producing.join()
         lines = kafka.report().splitlines()
     at = lines.index("waits that ended without what they waited for, the last one first:")
-    wanted = rf"  at [\d.]+ s broker {leader} Produce of purgatorio.testing, expired after \d+ ms: orders-0: "
+    wanted = rf"  [\d.]+ s ago broker {leader} Produce of purgatorio.testing, expired after \d+ ms: orders-0: "
     assert re.match(wanted + r"broker \d is at 0 of 3.* \(2 more like it before\)$", lines[at + 1])
     assert not lines[at + 2].startswith("  ")
 

@@ -98,6 +98,11 @@ def _escaped(line: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in line)
 
 
+def ago(at_ms: int, now_ms: int) -> str:
+    """Return how long before now something was: "1.502 s ago"."""
+    return f"{max(0, now_ms - at_ms) / 1000:.3f} s ago"
+
+
 def section(title: str, lines: Iterable[str], later: int = 0, earlier: int = 0) -> list[str]:
     """Return a title and indented lines; nothing if there are none.
 
@@ -151,7 +156,7 @@ def _parked(facts: Facts) -> list[str]:
         whose = f" of {each['client']}" if each["client"] else ""
         lines.append(
             f"broker {each['broker']} {each['purgatory']}{whose}, {each['waited_ms']} ms, "
-            f"{each['remaining_ms']} ms left: {each['missing'] or ', '.join(each['keys'])}"
+            f"{max(0, each['remaining_ms'])} ms left: {each['missing'] or ', '.join(each['keys'])}"
         )
     left_out = facts.document["parked_count"] - len(lines)
     return section("parked operations, the longest waiting first", lines, left_out)
@@ -166,7 +171,7 @@ def _ended(facts: Facts) -> list[str]:
     for last, *earlier in alike.values():
         more = f" ({len(earlier)} more like it before)" if earlier else ""
         lines.append(
-            f"at {last['done_ms'] / 1000:.3f} s broker {last['broker']} {last['purgatory']} of {last['client']}, "
+            f"{ago(last['done_ms'], facts.now_ms)} broker {last['broker']} {last['purgatory']} of {last['client']}, "
             f"{last['outcome']} after {last['waited_ms']} ms: {last['detail'] or ', '.join(last['keys'])}{more}"
         )
     title = "waits that ended without what they waited for, the last one first"
@@ -259,7 +264,7 @@ def _rebalances(facts: Facts) -> list[str]:
     found = [(began["at_ms"], group["id"], began) for group in facts.groups for began in group["rebalances"]]
     found.sort(key=lambda each: -each[0])
     lines = [
-        f"at {at_ms / 1000:.3f} s {name}, {plural(began['member_count'], 'member')}: {began['cause']}"
+        f"{ago(at_ms, facts.now_ms)} {name}, {plural(began['member_count'], 'member')}: {began['cause']}"
         f"{': ' + detail if (detail := began['detail'].removesuffix(NO_REASON)) else ''}"
         for at_ms, name, began in found[:REBALANCES_SHOWN][::-1]
     ]
@@ -273,7 +278,7 @@ def _faults(facts: Facts) -> list[str]:
     document = facts.document
     rules = [f"{each['id']}: {each['text']}: {_counted(each)}" for each in document["faults"]]
     fired = [
-        f"at {each['at_ms'] / 1000:.3f} s fault {each['rule']} on broker {each['broker']}: {each['api']} of "
+        f"{ago(each['at_ms'], facts.now_ms)} fault {each['rule']} on broker {each['broker']}: {each['api']} of "
         f"{each['client']}{' for ' + ', '.join(each['partitions']) if each['partitions'] else ''}: {each['action']}"
         for each in document["fired"][:FAULTS_SHOWN][::-1]
     ]
@@ -293,7 +298,7 @@ def _counted(row: Answer) -> str:
 def _requests(facts: Facts) -> list[str]:
     document = facts.document
     lines = [
-        f"at {each['at_ms'] / 1000:.3f} s broker {each['broker']}: {each['api']} of {_client(each)}"
+        f"{ago(each['at_ms'], facts.now_ms)} broker {each['broker']}: {each['api']} of {_client(each)}"
         f"{' for ' + ', '.join(each['topics']) if each['topics'] else ''}: {', '.join(each['errors']) or each['ended']}"
         for each in document["requests"][-REQUESTS_SHOWN:]
     ]
