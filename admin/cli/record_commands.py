@@ -61,6 +61,7 @@ def _add_produce(commands: Any) -> None:
     )
     parser.add_argument("--skip-bad-lines", action="store_true", help="go on after a line that is no record")
     parser.add_argument("-q", "--quiet", action="store_true", help="do not print what is written")
+    parser.set_defaults(check=_check_produce)
 
 
 def _add_consume(commands: Any) -> None:
@@ -103,12 +104,24 @@ def _add_consume(commands: Any) -> None:
     parser.set_defaults(check=_check_consume)
 
 
+def _check_produce(args: argparse.Namespace) -> str:
+    """Return why these options do not go together, or nothing if they do."""
+    of_text = {"--key": args.key, "--key-separator": args.key_separator, "--null": args.null}
+    given = [flag for flag, value in of_text.items() if value is not None]
+    if args.json_lines and given:
+        return f"--json and {given[0]} do not go together: each line of JSON says its key, and what is null"
+    return ""
+
+
 def _check_consume(args: argparse.Namespace) -> str:
     """Return why these options do not go together, or nothing if they do."""
     if args.group is not None and args.partition:
         return "--group and --partition do not go together: the group says who reads which partition"
     if args.follow and args.until != {"to": "latest"}:
         return "--follow and --until do not go together"
+    if args.json_lines and (args.format != FORMAT or args.null is not None):
+        flag = "--format" if args.format != FORMAT else "--null"
+        return f"--json and {flag} do not go together"
     return ""
 
 

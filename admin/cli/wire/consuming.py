@@ -74,8 +74,10 @@ async def led(client: Client, topic: str, wanted: Iterable[int] = ()) -> dict[Pa
 
 
 def _write(args: argparse.Namespace) -> Write:
+    if sys.stdout is None:
+        raise refused("cannot write the output: it is closed")
     if args.json_lines:
-        return json_line
+        return partial(json_line, for_terminal=sys.stdout.isatty())
     try:
         return format_of(args.format, args.null or "", for_terminal=sys.stdout.isatty())
     except FormatError as error:

@@ -94,7 +94,14 @@ def _harmless(data: bytes) -> bytes:
     return "".join(char if char.isprintable() or char in "\n\t" else "?" for char in text).encode()
 
 
-def json_line(topic: str, partition: int, record: Record) -> bytes:
-    """Return a record as one line of JSON, which `records produce --json` reads."""
+def json_line(topic: str, partition: int, record: Record, *, for_terminal: bool = False) -> bytes:
+    """Return a record as one line of JSON, which `records produce --json` reads.
+
+    Args:
+        for_terminal: escape all characters that could control it; JSON itself escapes those below the blank alone.
+    """
     shown = {"topic": topic, **shown_record(partition, record)}
-    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass") + b"\n"
+    line = json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+    if for_terminal and not line.isprintable():
+        line = json.dumps(shown, separators=(",", ":")).replace("\x7f", "\\u007f")
+    return line.encode(errors="surrogatepass") + b"\n"

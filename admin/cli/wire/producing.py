@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -41,6 +42,8 @@ MAX_NAMED: Final = 10
 MAX_BAD_LINES: Final = 5
 """Bad lines that are named with --skip-bad-lines."""
 SEQUENCES: Final = 2**31
+TERMINATED: Final = 143
+"""The exit status that a shell expects of a program that SIGTERM ended."""
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class Writer:
         clock: that of its client.
         written: what is acknowledged, by partition.
         collected: records that are not acknowledged.
+        line: the number of the last line that became one.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class Writer:
     ) -> None:
         self.written: dict[int, _Written] = {}
         self.collected = 0
+        self.line = 0
         self.clock = client.clock
         self._client = client
         self._topic = topic
@@ -163,7 +168,8 @@ class Writer:
         """Send what is collected; with acks=0, wait until the leaders have read it."""
         await self.flush()
         if not self._acks:
-            for leader in sorted({self._client.leaders[self._topic, index].broker_id for index in self.written}):
+            leaders = [self._client.leaders.get((self._topic, index)) for index in self.written]
+            for leader in sorted({each.broker_id for each in leaders if each is not None}):
                 await self._client.ask(leader, MetadataRequest(topics=[]))
 
     async def _send_round(self) -> str | None:
@@ -288,18 +294,43 @@ async def produce(client: Client, args: argparse.Namespace) -> int:
         timeout_ms=round(args.timeout * 1000),
     )
     bad = list[str]()
-    try:
-        if args.values:
-            _collect(writer, _parser(args), enumerate(map(_bytes, args.values), 1), args, bad)
-        else:
-            await _read(writer, args, bad)
-        await writer.finish()
-    except LineError as error:
-        await writer.finish()
-        raise refused(f"{error}; nothing after it is sent") from None
-    finally:
-        _report(writer, args, bad)
+    with _until_terminated():
+        try:
+            if args.values:
+                _collect(writer, _parser(args), enumerate(map(_bytes, args.values), 1), args, bad)
+            else:
+                await _read(writer, args, bad)
+            await writer.finish()
+        except LineError as error:
+            await writer.finish()
+            raise refused(f"{error}; nothing after it is sent") from None
+        finally:
+            _report(writer, args, bad)
     return 0
+
+
+@contextlib.contextmanager
+def _until_terminated() -> Iterator[None]:
+    """End this task by SIGTERM, so that the command says what is written before it ends."""
+    loop, task, is_ended = asyncio.get_running_loop(), asyncio.current_task(), False
+
+    def end() -> None:
+        nonlocal is_ended
+        is_ended = True
+        assert task is not None, "a coroutine runs in a task"
+        task.cancel()
+
+    with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, or not the main thread
+        loop.add_signal_handler(signal.SIGTERM, end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if is_ended:
+            raise CommandRefused("purgatorio: ended by SIGTERM", TERMINATED) from None
+        raise
+    finally:
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+            loop.remove_signal_handler(signal.SIGTERM)
 
 
 async def _producer(client: Client) -> tuple[int, int]:
@@ -312,6 +343,8 @@ async def _producer(client: Client) -> tuple[int, int]:
 
 async def _read(writer: Writer, args: argparse.Namespace, bad: list[str]) -> None:
     """Read the standard input to its end; what comes slowly is sent when it comes."""
+    if sys.stdin is None:
+        raise refused("there is nothing to read: the standard input is closed")
     if sys.stdin.isatty() and not args.quiet:
         print("Type records, one a line; Ctrl-D ends.", file=sys.stderr)
     source, splitter, parse = Input(), Splitter(_unescaped(args.delimiter)), _parser(args)
@@ -345,6 +378,7 @@ def _collect(
     for number, line in lines:  # type: ignore[attr-defined]
         try:
             writer.add(parse(line))
+            writer.line = number
         except NotARecord as error:
             if not args.skip_bad_lines:
                 raise LineError(f"line {number}: {error}") from None
@@ -391,7 +425,8 @@ def _report(writer: Writer, args: argparse.Namespace, bad: Sequence[str]) -> Non
         print(summary(args.topic, writer.written, "sent" if args.acks == "0" else "written"), file=sys.stderr)
     if writer.collected:
         verb = "is" if writer.collected == 1 else "are"
-        print(f"{writer.collected} of those that were read {verb} not known to be written", file=sys.stderr)
+        unknown = f"{writer.collected} of those up to line {writer.line} {verb} not known to be written"
+        print(f"{unknown}; nothing after it is sent", file=sys.stderr)
 
 
 def summary(topic: str, written: Mapping[int, _Written], verb: str) -> str:

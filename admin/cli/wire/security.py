@@ -69,7 +69,7 @@ def read_security(file: str) -> Security:
     try:
         found = parse_properties(Path(file).read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: {getattr(error, 'strerror', None) or 'it is not UTF-8'}".lower()) from None
+        raise SettingsError(f"{file}: {(getattr(error, 'strerror', None) or 'it is not UTF-8').lower()}") from None
     settings = {_FROM_KCAT.get(name, name): value.strip() for name, value in found.items()}
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
@@ -96,9 +96,12 @@ def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
         )
         _show_certificate(context, settings)
     except ssl.SSLError as error:
-        raise SettingsError(f"a certificate or key is not PEM, or its password is wrong: {error.reason}") from None
+        why = f": {error.reason}" if error.reason else ""
+        raise SettingsError(f"a certificate or key is not PEM, or its password is wrong{why}") from None
+    except (TypeError, ValueError):
+        raise SettingsError("a certificate or key is not PEM, or its password is too long") from None
     except OSError as error:
-        raise SettingsError(f"{error.filename or 'a file of certificates'}: {error.strerror}".lower()) from None
+        raise SettingsError(f"{error.filename or 'a file of certificates'}: {str(error.strerror).lower()}") from None
     if settings.get("ssl.endpoint.identification.algorithm", "https") in ("", "none"):
         context.check_hostname = False
     return context
@@ -106,7 +109,7 @@ def _tls(settings: Mapping[str, str]) -> ssl.SSLContext:
 
 def _show_certificate(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
     """Have the client show its certificate, if it has one."""
-    password = settings.get("ssl.key.password")
+    password = settings.get("ssl.key.password", "")  # without one OpenSSL would ask the terminal
     chain = settings.get("ssl.keystore.location") or settings.get("ssl.certificate.location")
     if chain:
         context.load_cert_chain(chain, settings.get("ssl.key.location"), password)
@@ -143,6 +146,10 @@ def _login(settings: Mapping[str, str]) -> Login:
     if not name or password is None:
         raise SettingsError('sasl.jaas.config needs username="…" and password="…"')
     user, secret = name, password
+    try:
+        f"{user}{secret}".encode()
+    except UnicodeEncodeError:
+        raise SettingsError("username or password has half of a surrogate pair, which no UTF-8 has") from None
 
     async def login(link: NegotiatedLink) -> None:
         answer = await _ask(link, ApiKey.SASL_HANDSHAKE, SaslHandshakeRequest(mechanism=mechanism))

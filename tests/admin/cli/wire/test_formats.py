@@ -49,3 +49,13 @@ def test_a_line_of_json_is_read_again(record: Record) -> None:
     again = record_of_json(line)
     assert (again.key, again.value, again.headers) == (record.key, record.value, record.headers)
     assert (again.partition, again.timestamp_ms) == (3, record.timestamp_ms)
+
+
+def test_json_for_a_terminal_escapes_what_could_control_it_and_says_the_same() -> None:
+    record = Record(0, 5, b"k", "\x1b[2J \x9b31m \x7f \u202e ä".encode(), (("\x9bname", b"v"),))
+    line = json_line("orders", 0, record, for_terminal=True).decode().rstrip("\n")
+    assert line.isprintable()
+    again = record_of_json(line.encode())
+    assert (again.value, again.headers) == (record.value, record.headers)
+    plain = Record(0, 5, None, "ä".encode())
+    assert json_line("orders", 0, plain, for_terminal=True) == json_line("orders", 0, plain)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
+import signal
+import threading
 
 import pytest
 
+from purgatorio.admin.cli import main as cli
 from purgatorio.testing import Kafka
 from tests.admin.cli.wire.conftest import Run
 
@@ -202,3 +207,73 @@ def test_records_that_retention_took_are_said_to_be_gone(run: Run, kafka: Kafka)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.delete_records([TopicPartition("old", 0, 2)])[TopicPartition("old", 0)].result()
     assert run("records", "consume", "old", "-q", "--from", "0").out == "c\n"
+
+
+def test_a_record_that_is_refused_is_named_by_its_line(run: Run, topic: str) -> None:
+    ran = run("records", "produce", topic, "-p", "0", given=b"one\n" + b"x" * 2_000_000 + b"\nthree\n")
+    assert ran.code == 1
+    written, unknown, why = ran.err.splitlines()
+    assert written == f"1 record written to {topic}: partition 0 offset 0"
+    assert unknown == "1 of those up to line 2 is not known to be written; nothing after it is sent"
+    assert "MESSAGE_TOO_LARGE" in why
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("produce", "t", "--json", "-k", "17"), "--json and --key do not go together: each line"),
+        (("produce", "t", "--json", "-K", ":"), "--json and --key-separator do not go together: each line"),
+        (("produce", "t", "--json", "--null", ""), "--json and --null do not go together: each line"),
+        (("consume", "t", "--json", "-f", "%k"), "--json and --format do not go together"),
+        (("consume", "t", "--json", "--null", "-"), "--json and --null do not go together"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run: Run, words: tuple[str, ...], why: str) -> None:
+    ran = run("records", *words)
+    assert ran.code == 2
+    assert ran.err.startswith(f"purgatorio: {why}")
+
+
+@pytest.mark.parametrize(
+    ("verb", "stream", "why"),
+    [
+        ("produce", "stdin", "there is nothing to read: the standard input is closed"),
+        ("consume", "stdout", "cannot write the output: it is closed"),
+    ],
+)
+def test_a_closed_standard_stream_is_one_sentence(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, stream: str, why: str
+) -> None:
+    with monkeypatch.context() as closed:
+        closed.setattr(f"sys.{stream}", None)  # as Python has it after <&-
+        assert cli.main(["records", verb, "orders", "-q", "--bootstrap", kafka.bootstrap]) == 1
+    assert capsys.readouterr().err == f"purgatorio: {why}\n"
+
+
+def test_sigterm_ends_produce_after_it_said_what_is_written(
+    kafka: Kafka, topic: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Input(io.BytesIO):
+        """Two lines; when more is wanted, SIGTERM comes, and no line does."""
+
+        given = b"one\ntwo\n"
+        is_over = threading.Event()
+
+        def read(self, size: int | None = -1) -> bytes:
+            given, self.given = self.given, b""
+            if not given:
+                os.kill(os.getpid(), signal.SIGTERM)
+                self.is_over.wait()
+            return given
+
+    stream = Input()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        assert cli.main(["records", "produce", topic, "-p", "0", "--bootstrap", kafka.bootstrap]) == 143
+    finally:
+        stream.is_over.set()
+        signal.signal(signal.SIGTERM, before)
+    first, *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"[02] records written to", first)
+    assert last == "purgatorio: ended by SIGTERM"

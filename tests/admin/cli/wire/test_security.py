@@ -92,6 +92,11 @@ def test_certificates_may_stand_in_the_file(secured: Kafka, tmp_path: Path, caps
             {"security.protocol": "SSL", "ssl.truststore.location": "x", "ssl.truststore.type": "JKS"},
             "ssl.truststore.type is JKS: only PEM is read here",
         ),
+        (
+            {"security.protocol": "SSL", "ssl.truststore.certificates": "sécret"},
+            "a certificate or key is not PEM, or its password is too long",
+        ),
+        ({"security.protocol": "SSL", "ssl.truststore.certificates": "secret"}, "or its password is wrong"),
     ],
 )
 def test_settings_of_no_use_are_refused(tmp_path: Path, settings: Mapping[str, str], why: str) -> None:
@@ -99,11 +104,24 @@ def test_settings_of_no_use_are_refused(tmp_path: Path, settings: Mapping[str, s
         read_security(written(tmp_path, settings))
     assert why in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path))
+    assert "cret" not in str(refused.value)
+    assert "None" not in str(refused.value)
+
+
+def test_a_password_that_is_no_text_is_refused_without_showing_it(tmp_path: Path) -> None:
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+    file = written(tmp_path, settings)
+    with Path(file).open("a") as more:
+        more.write("sasl.password=secret\\ud800\n")
+    with pytest.raises(SettingsError) as refused:
+        read_security(file)
+    assert "has half of a surrogate pair" in str(refused.value)
+    assert "secret" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = listed("/nowhere.properties", capsys)
-    assert (code, out) == (2, "purgatorio: /nowhere.properties: no such file or directory\n")
+    code, out = listed("/Nowhere.properties", capsys)
+    assert (code, out) == (2, "purgatorio: /Nowhere.properties: no such file or directory\n")
 
 
 def test_settings_without_security_connect_plainly(tmp_path: Path) -> None:
