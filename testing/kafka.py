@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CLIENT_ID: Final = "purgatorio.testing"
 """The client id of the records of `Kafka.produce`, while they wait."""
-REPORT_TIMEOUT_SECONDS: Final = 2.0
+REPORT_TIMEOUT_SECONDS: Final = 1.0
 """A report of a cluster that hangs must not hold up the tests behind it."""
 
 

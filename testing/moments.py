@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import itertools
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
 from typing import Any, Final, NamedTuple
@@ -22,15 +24,23 @@ FIRST_TAKEN: Final = 3
 """How many exceptions of a test get a report at once: a test may catch thousands (`pytest.raises`)."""
 PAUSE_SECONDS: Final = 1.0
 """After the first ones there is one report in this time."""
+PAUSE_AFTER_REFUSAL_SECONDS: Final = 60.0
+"""A cluster that gave no report may have taken its whole time for that; it must not take it for each exception."""
 TOOL_IDS: Final = (4, 3, 5, 2)
 """Ids of tools of `sys.monitoring` that are taken if they are free; 3 and 4 are for no special tool."""
+NAME: Final = "purgatorio"
+"""The name of the tool."""
 MARK: Final = "_kafka_moment"
-"""The attribute of an exception that says which report belongs to it: to keep the exception would keep clients open."""
-_PASSING: Final = (StopIteration, StopAsyncIteration, GeneratorExit)
-"""Exceptions that end loops and generators; none of them is a failure."""
+"""The attribute of an exception that says which report belongs to it: to keep the exception would keep clients open.
+
+A number follows, one for each watch: clusters have their own reports, and an exception may be raised by several tests.
+"""
+_PASSING: Final = (StopIteration, StopAsyncIteration, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""Exceptions that end loops, generators and runs; none of them is a failure of a test."""
 _MARKS_KEPT: Final = 64
 MAX_WRAPPERS: Final = 20
 _OURS: Final = ("purgatorio.", "contextlib")
+_numbers: Final = itertools.count()
 
 
 class Moment(NamedTuple):
@@ -43,6 +53,18 @@ class Moment(NamedTuple):
 
     at: float
     text: str
+
+
+class _Mark(NamedTuple):
+    """What an exception keeps of a watch.
+
+    Attributes:
+        number: of its moment.
+        earlier: see `_earlier_raising`.
+    """
+
+    number: int
+    earlier: int
 
 
 class Moments:
@@ -68,7 +90,9 @@ class Moments:
         self.begun = monotonic()
         self.file = file
         self._report, self._functions, self._then = report, functions, then
-        self._taken: list[Moment | None] = []
+        self._mark = f"{MARK}_{next(_numbers)}"
+        self._taken: dict[int, Moment | str] = {}
+        self._count, self._next_at = itertools.count(), 0.0
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Moments:
@@ -86,25 +110,34 @@ class Moments:
 
     def passed(self, error: BaseException) -> None:
         """Make the report for an exception that passes the test's code, the first time that it does."""
-        marks = vars(error)
-        if MARK in marks or isinstance(error, _PASSING) or not self._has_time():
+        if isinstance(error, _PASSING):
             return
-        number = len(self._taken)
-        earlier = self.of(error)
+        marks = vars(error)
+        earlier, old = 0, marks.pop(self._mark, None)
+        if old is not None:
+            earlier = _earlier_raising(error, old.earlier)
+            if earlier == old.earlier or sys.exc_info()[1] is error:  # it goes on, or its handler raises it on
+                marks[self._mark] = old._replace(earlier=earlier)
+                return
+        if not self._has_time():
+            return
+        number = next(self._count)  # other threads have theirs
+        marks[self._mark] = _Mark(number, earlier)
+        moment = self.of(error)
         try:
-            moment = earlier or Moment(monotonic(), self._report())
-        except Exception:  # no report is worth the loss of the error
-            moment = None
-        self._taken.append(moment)
-        marks[MARK] = number
-        if moment is not None and self._then is not None:
+            moment = moment or Moment(monotonic(), self._report())
+        except Exception as reason:  # no report is worth the loss of the error
+            self._taken[number] = f"no report: {reason}"
+            self._next_at = monotonic() + PAUSE_AFTER_REFUSAL_SECONDS
+            return
+        self._taken[number] = moment
+        if number + 1 >= FIRST_TAKEN:
+            self._next_at = monotonic() + PAUSE_SECONDS
+        if self._then is not None:
             self._then(error, moment)
 
     def _has_time(self) -> bool:
-        if len(self._taken) < FIRST_TAKEN:
-            return True
-        last = self._taken[-1]
-        return last is None or monotonic() - last.at >= PAUSE_SECONDS
+        return not self._next_at or monotonic() >= self._next_at
 
     def of(self, failure: BaseException | None) -> Moment | None:
         """Return the moment at which a failure began, if that is known.
@@ -114,16 +147,24 @@ class Moments:
         """
         found: list[Moment] = []
         for each in _from_first(failure):
-            number = vars(each).get(MARK)
-            if number is not None and number < len(self._taken) and (moment := self._taken[number]) is not None:
+            moment = self._taken_for(each)
+            if isinstance(moment, Moment):
                 found.append(moment)
         return min(found, default=None)
 
+    def _taken_for(self, error: BaseException) -> Moment | str | None:
+        mark = vars(error).get(self._mark)
+        return None if mark is None else self._taken.get(mark.number)
+
     def text_of(self, failure: BaseException) -> str:
-        """Return the report of a failure's moment, with a hint if clients took long to close; "" if there is none."""
+        """Return the report of a failure's moment, with a hint if clients took long to close; "" if there is none.
+
+        If the cluster gave none then, the text says why: to ask it again would delay the test again.
+        """
         moment = self.of(failure)
         if moment is None:
-            return ""
+            refusal = self._taken_for(failure)
+            return refusal if isinstance(refusal, str) else ""
         with contextlib.suppress(Exception):  # the report is worth more than the hint
             if hint := closing.hint(failure, self.file, moment.at - self.begun, monotonic() - moment.at):
                 return f"{moment.text}\n{hint}"
@@ -131,7 +172,8 @@ class Moments:
 
     def note(self, failure: BaseException) -> None:
         """Add the report of a failure to it as a note, if it has none: the one of its moment, or of now."""
-        if not any(each is not None and each.text in _notes(failure) for each in self._taken):
+        notes = _notes(failure)
+        if not any(isinstance(each, Moment) and each.text in notes for each in self._taken.values()):
             failure.add_note(self.text_of(failure) or self._report())
 
 
@@ -194,8 +236,27 @@ def _notes(error: BaseException) -> list[str]:
     return notes
 
 
+def _earlier_raising(error: BaseException, known: int) -> int:
+    """Return where the traceback of an exception begins to be that of an earlier raising, as the id of an entry.
+
+    A mock raises one exception often, and its traceback grows: the call that it passes is in it already then.
+
+    Args:
+        known: the result of the last time; it is the result again if the exception was not raised anew.
+    """
+    first = error.__traceback__
+    trace = first and first.tb_next
+    for _ in range(_MARKS_KEPT):
+        if first is None or trace is None or id(trace) == known:
+            break
+        if trace.tb_frame is first.tb_frame:
+            return id(trace)
+        trace = trace.tb_next
+    return known
+
+
 def _from_first(failure: BaseException | None) -> Iterator[BaseException]:
-    """Yield a failure and the exceptions that it was before context managers of the test changed it."""
+    """Yield a failure and the exceptions that it was before context managers, or handlers, of the test changed it."""
     left, seen = [failure], set[int]()
     while left and len(seen) < _MARKS_KEPT:
         error = left.pop()
@@ -205,8 +266,7 @@ def _from_first(failure: BaseException | None) -> Iterator[BaseException]:
         yield error
         if isinstance(error, BaseExceptionGroup):
             left.extend(error.exceptions)
-        left.append(error.__cause__)
-        if error.__context__ is not None and _comes_of_leaving(error):
+        if error.__context__ is not None and (error.__cause__ is error.__context__ or _comes_of_leaving(error)):
             left.append(error.__context__)
 
 
@@ -252,6 +312,7 @@ _AWAITING: Final = frozenset(
 
 _watches: list[Moments] = []
 _tool_id: int | None = None
+_changing: Final = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -262,24 +323,29 @@ def _watching(moments: Moments, functions: Sequence[FunctionType]) -> Iterator[N
         with rewired.calling(_of_their_files(functions), moments.passed):
             yield
         return
-    _watches.append(moments)
-    if len(_watches) == 1:
-        _begin()
+    with _changing:
+        _watches.append(moments)
+        if _tool_id is None:
+            _begin()
     try:
         yield
     finally:
-        _watches.remove(moments)
-        if not _watches:
-            _end()
+        with _changing:
+            _watches.remove(moments)
+            if not _watches:
+                _end()
 
 
 def _of_their_files(functions: Sequence[FunctionType]) -> list[FunctionType]:
     """Return functions with those beside them: a test may leave the making of clients to others of its file."""
     found = dict.fromkeys(functions)
     for each in functions:
-        file = each.__code__.co_filename
+        file, module = each.__code__.co_filename, each.__globals__.get("__name__")
         named = list(each.__globals__.values())
-        of_classes = [inner for value in named if issubclass(type(value), type) for inner in vars(value).values()]
+        classes = [
+            value for value in named if issubclass(type(value), type) and vars(value).get("__module__") == module
+        ]
+        of_classes = [inner for value in classes for inner in list(vars(value).values())]
         beside = (function for value in (*named, *of_classes) for function in functions_of(value))
         found.update(dict.fromkeys(function for function in beside if function.__code__.co_filename == file))
     return list(found)
@@ -292,7 +358,7 @@ def _begin() -> None:
     for each in TOOL_IDS:
         if monitoring.get_tool(each) is None:
             with contextlib.suppress(ValueError):  # another thread took it
-                monitoring.use_tool_id(each, "purgatorio")
+                monitoring.use_tool_id(each, NAME)
                 _tool_id = each
                 monitoring.register_callback(each, monitoring.events.RAISE, _raised)
                 monitoring.set_events(each, monitoring.events.RAISE)
@@ -301,13 +367,13 @@ def _begin() -> None:
 
 def _end() -> None:
     global _tool_id
-    if _tool_id is None:
-        return
+    tool, _tool_id = _tool_id, None
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
-    monitoring.set_events(_tool_id, monitoring.events.NO_EVENTS)
-    monitoring.register_callback(_tool_id, monitoring.events.RAISE, None)
-    monitoring.free_tool_id(_tool_id)
-    _tool_id = None
+    if tool is None or monitoring.get_tool(tool) != NAME:  # a test may free the ids of all tools
+        return
+    monitoring.set_events(tool, monitoring.events.NO_EVENTS)
+    monitoring.register_callback(tool, monitoring.events.RAISE, None)
+    monitoring.free_tool_id(tool)
 
 
 def _raised(code: CodeType, at: int, error: BaseException) -> None:

@@ -3,16 +3,22 @@
 A function's code gets a longer end. Its exception table leads each exception there first; the addition calls the
 listener with it, and goes on to the handler that the exception had before, or lets it leave the function. Without an
 exception not one more instruction is executed. Bytecode of 3.11 does not change any more.
+
+The listener may be interrupted: by Ctrl-C, by the signal of a time limit, by the end of the stack. That exception goes
+to the same handler, so that no ``finally`` is left out. Each line has its own addition, which belongs to that line:
+tracebacks, debuggers and coverage see no other lines than before.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dis
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, Final
+
+from purgatorio.late import dataclass
 
 Listener = Callable[[BaseException], None]
 MAX_MADE: Final = 1_000
@@ -27,56 +33,131 @@ class _Listener:
     def __init__(self) -> None:
         self.listeners: list[Listener] = []
 
-    def __call__(self, error: BaseException) -> None:
-        for each in self.listeners:
-            each(error)
+    def __call__(self, error: BaseException) -> BaseException:
+        """Return the exception with which the function goes on: another one if the listeners were interrupted."""
+        try:
+            for each in self.listeners:
+                each(error)
+        except Exception:  # the end of the stack, for example; the function's own exception matters more
+            return error
+        except BaseException as interruption:
+            here = error.__traceback__
+            if here is not None:  # as if the function's line itself had been interrupted
+                below = interruption.__traceback__
+                interruption.with_traceback(TracebackType(below, here.tb_frame, here.tb_lasti, here.tb_lineno))
+            if interruption.__context__ is None:
+                interruption.__context__ = error
+            return interruption
+        return error
+
+
+@dataclass
+class _Swapped:
+    """A function whose code is another one for now.
+
+    Attributes:
+        before: its own code.
+        made: the code that calls listeners.
+        count: how many callers want that.
+    """
+
+    before: CodeType
+    made: CodeType
+    count: int = 0
 
 
 @contextlib.contextmanager
 def calling(functions: Sequence[FunctionType], listener: Listener) -> Iterator[None]:
-    """Have functions call a listener with each exception that is raised in them or passes them, once for each handler.
+    """Have functions call a listener with each exception that is raised in them or passes them, before its handler.
 
     The listener must not raise. Calls that run already stay as they are. Code that cannot be changed stays so, too.
     """
     _all.listeners.append(listener)
-    before = [(each, each.__code__) for each in functions]
-    for function, code in before:
-        if _all not in code.co_consts:
-            function.__code__ = _made(code, code.co_filename)
+    for each in functions:
+        _swap(each)
     try:
         yield
     finally:
-        for function, code in before:
-            function.__code__ = code
+        for each in functions:
+            _swap_back(each)
         _all.listeners.remove(listener)
 
 
-@lru_cache(MAX_MADE)
-def _made(code: CodeType, file: str) -> CodeType:
-    """Return the code of a function of a file: code of two files may be equal."""
-    try:
-        return rewired(code, _all)
-    except Exception:  # of another interpreter, for example
-        return code
+def _swap(function: FunctionType) -> None:
+    swapped = _swaps.get(function)
+    if swapped is None:
+        code = function.__code__
+        swapped = _swaps[function] = _Swapped(code, _made(code))
+        function.__code__ = swapped.made
+    swapped.count += 1
 
 
-def rewired(code: CodeType, listener: Listener) -> CodeType:
-    """Return code that calls a listener with each exception, before that reaches its handler or leaves the code."""
+def _swap_back(function: FunctionType) -> None:
+    """Give a function its own code back after the last caller, unless another one gave it code meanwhile."""
+    swapped = _swaps[function]
+    swapped.count -= 1
+    if not swapped.count:
+        del _swaps[function]
+        if function.__code__ is swapped.made:
+            function.__code__ = swapped.before
+
+
+def _made(code: CodeType) -> CodeType:
+    """Return the code of a function: kept by identity, for equal code may be of other lines, or of another file."""
+    kept = _kept.get(id(code))
+    if kept is None:
+        try:
+            made = rewired(code, _all)
+        except Exception:  # of another interpreter, for example
+            made = code
+        while len(_kept) >= MAX_MADE:
+            del _kept[next(iter(_kept))]
+        kept = _kept[id(code)] = code, made
+    return kept[1]
+
+
+def rewired(code: CodeType, listener: Callable[[BaseException], BaseException]) -> CodeType:
+    """Return code that calls a listener with each exception, before that reaches its handler or leaves the code.
+
+    It goes on with the exception that the listener returns.
+    """
     entries = _with_gaps(code, dis._parse_exception_table(code))  # type: ignore[attr-defined]
     consts = (*code.co_consts, listener)
-    added, table = bytearray(), bytearray()
+    added, table, end_of_table = bytearray(), bytearray(), bytearray()
+    lines = [each[0] for each in code.co_positions()]
+    line_before = next((each for each in reversed(lines) if each is not None), code.co_firstlineno)
+    ends_of_loops = set()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "RERAISE":  # what was seen
+            lines[instruction.offset // 2] = None
+        elif instruction.opname == "END_ASYNC_FOR":  # it raises on what is no end of its loop
+            ends_of_loops.add(instruction.offset)
+    places = bytearray()
     begins: dict[Any, int] = {}
     for start, end, target, depth, lasti in entries:
-        handler = target, depth, lasti
-        if handler not in begins:
-            begins[handler] = len(code.co_code) + len(added)
-            added += _addition(begins[handler], target, len(consts) - 1)
-        table += _entry(start, end, begins[handler], depth, lasti)
+        at = start
+        for line, units in itertools.groupby(lines[start // 2 : end // 2]):
+            to = at + 2 * len(list(units))
+            handler = target, depth, lasti, line
+            if line is None or target in ends_of_loops:
+                table += _entry(at, to, target, depth, lasti) if target >= 0 else b""
+                at = to
+                continue
+            if handler not in begins:
+                begin = begins[handler] = len(code.co_code) + len(added)
+                addition = _addition(begin, target, len(consts) - 1)
+                added += addition
+                places += _places(len(addition) // 2, line - line_before)
+                line_before = line
+                if target >= 0:
+                    end_of_table += _entry(begin, begin + len(addition), target, depth, lasti)
+            table += _entry(at, to, begins[handler], depth, lasti)
+            at = to
     return code.replace(
         co_code=code.co_code + bytes(added),
         co_consts=consts,
-        co_exceptiontable=bytes(table),
-        co_linetable=code.co_linetable + _without_lines(len(added) // 2),
+        co_exceptiontable=bytes(table + end_of_table),
+        co_linetable=code.co_linetable + bytes(places),
         co_stacksize=code.co_stacksize + _STACK + 2,
     )
 
@@ -101,13 +182,14 @@ def _addition(at: int, target: int, listener: int) -> bytes:
         + _instruction("COPY", _STACK)
         + _instruction("PRECALL", 1)
         + _instruction("CALL", 1)
+        + _instruction("SWAP", 2)
         + _instruction("POP_TOP", 0)
     )
     if target < 0:
         return made + _instruction("RERAISE", 1)
     length = 1
     while True:  # the jump is as long as its way is, which it is part of
-        jump = _instruction("JUMP_BACKWARD", (at + len(made) + 2 * length - target) // 2)
+        jump = _instruction("JUMP_BACKWARD_NO_INTERRUPT", (at + len(made) + 2 * length - target) // 2)
         if len(jump) == 2 * length:
             return made + jump
         length += 1
@@ -122,12 +204,19 @@ def _instruction(name: str, argument: int) -> bytes:
     return bytes([*prefixes, dis.opmap[name], argument & 255]) + bytes(2 * caches)
 
 
-def _without_lines(count: int) -> bytes:
-    """Return entries of a line table for so many instructions of no line, of which tracers hear nothing.
-
-    An entry is for one to eight of them.
-    """
-    return bytes([0xF8 | min(8, count - done) - 1 for done in range(0, count, 8)])
+def _places(count: int, line_delta: int) -> bytes:
+    """Return the places of so many instructions: one line, counted from the line before, without columns."""
+    made = bytearray()
+    while count > 0:
+        length = min(count, 8)
+        made.append(128 | _LINE_ONLY << 3 | length - 1)
+        number = abs(line_delta) << 1 | (line_delta < 0)
+        while number >= 64:
+            made.append(64 | number & 63)
+            number >>= 6
+        made.append(number)
+        count, line_delta = count - length, 0
+    return bytes(made)
 
 
 def _entry(start: int, end: int, target: int, depth: int, lasti: bool) -> bytes:
@@ -140,4 +229,9 @@ def _entry(start: int, end: int, target: int, depth: int, lasti: bool) -> bytes:
     return bytes(made)
 
 
+_LINE_ONLY: Final = 13
+"""The kind of entries of the table of places that have a line, and no columns."""
 _all: Final = _Listener()
+_swaps: Final[dict[FunctionType, _Swapped]] = {}
+_kept: Final[dict[int, tuple[CodeType, CodeType]]] = {}
+"""By the id of a code, itself and what was made of it."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import sys
+import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -211,6 +212,117 @@ def test_the_functions_own_code_is_found_behind_wrappers() -> None:
     assert functions_of(odd) == functions_of(Odd()) == []
 
 
+def test_a_report_belongs_to_the_raising_not_to_an_exception_that_is_raised_often() -> None:
+    """A mock raises one exception again and again; only the last time is the failure."""
+    count, error = itertools.count(), ValueError("of a mock")
+
+    def raises() -> None:
+        raise error
+
+    def fails_at_last() -> None:
+        with contextlib.suppress(ValueError):
+            raises()
+        with client():
+            raises()
+
+    assert text_of(watched(fails_at_last, lambda: f"{next(count)} {state}")) == "1 open"
+    assert text_of(watched(fails_at_last, lambda: f"{next(count)} {state}")) == "3 open"
+
+
+def test_an_exception_that_its_handler_raises_on_keeps_its_report() -> None:
+    def raises_on() -> None:
+        try:
+            with client():
+                raise ValueError("body")
+        except ValueError as error:
+            assert state == "closed"
+            raise error
+
+    assert text_of(watched(raises_on)) == "open"
+
+
+def test_a_cause_that_was_handled_before_does_not_count() -> None:
+    def gives_up() -> None:
+        last = None
+        for _ in range(2):
+            try:
+                with client():
+                    raise ValueError("a try")
+            except ValueError as error:
+                last = error
+        raise KeyError("gave up") from last
+
+    def translates() -> None:
+        try:
+            with client():
+                raise ValueError("body")
+        except ValueError as error:
+            raise KeyError("translated") from error
+
+    assert text_of(watched(gives_up)) == "closed"
+    assert text_of(watched(translates)) == "open"
+
+
+def test_each_of_two_watches_has_its_own_report() -> None:
+    with Moments(lambda: "outer", __file__, functions_of(fails)) as outer:
+        inner, error = watched(fails, lambda: "inner")
+    assert (outer.text_of(error), inner.text_of(error)) == ("outer", "inner")
+
+
+def test_threads_that_fail_at_once_have_their_own_reports() -> None:
+    met = threading.Barrier(2)
+
+    def report() -> str:
+        met.wait(10)
+        return threading.current_thread().name
+
+    found: dict[str, str] = {}
+
+    def fails_here() -> None:
+        try:
+            raise ValueError("body")
+        except ValueError as error:
+            found[threading.current_thread().name] = moments.text_of(error)
+
+    with Moments(report, __file__, [fails_here]) as moments:  # type: ignore[list-item]
+        threads = [threading.Thread(target=fails_here, name=name) for name in ("one", "two")]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert found == {"one": "one", "two": "two"}
+
+
+def test_a_cluster_that_gives_no_report_is_not_asked_again() -> None:
+    asked = itertools.count()
+
+    def hangs() -> str:
+        next(asked)
+        raise TimeoutError("it is busy")
+
+    def expects_many() -> None:
+        for _ in range(100):
+            with contextlib.suppress(ValueError):
+                raise ValueError
+        raise KeyError("failure")
+
+    watched(expects_many, hangs)
+    assert next(asked) == 1
+    found, error = watched(fails, hangs)
+    assert found.text_of(error) == "no report: it is busy"
+    assert next(asked) == 3
+
+
+def test_ctrl_c_asks_for_no_report() -> None:
+    asked = itertools.count()
+
+    def is_interrupted() -> None:
+        raise KeyboardInterrupt
+
+    watched(is_interrupted, lambda: str(next(asked)))
+    assert next(asked) == 0
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 669")
 def test_without_a_free_tool_there_is_no_report_and_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "TOOL_IDS", ())
@@ -223,3 +335,13 @@ def test_the_tool_is_free_again_at_the_end() -> None:
     with Moments(str, __file__), Moments(str, "other"):
         assert "purgatorio" in [monitoring.get_tool(each) for each in room.TOOL_IDS]
     assert "purgatorio" not in [monitoring.get_tool(each) for each in room.TOOL_IDS]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="PEP 669")
+def test_a_test_may_free_the_ids_of_all_tools() -> None:
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    with Moments(str, __file__):
+        for each in room.TOOL_IDS:
+            if monitoring.get_tool(each) == room.NAME:
+                monitoring.free_tool_id(each)
+    assert text_of(watched(fails)) == "open"
