@@ -38,6 +38,7 @@ A number follows, one for each watch: clusters have their own reports, and an ex
 _PASSING: Final = (StopIteration, StopAsyncIteration, GeneratorExit, KeyboardInterrupt, SystemExit)
 """Exceptions that end loops, generators and runs; none of them is a failure of a test."""
 _MARKS_KEPT: Final = 64
+_FRAMES_SEEN: Final = 1_000
 MAX_WRAPPERS: Final = 20
 _OURS: Final = ("purgatorio.", "contextlib")
 _numbers: Final = itertools.count()
@@ -56,7 +57,7 @@ class Moment(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """What an exception keeps of a watch.
+    """The mark that a watch leaves at an exception.
 
     Attributes:
         number: of its moment.
@@ -78,6 +79,7 @@ class Moments:
 
     Attributes:
         begun: when the watch began, as `Moment.at`.
+        next_at: before this time there is no further report; 0: there is one for each exception.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Moments:
         self._report, self._functions, self._then = report, functions, then
         self._mark = f"{MARK}_{next(_numbers)}"
         self._taken: dict[int, Moment | str] = {}
-        self._count, self._next_at = itertools.count(), 0.0
+        self._count, self.next_at = itertools.count(), 0.0
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Moments:
@@ -110,7 +112,7 @@ class Moments:
 
     def passed(self, error: BaseException) -> None:
         """Make the report for an exception that passes the test's code, the first time that it does."""
-        if isinstance(error, _PASSING):
+        if (self.next_at and monotonic() < self.next_at) or isinstance(error, _PASSING):
             return
         marks = vars(error)
         earlier, old = 0, marks.pop(self._mark, None)
@@ -119,8 +121,6 @@ class Moments:
             if earlier == old.earlier or sys.exc_info()[1] is error:  # it goes on, or its handler raises it on
                 marks[self._mark] = old._replace(earlier=earlier)
                 return
-        if not self._has_time():
-            return
         number = next(self._count)  # other threads have theirs
         marks[self._mark] = _Mark(number, earlier)
         moment = self.of(error)
@@ -128,16 +128,17 @@ class Moments:
             moment = moment or Moment(monotonic(), self._report())
         except Exception as reason:  # no report is worth the loss of the error
             self._taken[number] = f"no report: {reason}"
-            self._next_at = monotonic() + PAUSE_AFTER_REFUSAL_SECONDS
+            self._pause(PAUSE_AFTER_REFUSAL_SECONDS)
             return
         self._taken[number] = moment
         if number + 1 >= FIRST_TAKEN:
-            self._next_at = monotonic() + PAUSE_SECONDS
+            self._pause(PAUSE_SECONDS)
         if self._then is not None:
             self._then(error, moment)
 
-    def _has_time(self) -> bool:
-        return not self._next_at or monotonic() >= self._next_at
+    def _pause(self, seconds: float) -> None:
+        self.next_at = monotonic() + seconds
+        _set_quiet()
 
     def of(self, failure: BaseException | None) -> Moment | None:
         """Return the moment at which a failure began, if that is known.
@@ -154,7 +155,9 @@ class Moments:
 
     def _taken_for(self, error: BaseException) -> Moment | str | None:
         mark = vars(error).get(self._mark)
-        return None if mark is None else self._taken.get(mark.number)
+        if mark is None or _earlier_raising(error, mark.earlier) != mark.earlier:  # raised anew in a pause
+            return None
+        return self._taken.get(mark.number)
 
     def text_of(self, failure: BaseException) -> str:
         """Return the report of a failure's moment, with a hint if clients took long to close; "" if there is none.
@@ -244,13 +247,11 @@ def _earlier_raising(error: BaseException, known: int) -> int:
     Args:
         known: the result of the last time; it is the result again if the exception was not raised anew.
     """
-    first = error.__traceback__
-    trace = first and first.tb_next
-    for _ in range(_MARKS_KEPT):
-        if first is None or trace is None or id(trace) == known:
-            break
-        if trace.tb_frame is first.tb_frame:
+    trace, frames = error.__traceback__, set[FrameType]()
+    while trace is not None and id(trace) != known and len(frames) < _FRAMES_SEEN:
+        if trace.tb_frame in frames:
             return id(trace)
+        frames.add(trace.tb_frame)
         trace = trace.tb_next
     return known
 
@@ -311,6 +312,8 @@ _AWAITING: Final = frozenset(
 # --- how exceptions are seen ---
 
 _watches: list[Moments] = []
+_quiet_until = 0.0
+"""Before this time no watch makes a report; to know it at once makes thousands of caught exceptions cheap."""
 _tool_id: int | None = None
 _changing: Final = threading.Lock()
 
@@ -325,6 +328,7 @@ def _watching(moments: Moments, functions: Sequence[FunctionType]) -> Iterator[N
         return
     with _changing:
         _watches.append(moments)
+        _set_quiet()
         if _tool_id is None:
             _begin()
     try:
@@ -332,8 +336,14 @@ def _watching(moments: Moments, functions: Sequence[FunctionType]) -> Iterator[N
     finally:
         with _changing:
             _watches.remove(moments)
+            _set_quiet()
             if not _watches:
                 _end()
+
+
+def _set_quiet() -> None:
+    global _quiet_until
+    _quiet_until = min((each.next_at for each in list(_watches)), default=0.0)
 
 
 def _of_their_files(functions: Sequence[FunctionType]) -> list[FunctionType]:
@@ -378,6 +388,8 @@ def _end() -> None:
 
 def _raised(code: CodeType, at: int, error: BaseException) -> None:
     """Be called for each exception that reaches any Python function of the process: it costs a fraction of a µs."""
+    if _quiet_until and monotonic() < _quiet_until:
+        return
     for each in _watches:
         if code.co_filename == each.file:
             each.passed(error)

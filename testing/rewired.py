@@ -27,28 +27,26 @@ _STACK: Final = 3
 """The addition puts NULL, the listener and the exception on the stack."""
 
 
-class _Listener:
-    """Calls the listeners that are there now: the code that has it is made once, and used again."""
+def _pass_on(error: BaseException) -> BaseException:
+    """Call the listeners that are there now: the code that calls this is made once, and used again.
 
-    def __init__(self) -> None:
-        self.listeners: list[Listener] = []
-
-    def __call__(self, error: BaseException) -> BaseException:
-        """Return the exception with which the function goes on: another one if the listeners were interrupted."""
-        try:
-            for each in self.listeners:
-                each(error)
-        except Exception:  # the end of the stack, for example; the function's own exception matters more
-            return error
-        except BaseException as interruption:
-            here = error.__traceback__
-            if here is not None:  # as if the function's line itself had been interrupted
-                below = interruption.__traceback__
-                interruption.with_traceback(TracebackType(below, here.tb_frame, here.tb_lasti, here.tb_lineno))
-            if interruption.__context__ is None:
-                interruption.__context__ = error
-            return interruption
+    Returns:
+        The exception with which the function goes on: another one if the listeners were interrupted.
+    """
+    try:
+        for each in _listeners:
+            each(error)
+    except Exception:  # the end of the stack, for example; the function's own exception matters more
         return error
+    except BaseException as interruption:
+        here = error.__traceback__
+        if here is not None:  # as if the function's line itself had been interrupted
+            below = interruption.__traceback__
+            interruption.with_traceback(TracebackType(below, here.tb_frame, here.tb_lasti, here.tb_lineno))
+        if interruption.__context__ is None:
+            interruption.__context__ = error
+        return interruption
+    return error
 
 
 @dataclass
@@ -72,7 +70,7 @@ def calling(functions: Sequence[FunctionType], listener: Listener) -> Iterator[N
 
     The listener must not raise. Calls that run already stay as they are. Code that cannot be changed stays so, too.
     """
-    _all.listeners.append(listener)
+    _listeners.append(listener)
     for each in functions:
         _swap(each)
     try:
@@ -80,7 +78,7 @@ def calling(functions: Sequence[FunctionType], listener: Listener) -> Iterator[N
     finally:
         for each in functions:
             _swap_back(each)
-        _all.listeners.remove(listener)
+        _listeners.remove(listener)
 
 
 def _swap(function: FunctionType) -> None:
@@ -107,7 +105,7 @@ def _made(code: CodeType) -> CodeType:
     kept = _kept.get(id(code))
     if kept is None:
         try:
-            made = rewired(code, _all)
+            made = rewired(code, _pass_on)
         except Exception:  # of another interpreter, for example
             made = code
         while len(_kept) >= MAX_MADE:
@@ -231,7 +229,7 @@ def _entry(start: int, end: int, target: int, depth: int, lasti: bool) -> bytes:
 
 _LINE_ONLY: Final = 13
 """The kind of entries of the table of places that have a line, and no columns."""
-_all: Final = _Listener()
+_listeners: Final[list[Listener]] = []
 _swaps: Final[dict[FunctionType, _Swapped]] = {}
 _kept: Final[dict[int, tuple[CodeType, CodeType]]] = {}
 """By the id of a code, itself and what was made of it."""
