@@ -117,7 +117,7 @@ class Moments:
         marks = vars(error)
         earlier, old = 0, marks.pop(self._mark, None)
         if old is not None:
-            earlier = _earlier_raising(error, old.earlier)
+            earlier = _earlier_raising(error, self.file, old.earlier)
             if earlier == old.earlier or sys.exc_info()[1] is error:  # it goes on, or its handler raises it on
                 marks[self._mark] = old._replace(earlier=earlier)
                 return
@@ -155,7 +155,7 @@ class Moments:
 
     def _taken_for(self, error: BaseException) -> Moment | str | None:
         mark = vars(error).get(self._mark)
-        if mark is None or _earlier_raising(error, mark.earlier) != mark.earlier:  # raised anew in a pause
+        if mark is None or _earlier_raising(error, self.file, mark.earlier) != mark.earlier:  # raised anew in a pause
             return None
         return self._taken.get(mark.number)
 
@@ -239,19 +239,22 @@ def _notes(error: BaseException) -> list[str]:
     return notes
 
 
-def _earlier_raising(error: BaseException, known: int) -> int:
+def _earlier_raising(error: BaseException, file: str, known: int) -> int:
     """Return where the traceback of an exception begins to be that of an earlier raising, as the id of an entry.
 
     A mock raises one exception often, and its traceback grows: the call that it passes is in it already then.
 
     Args:
+        file: of the calls that count; those of a runner may raise an exception on as often as they like.
         known: the result of the last time; it is the result again if the exception was not raised anew.
     """
     trace, frames = error.__traceback__, set[FrameType]()
     while trace is not None and id(trace) != known and len(frames) < _FRAMES_SEEN:
-        if trace.tb_frame in frames:
+        frame = trace.tb_frame
+        if frame in frames:
             return id(trace)
-        frames.add(trace.tb_frame)
+        if frame.f_code.co_filename == file:
+            frames.add(frame)
         trace = trace.tb_next
     return known
 
