@@ -427,7 +427,17 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed and (text := _text_of(item, call)):
         report.sections.append((f"Kafka at the failed {report.when}", text))
+    if call.when == "teardown":
+        _forget(item)
     return report
+
+
+def _forget(item: pytest.Item) -> None:
+    """Let go of a test's cluster: pytest keeps its tests, and each would keep the records of its brokers."""
+    stash = item.stash
+    for key in (_OF_TEST, _MOMENTS, _OPEN_BEFORE):
+        if key in stash:
+            del stash[key]
 
 
 @contextmanager

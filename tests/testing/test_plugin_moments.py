@@ -185,6 +185,29 @@ def test_a_client_of_another_process_that_ends_with_the_test_is_in_the_report(ru
     result.stdout.fnmatch_lines(["*Kafka at the failed call*", "connected clients: elsewhere", "parked *", waits])
 
 
+def test_nothing_keeps_a_cluster_after_its_test(run: Run) -> None:
+    """Pytest keeps all its tests; of a failed one it keeps the exception until the next test, too."""
+    result = run(
+        """
+    import gc, weakref
+    import pytest
+
+    clusters = []
+
+    @pytest.mark.kafka(brokers=1)
+    def test_first(kafka):
+        clusters.append(weakref.ref(kafka))
+        with pytest.raises(ValueError):
+            raise ValueError
+
+    def test_second():
+        gc.collect()
+        assert [each() for each in clusters] == [None]
+    """
+    )
+    result.assert_outcomes(passed=2)
+
+
 UNITTEST = f"""
 import unittest
 
