@@ -37,7 +37,7 @@ def test_a_failure_shows_what_the_cluster_waits_for(run: Run) -> None:
             "parked operations, the longest waiting first:",
             "  broker ? Produce of purgatorio.testing, * ms left: orders-0: broker ? is at 1 of 2",
             "changes of leaders and ISR:",
-            "  at *.* s orders-0: in sync ? ? ? → ? ?",
+            "  *.* s ago orders-0: in sync ? ? ? → ? ?",
         ]
     )
 
