@@ -8,6 +8,7 @@ from purgatorio.admin.operations.declare import Answer, Limits, Operation, arg
 
 if TYPE_CHECKING:
     from purgatorio.admin.operations.operator import Operator
+    from purgatorio.admin.operations.reading.why import known
 
 MAX_NAME: Final = 2**15 - 1
 
@@ -23,7 +24,9 @@ class Report(Operation, http="GET /report", made_of=Facts):
     """Why clients get nothing, and what the cluster has, as the text that a failed test shows."""
 
     async def run(self, operator: Operator) -> Answer:
-        return self.made(await _read(operator))
+        from purgatorio.admin.operations.reading.report import text_of
+
+        return {"text": text_of(*await _concluded(operator))}
 
     def made(self, answer: Answer) -> Answer:
         """Return the text of facts."""
@@ -40,7 +43,10 @@ class Why(Operation, http="GET /why", made_of=Facts, shared_ms=1_000):
     )
 
     async def run(self, operator: Operator) -> Answer:
-        return self.made(await _read(operator))
+        from purgatorio.admin.operations.reading.report import explanation
+
+        facts, found = await _concluded(operator, self.name or "")
+        return explanation(facts, self.name or "", found)
 
     def made(self, answer: Answer) -> Answer:
         """Return conclusions from facts, and the text with what the cluster has of that name.
@@ -51,6 +57,17 @@ class Why(Operation, http="GET /why", made_of=Facts, shared_ms=1_000):
         from purgatorio.admin.operations.reading.report import explained
 
         return explained(answer, self.name or "")
+
+
+async def _concluded(operator: Operator, about: str = "") -> tuple[known.Facts, list[known.Conclusion]]:
+    """Return the facts, and what follows from them, found in steps between which others go on."""
+    from purgatorio.admin.operations.reading.why import known
+    from purgatorio.admin.operations.reading.why.conclusions import concluding
+
+    facts = known.Facts(await _read(operator))
+    found: list[known.Conclusion] = []
+    await operator.cluster.work.take(concluding(facts, found, about))
+    return facts, found
 
 
 async def _read(operator: Operator) -> Answer:

@@ -6,6 +6,7 @@ It is made of facts (`why/facts.py`), which may be those of several processes. F
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from purgatorio.admin.operations.declare import Answer
@@ -19,7 +20,7 @@ from purgatorio.admin.operations.reading.why.known import (
     plural,
     seconds,
 )
-from purgatorio.broker.causes.words import listed
+from purgatorio.broker.causes.words import listed, shortened
 from purgatorio.broker.cluster.errors import NotThere
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.metadata.topic_name import is_internal
@@ -27,6 +28,10 @@ from purgatorio.broker.metadata.topic_name import is_internal
 MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240
 CONCLUSIONS_SHOWN: Final = 5
+MAX_CONCLUSIONS: Final = 200
+"""Conclusions of an answer."""
+NAMES_COMPARED: Final = 1_000
+"""Names of which the nearest to a wrong one is found."""
 PARKED_SHOWN: Final = 12
 ENDED_SHOWN: Final = 6
 TOPICS_SHOWN: Final = 6
@@ -49,8 +54,13 @@ def report_of(document: Answer, more: Iterable[str] = ()) -> str:
         more: lines behind it.
     """
     facts = Facts(document)
+    return text_of(facts, conclude(facts), more)
+
+
+def text_of(facts: Facts, found: Sequence[Conclusion], more: Iterable[str] = ()) -> str:
+    """Return what `report_of` does, with conclusions that are drawn."""
     lines = [line for each in SECTIONS for line in each(facts)]
-    return bounded([*_first(conclude(facts)), *lines, *more])
+    return bounded([*_first(found), *lines, *more])
 
 
 def explained(document: Answer, name: str) -> Answer:
@@ -63,15 +73,21 @@ def explained(document: Answer, name: str) -> Answer:
         NotThere: there is none of that name.
     """
     facts = Facts(document)
-    found = conclude(facts, name)
+    return explanation(facts, name, conclude(facts, name))
+
+
+def explanation(facts: Facts, name: str, found: Sequence[Conclusion]) -> Answer:
+    """Return what `explained` does, with conclusions that are drawn; raises as it does."""
     if name and not found and name not in facts.names:
-        raise NotThere(f"there is no group, topic or client {name}{nearest(name, facts.names)}")
+        hint = nearest(name, islice(facts.names, NAMES_COMPARED))
+        raise NotThere(f"there is no group, topic or client {shortened(name)}{hint}")
     of_name = facts.about(name) if name else facts
     shown = _first(found) or [f"nothing is found that keeps {name or 'a client'} from what it wants"]
     lines = [line for each in (SECTIONS_OF_NAME if name else SECTIONS) for line in each(of_name)]
     return {
         "now_ms": facts.now_ms,
-        "conclusions": [each._asdict() for each in found],
+        "conclusions": [each._asdict() for each in found[:MAX_CONCLUSIONS]],
+        "conclusion_count": len(found),
         "text": bounded([*shown, *lines]),
     }
 

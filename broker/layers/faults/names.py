@@ -15,8 +15,17 @@ def api_name(api_key: int) -> str:
     return _NAMES.get(api_key, str(api_key))
 
 
+MAX_COMPARED_CHARS: Final = 64
+"""A longer name is not compared: the time grows with the square of the length, and clients choose ids of 32 KiB."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence with the known name nearest to a wrong one; empty if none is near."""
+    """Return the end of a sentence with the known name nearest to a wrong one; empty if none is near.
+
+    Nothing is near to a name that is very long.
+    """
+    if len(name) > MAX_COMPARED_CHARS:
+        return ""
     spelled = {each.replace("_", "").lower(): each for each in known}
     near = difflib.get_close_matches(name.replace("_", "").lower(), spelled, n=1)
     return f"; did you mean {spelled[near[0]]}?" if near else ""

@@ -15,6 +15,7 @@ from purgatorio.admin.operations.reading.why import (
     transactions,
 )
 from purgatorio.admin.operations.reading.why.known import CALM, Conclusion, Facts
+from purgatorio.broker.time.long_work import Steps
 
 Rule = Callable[[Facts], Iterable[Conclusion]]
 
@@ -30,16 +31,32 @@ RULES: Final[tuple[Rule, ...]] = (
 """All rules; the order matters only between conclusions of the same weight."""
 
 
+COST_OF_ROW: Final = 3
+"""The cost of what a rule reads (see `LongWork`)."""
+COST_OF_SENTENCE: Final = 20
+
+
 def conclude(facts: Facts, about: str = "") -> list[Conclusion]:
     """Return what follows from facts, what weighs most first, each sentence once.
 
     Args:
         about: only conclusions about this group, topic or client id; "": all.
     """
-    found: dict[str, Conclusion] = {}
+    found: list[Conclusion] = []
+    for _ in concluding(facts, found, about):
+        pass
+    return found
+
+
+def concluding(facts: Facts, found: list[Conclusion], about: str = "") -> Steps:
+    """Add to a list what `conclude` returns, in steps: a rule, or a sentence of it."""
+    said: dict[str, Conclusion] = {}
+    rows = 1 + len(facts.positions) + len(facts.errors) + sum(group["member_count"] for group in facts.groups)
     for rule in RULES:
         for each in rule(facts):
             if not about or about in each.about:
-                found.setdefault(each.says, each)
-    ranked = sorted(found.values(), key=lambda each: -each.weight)
-    return [each for each in ranked if each.weight > CALM] or ranked
+                said.setdefault(each.says, each)
+            yield COST_OF_SENTENCE
+        yield COST_OF_ROW * rows
+    ranked = sorted(said.values(), key=lambda each: -each.weight)
+    found += [each for each in ranked if each.weight > CALM] or ranked

@@ -120,9 +120,15 @@ class Facts:
 
     def groups_of(self, client: str) -> list[Answer]:
         """Return the groups in which a client id is a member, or has been one, as far as that is known."""
-        names = {each["group"] for each in self.document["joined"] if each["client"] == client}
-        names |= {group["id"] for group, _ in self.memberships(client)}
+        names = self._joined_by.get(client, set()) | {group["id"] for group, _ in self.memberships(client)}
         return [group for group in self.groups if group["id"] in names]
+
+    @cached_property
+    def _joined_by(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for each in self.document["joined"]:
+            found.setdefault(each["client"], set()).add(each["group"])
+        return found
 
     def owner_of(self, client: str, topic: str, partition: int) -> tuple[Answer, Answer] | None:
         """Return the group and the member by which a client id owns a partition; None if it does not."""
@@ -133,11 +139,12 @@ class Facts:
 
     def committed(self, group: Answer, topic: str, partition: int) -> int | None:
         """Return the committed offset of a group; None if there is none."""
-        for row in group["offsets"]:
-            if (row["topic"], row["partition"]) == (topic, partition):
-                offset: int | None = row["offset"]
-                return offset
-        return None
+        return self._committed.get((group["id"], topic, partition))
+
+    @cached_property
+    def _committed(self) -> dict[tuple[str, str, int], int | None]:
+        rows = ((group["id"], row) for group in self.groups for row in group["offsets"])
+        return {(name, row["topic"], row["partition"]): row["offset"] for name, row in rows}
 
     def unlisted(self, client: str) -> int:
         """Return how many partitions a client fetches, at least, that have no position here."""
@@ -157,12 +164,16 @@ class Facts:
 
     def start_of(self, client: str, topic: str, partition: int) -> Answer | None:
         """Return how a client last looked for an offset to begin at; None if that is not known."""
-        found = [
-            each
-            for each in self.starts
-            if (each["client"], each["topic"], each["partition"]) == (client, topic, partition)
-        ]
-        return max(found, key=lambda each: int(each["at_ms"]), default=None)
+        return self._starts_of.get((client, topic, partition))
+
+    @cached_property
+    def _starts_of(self) -> dict[tuple[str, str, int], Answer]:
+        found: dict[tuple[str, str, int], Answer] = {}
+        for each in self.starts:
+            key = each["client"], each["topic"], each["partition"]
+            if key not in found or each["at_ms"] > found[key]["at_ms"]:
+                found[key] = each
+        return found
 
 
 def owned(member: Answer) -> list[tuple[str, int]]:

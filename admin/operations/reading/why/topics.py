@@ -12,6 +12,10 @@ from purgatorio.broker.causes.words import listed
 
 MISSING: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 NAMES_SHOWN: Final = 5
+MAX_COMPARED: Final = 10
+"""Topics whose names are compared with all others, by each rule: a comparison takes some microseconds, or a hundred."""
+MAX_COMPARED_CHARS: Final = 100
+"""Longer names are not compared: the time grows with the square of the length."""
 
 
 def asks_for_a_missing_topic(facts: Facts) -> Iterator[Conclusion]:
@@ -20,19 +24,19 @@ def asks_for_a_missing_topic(facts: Facts) -> Iterator[Conclusion]:
     if facts.document["topic_count"] > len(names):
         return
     asked: dict[tuple[str, str], None] = {}
+    known, hints = dict.fromkeys(names), dict[str, str]()
     for row in facts.errors:
         if MISSING in row["errors"]:
             for topic in row["topics"]:
-                if topic not in names:
+                if topic not in known:
                     asked.setdefault((name_of(row), topic))
     for client, topic in asked:
-        says = f"{client} asks for topic {topic}, which does not exist{_those_that_do(topic, names)}"
+        says = f"{client} asks for topic {topic}, which does not exist{_those_that_do(topic, names, hints)}"
         yield Conclusion(says, (client, topic), STUCK + 3)
 
 
-def _those_that_do(topic: str, names: Sequence[str]) -> str:
-    near = nearest(topic, names)
-    if near:
+def _those_that_do(topic: str, names: Sequence[str], hints: dict[str, str]) -> str:
+    if near := _near(topic, names, hints):
         return f"; did you mean {near}? Correct the name, or create the topic"
     if not names:
         return ", and there is no other; create it"
@@ -41,8 +45,17 @@ def _those_that_do(topic: str, names: Sequence[str]) -> str:
     return f"; there {'is' if len(names) == 1 else 'are'} {shown}. Correct the name, or create the topic"
 
 
+def _near(topic: str, names: Sequence[str], hints: dict[str, str]) -> str:
+    """Return the nearest name, which is kept in `hints`; "" if none is near, or too many were looked for."""
+    if topic not in hints and len(hints) < MAX_COMPARED:
+        hints[topic] = nearest(topic, names)
+    return hints.get(topic, "")
+
+
 def nearest(topic: str, names: Sequence[str]) -> str:
-    """Return the name that is most like a topic's; "" if none is."""
+    """Return the name that is most like a topic's; "" if none is, or the topic's is very long."""
+    if len(topic) > MAX_COMPARED_CHARS:
+        return ""
     spelled = {each.replace("_", "-").replace(".", "-").lower(): each for each in names}
     found = difflib.get_close_matches(topic.replace("_", "-").replace(".", "-").lower(), spelled, n=1, cutoff=0.75)
     return spelled[found[0]] if found else ""
@@ -54,9 +67,9 @@ def reads_a_topic_whose_neighbour_has_the_records(facts: Facts) -> Iterator[Conc
         name: sum(row["high_watermark"] - row["log_start_offset"] for row in rows)
         for name, rows in facts.topics.items()
     }
+    full, hints = [name for name, count in counts.items() if count], dict[str, str]()
     for client, topic in dict.fromkeys((each["client"], each["topic"]) for each in facts.positions):
-        full = [name for name, count in counts.items() if count and name != topic]
-        if counts.get(topic, 1) == 0 and (near := nearest(topic, full)):
+        if counts.get(topic, 1) == 0 and (near := _near(topic, full, hints)):
             says = (
                 f"{client} reads {topic}, which is empty: {near} has {plural(counts[near], 'record')}. Correct the name"
             )

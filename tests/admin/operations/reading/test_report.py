@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from purgatorio.admin.operations.reading.report import MAX_LINES, MAX_WIDTH, explained, report_of
+from purgatorio.admin.operations.reading.report import MAX_CONCLUSIONS, MAX_LINES, MAX_WIDTH, explained, report_of
 from purgatorio.broker.cluster.errors import NotThere
 from tests.admin.operations.reading.why.documents import facts, group, member, partition, position, start
 
@@ -114,3 +114,19 @@ def test_what_is_explained_is_of_one_name() -> None:
     )
     with pytest.raises(NotThere, match="there is no group, topic or client order; did you mean orders"):
         explained(document, "order")
+
+
+def test_an_answer_has_so_many_conclusions_and_says_how_many_there_are() -> None:
+    document = facts(
+        partitions=[partition(number=number) for number in range(MAX_CONCLUSIONS + 7)],
+        positions=[position(f"c-{number}", 0, number=number) for number in range(MAX_CONCLUSIONS + 7)],
+    )
+    found = explained(document, "")
+    assert len(found["conclusions"]) == MAX_CONCLUSIONS
+    assert found["conclusion_count"] >= MAX_CONCLUSIONS + 7
+
+
+def test_a_very_long_name_that_is_not_there_is_refused_in_few_words() -> None:
+    with pytest.raises(NotThere) as refused:
+        explained(facts(clients=["x" * 10_001]), "x" * 10_000)
+    assert len(str(refused.value)) < 200

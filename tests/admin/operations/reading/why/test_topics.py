@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from purgatorio.admin.operations.reading.why import topics
 from tests.admin.operations.reading.why.documents import error, facts, partition, position, said
 
 MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -44,3 +47,28 @@ def test_an_empty_topic_beside_a_full_one_of_nearly_the_same_name() -> None:
     partitions = [partition("orders"), partition("order", end=2)]
     document = facts(partitions=partitions, positions=[position("c", 0)])
     assert said(document)[-1] == "c reads orders, which is empty: order has 2 records. Correct the name"
+
+
+def test_few_of_many_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison with a thousand topics takes milliseconds, in which the event loop does nothing else."""
+    compared: list[str] = []
+
+    def nearest(topic: str, names: object) -> str:
+        compared.append(topic)
+        return ""
+
+    monkeypatch.setattr(topics, "nearest", nearest)
+    missing = [error("app", "Metadata", topics.MISSING, topics=[f"missing-{number}"]) for number in range(100)]
+    some = facts(partitions=[partition("orders", end=1)], errors=missing)
+    assert len(said(some)) == 100
+    assert compared == [f"missing-{number}" for number in range(topics.MAX_COMPARED)]
+    compared.clear()
+    rows = [partition(f"empty-{number}") for number in range(100)]
+    readers = [position(f"reader-{number}", 0, f"empty-{number}") for number in range(100)]
+    said(facts(partitions=[*rows, partition("orders", end=1)], positions=[*readers, *readers]))
+    assert len(compared) == topics.MAX_COMPARED
+
+
+def test_a_very_long_name_is_not_compared() -> None:
+    assert topics.nearest("x" * topics.MAX_COMPARED_CHARS, ["x" * topics.MAX_COMPARED_CHARS])
+    assert topics.nearest("x" * 249, ["x" * 248]) == ""
