@@ -45,6 +45,7 @@ async def consume(client: Client, args: argparse.Namespace) -> int:
     try:
         if args.group is None:
             reader.positions |= await patiently(client, partial(look_up, args.start))
+            reader.grows = args.topic if args.follow and not args.partition else None
             await reader.run()
         else:
             with ExitStack() as stack:

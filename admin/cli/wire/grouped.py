@@ -11,7 +11,7 @@ from typing import Final
 
 from purgatorio.admin.cli.wire.asking import Client, first_of, patiently, refused
 from purgatorio.admin.cli.wire.groups import targets
-from purgatorio.admin.cli.wire.reading import Reader, leaders_of
+from purgatorio.admin.cli.wire.reading import METADATA_MS, Reader, leaders_of
 from purgatorio.client.client import FAILURES, Coordinator, Partition, Refused, check
 from purgatorio.client.group import (
     ClassicProtocol,
@@ -86,14 +86,18 @@ class Member:
 
     async def take_part(self) -> bool:
         """Join, and read until the next rebalance; return whether there is one."""
+        known = await patiently(self._other, partial(leaders_of, self._other, [self._args.topic]))
         owned = await patiently(self._other, self._join, round(self._args.timeout * 1000))
         await self._find_positions(owned)
         try:
             async with asyncio.TaskGroup() as tasks:
-                beating = tasks.create_task(self._beat())
+                beside = [tasks.create_task(self._beat())]
+                if self._args.follow:
+                    beside.append(tasks.create_task(self._notice_new(len(known))))
                 if owned or not self._args.follow:
                     await self._reader.run()
-                    beating.cancel()
+                    for each in beside:
+                        each.cancel()
         except BaseExceptionGroup as error:
             if not isinstance(first_of(error), _Rebalance):
                 raise
@@ -149,6 +153,14 @@ class Member:
                 raise _Rebalance
             if code:
                 raise refused(f"{code.name}: group {self._args.group} does not keep this member")
+
+    async def _notice_new(self, count: int) -> None:
+        """Raise _Rebalance when the topic has more partitions: the group's leader has to share them, too."""
+        while True:
+            await self._other.clock.sleep(METADATA_MS)
+            with contextlib.suppress(*FAILURES):  # the reader gives up if no broker answers
+                if len(await leaders_of(self._other, [self._args.topic])) > count:
+                    raise _Rebalance
 
     async def _commit(self) -> None:
         """Commit the positions that have moved."""

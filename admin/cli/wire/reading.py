@@ -24,8 +24,14 @@ from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 MAX_WAIT_MS: Final = 500
 FOLLOW_WAIT_MS: Final = 5_000
 """The same with --follow: each request names all partitions, of which there may be thousands that have nothing."""
+METADATA_MS: Final = 5_000
+"""How often a topic that is followed is asked for partitions that were added."""
 MAX_BYTES: Final = 4 * 1024 * 1024
 """Of one answer: there is one of each leader in memory."""
+
+
+class Grown(Exception):
+    """The topic that is followed has more partitions."""
 
 
 class Reader:
@@ -35,6 +41,7 @@ class Reader:
         positions: the offset of the next record, by partition; it moves when records are written.
         read_count: records that are written.
         hidden: how many offsets of a partition a transaction hides that is open.
+        grows: the topic whose new partitions are read, too; None: the partitions are those that are given.
 
     Args:
         ends: where each partition ends; None: it is followed.
@@ -56,6 +63,7 @@ class Reader:
         self.read_count = 0
         self.hidden: dict[Partition, int] = {}
         self.left = left
+        self.grows: str | None = None
         self._client = client
         self._output = output
         self._ends = ends
@@ -81,6 +89,8 @@ class Reader:
                 await self._read_by_leader()
             except (BaseExceptionGroup, *FAILURES) as error:
                 cause = first_of(error)
+                if isinstance(cause, Grown):
+                    continue
                 if not isinstance(cause, FAILURES) or isinstance(cause, NotServed):
                     raise cause from error
                 await self._wait(cause)
@@ -98,8 +108,24 @@ class Reader:
             topic, index = min(missing)
             raise refused(f"UNKNOWN_TOPIC_OR_PARTITION: {topic} has no partition {index}")
         async with asyncio.TaskGroup() as tasks:
-            for leader, partitions in by_leader.items():
-                tasks.create_task(self._read_from(leader, partitions))
+            readers = [tasks.create_task(self._read_from(*each)) for each in by_leader.items()]
+            if self.grows is not None:
+                noticing = tasks.create_task(self._notice_new(self.grows))
+                await asyncio.wait(readers)
+                noticing.cancel()
+
+    async def _notice_new(self, topic: str) -> None:
+        """Begin at the first record of partitions that are added; raises Grown."""
+        while True:
+            await self._client.clock.sleep(METADATA_MS)
+            try:
+                found = await leaders_of(self._client, [topic])
+            except FAILURES:
+                continue  # the reader gives up if no broker answers
+            if new := [tp for tp, leader in found.items() if tp not in self.positions and leader >= 0]:
+                self.positions |= dict.fromkeys(new, 0)
+                self._say(f"{topic} has {len(found)} partitions now")
+                raise Grown
 
     async def _read_from(self, leader: int, partitions: list[Partition]) -> None:
         max_wait_ms = FOLLOW_WAIT_MS if self._ends is None else MAX_WAIT_MS

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from purgatorio.admin.cli import main as cli
 from purgatorio.testing import Kafka, cluster
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -66,6 +67,17 @@ def test_a_member_that_ctrl_c_ends_has_committed_and_left(kafka: Kafka) -> None:
     other.send_signal(signal.SIGINT)
     rest, errors = other.communicate(timeout=PATIENCE_SECONDS)
     assert (rest, other.returncode) == ("", 130)
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "g")])
+def test_a_follower_reads_partitions_that_are_added(kafka: Kafka, group: tuple[str, ...]) -> None:
+    process = start(kafka, "consume", "orders", "--follow", *group, "--count", "3")
+    assert sorted(lines(process, 2)) == ["one", "two"]
+    assert cli.main(["topics", "add-partitions", "orders", "1", "--bootstrap", kafka.bootstrap]) == 0
+    kafka.produce("orders", "three", partition=2)
+    out, errors = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (process.returncode, out) == (0, "three\n")
+    assert errors.splitlines()[-1] == "3 records from 3 partitions of orders"
 
 
 def test_a_cluster_that_stays_away_is_given_up(kafka: Kafka) -> None:
