@@ -28,7 +28,7 @@ from purgatorio.broker.metadata.topic_name import is_internal
 MAX_LINES: Final = 50
 MAX_WIDTH: Final = 240
 CONCLUSIONS_SHOWN: Final = 5
-MAX_CONCLUSIONS: Final = 200
+MAX_CONCLUSIONS: Final = 500
 """Conclusions of an answer."""
 NAMES_COMPARED: Final = 1_000
 """Names of which the nearest to a wrong one is found."""
