@@ -435,7 +435,8 @@ def pytest_runtest_makereport(
 def _forget(item: pytest.Item) -> None:
     """Let go of a test's cluster: pytest keeps its tests, and each would keep the records of its brokers."""
     stash = item.stash
-    for key in (_OF_TEST, _MOMENTS, _OPEN_BEFORE):
+    keys: tuple[pytest.StashKey[Any], ...] = (_OF_TEST, _MOMENTS, _OPEN_BEFORE)
+    for key in keys:
         if key in stash:
             del stash[key]
 

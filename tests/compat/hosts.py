@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,25 +19,11 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.endpoints import free_port
+
 DEADLINE_SECONDS = 30
 TOKEN = "what the pages ask for, if a test sets it"
 QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 200}
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
-
-
-def neighbouring_ports() -> int:
-    """Return the first of two free ports."""
-    while True:
-        first = free_port()
-        with socket.socket() as sock, contextlib.suppress(OSError, OverflowError):
-            sock.bind(("127.0.0.1", first + 1))
-            return first
 
 
 def until(condition: Callable[[], Any], seconds: float = DEADLINE_SECONDS) -> None:

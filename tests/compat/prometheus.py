@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import yaml
 
-from tests.compat.hosts import free_port, until
+from tests.compat.hosts import until
+from tests.endpoints import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"

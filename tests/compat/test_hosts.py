@@ -16,7 +16,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.broker.impostors import impostor
-from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, free_port, neighbouring_ports, running, until
+from tests.compat.hosts import DEADLINE_SECONDS, QUIET, Hosts, running, until
+from tests.endpoints import free_port, neighbouring_ports
 
 pytestmark = [
     pytest.mark.process,

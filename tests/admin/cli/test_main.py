@@ -18,7 +18,7 @@ from purgatorio.admin.cli import main as cli
 from purgatorio.admin.cli.owning_options import OWNING_OPTIONS
 from purgatorio.broker.config.descriptions import as_toml, settings_of_process
 from purgatorio.broker.config.sources import load_cluster_config
-from tests.compat.hosts import neighbouring_ports
+from tests.endpoints import neighbouring_ports
 
 STARTS_WITHIN_S = 20
 """Far above the second it takes: the machine may be busy."""

@@ -18,5 +18,6 @@ def row(kind: type) -> str:
 
 def test_the_documentation_lists_all_causes() -> None:
     kinds = [each for each in vars(cause).values() if is_dataclass(each) and isinstance(each, type)]
-    listed = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    names = {each.__name__ for each in kinds}
+    listed = [line for line in PAGE.read_text().splitlines() if line.startswith("| `") and line.split("`")[1] in names]
     assert listed == [row(kind) for kind in kinds]
