@@ -61,6 +61,7 @@ class LoggedRequest:
         group: the group that a consumer joins by it, or in which it stays; "" for other requests.
         begins: whether it joins by it for the first time.
         found_nothing: whether it is a fetch whose answer has no records.
+        software: the name of the client's software, if the request gives it; else "".
         transactional_id: the one that it names, of requests about transactions; "" otherwise.
     """
 
@@ -79,6 +80,7 @@ class LoggedRequest:
         "found_nothing",
         "group",
         "number",
+        "software",
         "told",
         "topics",
         "transactional_id",
@@ -110,6 +112,7 @@ class LoggedRequest:
         self.group = ""
         self.begins = False
         self.found_nothing = False
+        self.software = ""
         self.transactional_id = ""
         self._reply: Reply | None = reply
         self._clock = clock
@@ -177,6 +180,7 @@ class RequestLog:
         reads = api_key in READS
         is_of_transaction = api_key in OF_TRANSACTIONS
         joins = api_key in JOINS
+        introduces = api_key == ApiKey.API_VERSIONS
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
             client = ctx.client_id
@@ -192,6 +196,8 @@ class RequestLog:
             if joins:
                 entry.group = request.group_id
                 entry.begins = not (request.member_id if api_key == ApiKey.JOIN_GROUP else request.member_epoch)
+            if introduces:
+                entry.software = request.client_software_name
             self.entries.append(entry)
             handler(ctx, request, entry)
 

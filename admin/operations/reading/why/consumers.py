@@ -28,7 +28,7 @@ EMPTY: Final = ("Empty", "Dead")
 LONG_POLL_MS: Final = 1_000
 """A consumer whose last fetch is not longer ago is between two polls."""
 IDLE_MS: Final = 300
-"""A consumer that polls fetches again sooner, or its fetch waits."""
+"""A consumer that polls fetches again sooner, or its fetch waits; a wait that is shorter explains nothing."""
 DEPARTED_MS: Final = 12_000
 """So long after its members have left an empty group is still explained: clients may take ten seconds to close."""
 BETWEEN_POLLS_MS: Final = 200
@@ -130,6 +130,8 @@ def rebalances(facts: Facts) -> Iterator[Conclusion]:
         since = [each["at_ms"] for each in group["rebalances"]]
         parked = [each["waited_ms"] for each in facts.parked if each["group"] == group["id"]]
         age_ms = max(parked, default=None) if parked else facts.now_ms - since[-1] if since else None
+        if age_ms is not None and age_ms < IDLE_MS:
+            continue  # those for whom it waits may be on their way
         age = "" if age_ms is None else f", {seconds(age_ms)}"
         says = f"{group['id']} is rebalancing: waits for {waits}{age}{_absent(facts, group)}"
         clients = dict.fromkeys(each["client"] for each in group["members"])
@@ -196,16 +198,18 @@ def waits_for_bytes(facts: Facts) -> Iterator[Conclusion]:
 
 
 def waits_at_the_end(facts: Facts) -> Iterator[Conclusion]:
-    """Yield consumers for which there is no record: they wait at the ends of all their partitions."""
+    """Yield consumers for which there is no record: they began at the ends of all their partitions, and wait there."""
     of_client: dict[str, list[Answer]] = {}
     for position in facts.positions:
         if position["is_waiting"] or facts.now_ms - position["last_ms"] < LONG_POLL_MS:
             of_client.setdefault(position["client"], []).append(position)
     for client, positions in of_client.items():
         rows = [facts.partitions.get((each["topic"], each["partition"])) for each in positions]
-        if all(row and row["high_watermark"] <= at["offset"] for row, at in zip(rows, positions, strict=True)):
+        since_ms = max(position["since_ms"] for position in positions)
+        if facts.now_ms - since_ms < IDLE_MS:
+            continue
+        if all(row and _is_idle(at, row) for row, at in zip(rows, positions, strict=True)):
             names = listed(sorted(map(name_of, positions)), facts.unlisted(client))
-            since_ms = max(position["since_ms"] for position in positions)
             says = (
                 f"{client} waits at the end of {names} for {seconds(facts.now_ms - since_ms)}: no record has come since"
             )

@@ -16,6 +16,8 @@ ACKS_MS: Final = 200
 TOO_FEW: Final = ("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 BEFORE_RECORDS: Final = frozenset(("ApiVersions", "Metadata", "InitProducerId"))
 """The APIs that a producer asks before it sends records."""
+LIBRDKAFKA: Final = ("librdkafka", "confluent-kafka-")
+"""How the names of client software begin whose consumers look for their group's coordinator first."""
 
 
 def waits_for_acknowledgement(facts: Facts) -> Iterator[Conclusion]:
@@ -95,11 +97,15 @@ def _weak(row: Answer) -> str:
 
 
 def has_sent_nothing(facts: Facts) -> Iterator[Conclusion]:
-    """Yield clients that asked where a topic is, as producers do, and never sent anything."""
+    """Yield producers that asked where a topic is, and never sent anything.
+
+    A consumer that has only subscribed asks for the same, but for that of some clients.
+    """
     connected = set(facts.document["clients"])
     for row in facts.document["asked"]:
         topics = [each for each in row["topics"] if each in facts.topics]
-        if row["client"] in connected and topics and BEFORE_RECORDS.issuperset(row["apis"]):
+        produces = "InitProducerId" in row["apis"] or row["software"].startswith(LIBRDKAFKA)
+        if row["client"] in connected and produces and topics and BEFORE_RECORDS.issuperset(row["apis"]):
             says = (
                 f"{name_of(row)} knows where {listed(topics)} is, and has sent no record: it holds what it was given; "
                 f"flush() it, await what send() returns, or lower linger.ms"

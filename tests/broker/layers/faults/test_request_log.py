@@ -17,6 +17,7 @@ from purgatorio.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
+from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from purgatorio.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from purgatorio.protocol.messages.init_producer_id import InitProducerIdRequest
 from purgatorio.protocol.messages.produce import (
@@ -130,3 +131,10 @@ def test_errors_of_other_names_are_found() -> None:
         results_by_topic_v3_and_below=[AddPartitionsToTxnTopicResult(results_by_partition=[partition])]
     )
     assert errors_in(response) == ("INVALID_PRODUCER_EPOCH",)
+
+
+def test_the_name_of_a_clients_software_is_kept() -> None:
+    broker = FakeBroker({ApiKey.API_VERSIONS: lambda request: EncodedResponse(b"")})
+    broker.faults.record_requests()
+    broker.ask(ApiKey.API_VERSIONS, ApiVersionsRequest(client_software_name="librdkafka"), version=3)
+    assert [each.software for each in entries(broker)] == ["librdkafka"]
