@@ -51,6 +51,7 @@ class Operator:
     Attributes:
         snapshots: those that were taken by operations.
         rng: the source of random choices: ids of topics, and where their replicas are.
+        before_reset: the ids of the clients that were connected when the cluster was reset last.
         lessons: the scenes, if the cluster was started by ``purgatorio learn``; else None.
     """
 
@@ -64,6 +65,7 @@ class Operator:
         self.clock = ClockControl(cluster)
         self.snapshots = KeptSnapshots()
         self.rng = random.Random()
+        self.before_reset: frozenset[str] = frozenset()
         self.lessons: Lessons | None = None
 
     @property

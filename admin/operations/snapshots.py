@@ -58,7 +58,13 @@ class Reset(Operation, http="POST /reset", patience_seconds=RESTORE_SECONDS, ans
 
     async def run(self, operator: Operator) -> Answer:
         """Do it, even if the client goes: all brokers are replaced, clients connect again."""
-        await operator.control.complete(operator.cluster.reset(operator.clock.reset))
+        from purgatorio.admin.operations.reading.members import connected_clients
+
+        def begun() -> None:
+            operator.before_reset = frozenset(connected_clients(operator.cluster.brokers))
+            operator.clock.reset()
+
+        await operator.control.complete(operator.cluster.reset(begun))
         return {"state": "reset"}
 
 

@@ -14,7 +14,7 @@ from purgatorio.admin.operations.reading.why import (
     topics,
     transactions,
 )
-from purgatorio.admin.operations.reading.why.known import CALM, Conclusion, Facts
+from purgatorio.admin.operations.reading.why.known import CALM, OF_ANOTHER, Conclusion, Facts
 from purgatorio.broker.time.long_work import Steps
 
 Rule = Callable[[Facts], Iterable[Conclusion]]
@@ -51,11 +51,14 @@ def conclude(facts: Facts, about: str = "") -> list[Conclusion]:
 def concluding(facts: Facts, found: list[Conclusion], about: str = "") -> Steps:
     """Add to a list what `conclude` returns, in steps: a rule, or a sentence of it."""
     said: dict[str, Conclusion] = {}
+    others = frozenset(facts.document["left_over"])
     rows = 1 + len(facts.positions) + len(facts.errors) + sum(group["member_count"] for group in facts.groups)
     for rule in RULES:
         for each in rule(facts):
             if not about or about in each.about:
-                said.setdefault(each.says, each)
+                is_of_another = not others.isdisjoint(each.about[:1]) and rule is not consumers.was_there_before
+                weight = min(each.weight, OF_ANOTHER) if is_of_another else each.weight
+                said.setdefault(each.says, each._replace(weight=weight))
             yield COST_OF_SENTENCE
         yield COST_OF_ROW * rows
     ranked = sorted(said.values(), key=lambda each: -each.weight)

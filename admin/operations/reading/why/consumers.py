@@ -8,6 +8,7 @@ from typing import Any, Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.known import (
     CALM,
+    NOTED,
     STUCK,
     WAITS,
     Conclusion,
@@ -33,6 +34,31 @@ DEPARTED_MS: Final = 12_000
 """So long after its members have left an empty group is still explained: clients may take ten seconds to close."""
 BETWEEN_POLLS_MS: Final = 200
 """A consumer that is closed after a poll leaves sooner."""
+
+
+def was_there_before(facts: Facts) -> Iterator[Conclusion]:
+    """Yield consumers that were connected when the cluster was reset, for this test, and are there again."""
+    others = set(facts.document["left_over"])
+    for client in facts.document["left_over"]:
+        reads = [each for each in facts.positions if each["client"] == client and each["topic"][:1] != "_"]
+        groups = [group for group, _ in facts.memberships(client) if group["type"] != "share"]
+        beside = [(group, {each["client"] for each in group["members"]} - others) for group in groups]
+        shared = [(group, sorted(clients)) for group, clients in beside if clients]
+        if shared:
+            group, clients = shared[0]
+            does, about = f"is in {group['id']} with {listed(clients)}", (group["id"], *clients)
+        elif reads:
+            does, about = f"reads {listed(sorted(map(name_of, reads)))}", _about(facts, reads[0])
+        elif asked := [topic for topic in facts.asked_topics(client) if topic in facts.topics]:
+            does, about = f"asks for {listed(asked)}", tuple(asked)
+        else:
+            continue
+        says = f"{client} was connected before the last reset of the cluster, and {does}; if an earlier test left it "
+        yield Conclusion(f"{says}open, close it there", (client, *about), OVERRIDES if shared else NOTED)
+
+
+OVERRIDES: Final = STUCK + 8
+"""The weight of a conclusion about one who has no business here, and takes something away."""
 
 
 def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:
@@ -298,6 +324,7 @@ REMOVED: Final[Mapping[str, Any]] = {
 }
 
 RULES: Final = (
+    was_there_before,
     reads_from_the_end,
     owns_no_partition,
     rebalances,

@@ -60,7 +60,7 @@ def no_facts(now_ms: int) -> Answer:
     """Return the facts of a cluster of which nothing is known."""
     lists = ("brokers", "clients", "groups", "positions", "starts", "joined", "topics", "partitions", "parked")
     more = ("ended", "transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
-    refused = ("denied", "refused_connections", "shares")
+    refused = ("denied", "refused_connections", "shares", "left_over")
     counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
     return {
         "now_ms": now_ms,
@@ -171,9 +171,13 @@ def _faults(operator: Operator, document: Answer) -> Steps:
 
 
 def _clients(operator: Operator, document: Answer) -> Steps:
-    """Read `clients`, the ids of those that are connected, of very many the first ones, and `client_count`."""
+    """Read `clients`, the ids of those that are connected, of very many the first ones, and `client_count`.
+
+    Those of the ids in `left_over` were connected before the last reset of the cluster, too.
+    """
     clients = connected_clients(operator.cluster.brokers)
     document["clients"], document["client_count"] = clients[:MAX_CLIENTS], len(clients)
+    document["left_over"] = [each for each in document["clients"] if each in operator.before_reset]
     yield 1 + len(clients)
 
 
@@ -227,6 +231,7 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[
         "now_ms": max(answer["now_ms"] for answer in answers),
         "brokers": _joined(answers, "brokers"),
         "clients": clients[:MAX_CLIENTS],
+        "left_over": sorted(set(_joined(answers, "left_over"))),
         "client_count": len(clients),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: str(row["id"])),
         "asked": _joined(answers, "asked"),

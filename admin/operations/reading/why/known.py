@@ -17,6 +17,8 @@ WAITS: Final = 70
 """The weight of one that says for whom a client waits, which may end by itself."""
 NOTED: Final = 30
 """The weight of one that explains a part of what happens."""
+OF_ANOTHER: Final = NOTED - 1
+"""The most weight of one about a client that was there before the cluster was reset for this test."""
 CALM: Final = 10
 """The weight of one that says that nothing is wrong; it is left out where there is any other."""
 
@@ -105,6 +107,11 @@ class Facts:
         document["parked_count"] = len(document["parked"])
         document["request_count"] = len(document["requests"])
         return Facts(document)
+
+    def asked_topics(self, client: str) -> list[str]:
+        """Return the topics of which a client has asked for the metadata."""
+        rows = [each for each in self.document["asked"] if each["client"] == client]
+        return list(dict.fromkeys(topic for each in rows for topic in each["topics"] if not is_internal(topic)))
 
     @cached_property
     def _groups_of(self) -> dict[str, list[tuple[Answer, Answer]]]:

@@ -125,6 +125,39 @@ def test_a_group_of_the_consumer_protocol_rebalances_since_its_epoch_began() -> 
     assert said(facts(groups=[reconciling])) == ["g is rebalancing: waits for a heartbeat of member one, 2.0 s"]
 
 
+BEFORE = "late was connected before the last reset of the cluster, and "
+CLOSE = "; if an earlier test left it open, close it there"
+
+
+def test_a_client_of_an_earlier_test_is_named_as_such() -> None:
+    """Its own troubles are not those of this test, and come behind."""
+    late = {"positions": [position("late", 1)], "starts": [start("late", -1, 1)], "clients": ["late"]}
+    found = said(facts(partitions=[partition(end=1)], left_over=["late"], **late))
+    assert found[0] == f"{BEFORE}reads orders-0{CLOSE}"
+    assert found[1].startswith("late reads orders-0 from offset 1, the end")
+    late["positions"].append(position("reader", 0, last_ms=99_000, is_waiting=False, was_given=True))
+    found = said(facts(partitions=[partition(end=1)], left_over=["late"], **{**late, "clients": ["late", "reader"]}))
+    assert found[0].startswith("reader has not fetched from orders-0")
+
+
+def test_a_client_of_an_earlier_test_may_create_a_topic_before_the_test() -> None:
+    asked = [{"client": "late", "software": "", "apis": ["Metadata"], "topics": ["orders"]}]
+    document = facts(partitions=[partition()], asked=asked, left_over=["late"], clients=["late"])
+    assert said(document) == [f"{BEFORE}asks for orders{CLOSE}"]
+
+
+def test_a_client_of_an_earlier_test_takes_the_partitions_of_a_group() -> None:
+    shared = group("billing", member("late", ("orders", 0)), member("reader"))
+    document = facts(partitions=[partition(end=1)], groups=[shared], clients=["late", "reader"], left_over=["late"])
+    assert said(document)[0] == f"{BEFORE}is in billing with reader{CLOSE}"
+    assert said({**document, "left_over": []})[0].startswith("reader owns no partition")
+
+
+def test_a_client_of_an_earlier_test_that_reads_nothing_is_not_named() -> None:
+    reads = [position("late", 1, topic="_schemas")]
+    assert said(facts(partitions=[partition(end=1)], clients=["late"], left_over=["late"], positions=reads)) == []
+
+
 def test_records_in_a_partition_that_is_not_read_are_found() -> None:
     partitions = [partition(), partition(number=1, end=3)]
     document = facts(partitions=partitions, positions=[position("c", 0)])

@@ -20,8 +20,7 @@ from tests.admin.operations.reading.why.documents import NOTHING
 
 
 def facts_of(kafka: Kafka) -> dict[str, object]:
-    running = kafka._backend.cluster
-    operator = Operator(running, kafka._backend._operator.control)  # type: ignore[attr-defined]
+    operator: Operator = kafka._backend._operator  # type: ignore[attr-defined]
     return kafka._thread.run(read_facts(operator), "read the facts")
 
 
@@ -131,3 +130,19 @@ def test_refusals_are_kept_with_what_was_missing() -> None:
         (denied,) = facts_of(kafka)["denied"]  # type: ignore[misc]
     assert (denied["client"], denied["principal"], denied["operation"]) == ("billing", "User:ANONYMOUS", "DESCRIBE")
     assert (denied["resource"], denied["name"], denied["api"]) == ("TOPIC", "orders", "METADATA")
+
+
+def test_a_client_that_was_connected_before_a_reset_is_known() -> None:
+    def connect(client: str) -> socket.socket:
+        host, _, port = kafka.bootstrap.rpartition(":")
+        connection = socket.create_connection((host, int(port)))
+        connection.sendall(b"".join(encode_request(ApiKey.METADATA, 9, 1, client, MetadataRequest())))
+        assert connection.recv(1)
+        return connection
+
+    with cluster(brokers=1) as kafka:
+        with connect("late"), connect("gone"):
+            kafka.reset()
+        with connect("late"), connect("new"):
+            found = facts_of(kafka)
+    assert (found["clients"], found["left_over"]) == (["late", "new"], ["late"])
