@@ -60,6 +60,8 @@ SCOPES: Final = ("function", "session")
 TELLING: Final = ("warn", "error", "ignore")
 """The treatment of a finding that is no failure of the test's own."""
 OTHER_LOOP: Final = "different loop"
+OF_PROGRAMS: Final = (ArithmeticError, KeyError, NameError, UnicodeError)
+"""Errors that no client raises because of the cluster's state; as json's, which need not be imported for this."""
 _BELOW_THE_TEST: Final = ("purgatorio.", "concurrent.futures", "contextlib", "asyncio")
 """Modules between a test's call and the refusal that it gets."""
 OTHER_LOOP_HINT: Final = (
@@ -498,6 +500,8 @@ def _text_of(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
             text = running.report()
         except Exception as error:  # whatever the cluster's state is, the test's own failure must be reported
             text = f"no report: {error}"
+    if isinstance(failure, OF_PROGRAMS) or type(failure).__name__ == "JSONDecodeError":
+        text = f"{type(failure).__name__} is no error of the cluster or of a client; what the cluster sees:\n{text}"
     from purgatorio.testing import door
 
     if door.is_found():

@@ -42,6 +42,20 @@ def test_a_failure_shows_what_the_cluster_waits_for(run: Run) -> None:
     )
 
 
+def test_an_error_of_the_tests_own_code_is_called_so_before_what_the_cluster_sees(run: Run) -> None:
+    """The first line explained why a consumer gets nothing, though the test had failed by its own parser."""
+    result = run("""
+        def test_it(kafka): {}["a"]
+    """)
+    result.stdout.fnmatch_lines(
+        [
+            "*Kafka at the failed call*",
+            "KeyError is no error of the cluster or of a client; what the cluster sees:",
+            "brokers: *",
+        ]
+    )
+
+
 def test_a_failed_setup_shows_it_too_and_a_passed_test_nothing(run: Run) -> None:
     source = """
         import pytest
