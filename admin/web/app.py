@@ -132,11 +132,12 @@ class _Health:
         return await asyncio.to_thread(wanted.encode, ScrapedMetrics(metrics))
 
     async def ready(self, request: Request) -> Response:
-        """``GET /readyz``: 200 when all brokers run with what the cluster begins with, else 503.
+        """``GET /readyz``: 200 when all brokers run, may lead, and have what the cluster begins with, else 503.
 
-        A broker registers after it has begun to listen, and unregisters before it stops: its own image contains it.
+        A broker registers after it has begun to listen, and unregisters before it stops: its own image contains it. One
+        that hears nothing from the store goes on with its last image, and leads nothing as soon as its lease is over.
         """
-        run = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers]
+        run = [b.broker_id for b in self._cluster.brokers if b.broker_id in b.image.brokers and b.lifecycle.has_lease()]
         missing = [m.broker_id for m in self._control.members if m.broker_id not in run]
         ready = not missing and self._cluster.has_begun
         return json_response({"ready": ready, "missing": missing}, status_code=200 if ready else 503)

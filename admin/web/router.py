@@ -195,7 +195,7 @@ ENDPOINTS: Final[list[dict[str, Any]]] = [
     {"method": "GET", "path": "/", "does": "the live page"},
     {"method": "GET", "path": "/metrics", "does": "metrics of all brokers and the process, for Prometheus"},
     {"method": "GET", "path": "/healthz", "does": "200 while the process answers"},
-    {"method": "GET", "path": "/readyz", "does": "200 when every broker runs and has what it begins with, else 503"},
+    {"method": "GET", "path": "/readyz", "does": "200 when every broker runs, may lead, and has its data, else 503"},
     {"method": "GET", "path": "/api/v1/targets", "does": "where /metrics of each process is, for Prometheus's http_sd"},
     {"method": "GET", "path": "/api/v1", "does": "this list"},
     {"method": "GET", "path": "/api/v1/openapi.json", "does": "this list as an OpenAPI document"},

@@ -66,6 +66,15 @@ async def test_it_is_ready_when_every_broker_is_registered(client: httpx.AsyncCl
     assert (response.status_code, response.json()) == (503, {"ready": False, "missing": [2]})
 
 
+async def test_it_is_not_ready_while_a_broker_has_lost_its_lease(client: httpx.AsyncClient, cluster: Any) -> None:
+    """It leads nothing, though the last image that it had from a store that is silent now has it."""
+    cluster.brokers[1].lifecycle.lease_lasts = False
+    response = await client.get("/readyz")
+    assert (response.status_code, response.json()) == (503, {"ready": False, "missing": [2]})
+    cluster.brokers[1].lifecycle.lease_lasts = True
+    assert (await client.get("/readyz")).status_code == 200
+
+
 async def test_it_is_not_ready_while_a_broker_does_not_run(client: httpx.AsyncClient, cluster: Any) -> None:
     await cluster.stop_broker(3)
     response = await client.get("/readyz")

@@ -9,6 +9,7 @@ from purgatorio.admin.operations.reading.why import (
     brokers,
     consumers,
     producers,
+    quotas,
     refusals,
     share_groups,
     topics,
@@ -26,6 +27,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *topics.RULES,
     *consumers.RULES,
     *share_groups.RULES,
+    *quotas.RULES,
     *producers.RULES,
 )
 """All rules; the order matters only between conclusions of the same weight."""
