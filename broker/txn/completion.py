@@ -4,8 +4,10 @@ follows: transactions end, at their deadline or as decided, and requests learn t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import MarkersMissing, StateNotCommitted
 from purgatorio.broker.causes.words import shortened
@@ -20,6 +22,22 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.transaction_state import TransactionState
 
 logger = get_logger(__name__)
+MAX_TIMED_OUT: Final = 20
+
+
+class TimedOut(NamedTuple):
+    """A transaction that was aborted as it ran out.
+
+    Attributes:
+        at_ms: when, on the broker's monotonic clock.
+        open_ms: how long it was open.
+        is_early: whether that was asked for, before its timeout.
+    """
+
+    transactional_id: str
+    at_ms: int
+    open_ms: int
+    is_early: bool
 
 
 class Completion:
@@ -28,6 +46,7 @@ class Completion:
     Attributes:
         committed_count, aborted_count: the transactions that got all their markers since the broker started.
         timed_out_count: the transactions that were aborted at their deadline.
+        timed_out: the last ones of them, oldest first.
     """
 
     def __init__(self, services: TransactionServices) -> None:
@@ -35,6 +54,7 @@ class Completion:
         self.committed_count = 0
         self.aborted_count = 0
         self.timed_out_count = 0
+        self.timed_out: deque[TimedOut] = deque(maxlen=MAX_TIMED_OUT)
 
     # --- transitions ---
 
@@ -190,10 +210,15 @@ class Completion:
 
     def _timed_out(self, transaction: Transaction) -> None:
         self.timed_out_count += 1
+        services, value = self._services, transaction.value
+        assert transaction.timeout is not None
+        is_early = transaction.timeout.deadline_ms > services.timeout_purgatory.now_ms()
+        open_ms = max(0, value.updated_ms - value.started_ms)
+        self.timed_out.append(TimedOut(transaction.transactional_id, services.clock.now_ms(), open_ms, is_early))
         logger.info(
             "transaction timed out",
             transactional_id=shortened(transaction.transactional_id),
-            timeout_ms=transaction.value.timeout_ms,
+            timeout_ms=value.timeout_ms,
         )
 
     def fence(

@@ -50,6 +50,8 @@ def test_a_transaction_is_aborted_at_its_deadline_and_its_producer_fenced() -> N
     assert broker.init(producer).error == FENCED
     assert broker.init().producer == ProducerIdAndEpoch(100, 2)
     assert broker.transactions.completion.timed_out_count == 1
+    (ran_out,) = broker.transactions.completion.timed_out
+    assert (ran_out.transactional_id, ran_out.open_ms, ran_out.is_early) == (ID, TIMEOUT_MS, False)
 
 
 def test_a_producer_of_version_2_goes_on_after_a_timeout() -> None:

@@ -57,10 +57,11 @@ def concluding(facts: Facts, found: list[Conclusion], about: str = "") -> Steps:
     rows = 1 + len(facts.positions) + len(facts.errors) + sum(group["member_count"] for group in facts.groups)
     for rule in RULES:
         for each in rule(facts):
-            if not about or about in each.about:
+            groups = facts.concerned(each.about)
+            if not about or about in each.about or about in groups:
                 is_of_another = not others.isdisjoint(each.about[:1]) and rule is not consumers.was_there_before
                 weight = min(each.weight, OF_ANOTHER) if is_of_another else each.weight
-                said.setdefault(each.says, each._replace(weight=weight))
+                said.setdefault(each.says, each._replace(weight=weight, about=(*each.about, *groups)))
             yield COST_OF_SENTENCE
         yield COST_OF_ROW * rows
     ranked = sorted(said.values(), key=lambda each: -each.weight)

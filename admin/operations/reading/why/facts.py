@@ -27,6 +27,8 @@ from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import is_internal
 from purgatorio.broker.routing.request import is_of_broker
 from purgatorio.broker.time.long_work import Steps
+from purgatorio.broker.txn.completion import MAX_TIMED_OUT
+from purgatorio.logger import cut
 
 MAX_PARTITIONS: Final = 1_000
 PARTITIONS_AT_ONCE: Final = 20
@@ -60,7 +62,7 @@ def no_facts(now_ms: int) -> Answer:
     """Return the facts of a cluster of which nothing is known."""
     lists = ("brokers", "clients", "groups", "positions", "starts", "joined", "topics", "partitions", "parked")
     more = ("ended", "transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
-    refused = ("denied", "refused_connections", "shares", "left_over")
+    refused = ("denied", "refused_connections", "shares", "left_over", "timed_out")
     counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
     return {
         "now_ms": now_ms,
@@ -156,8 +158,14 @@ def _waits(operator: Operator, document: Answer) -> Steps:
 
 
 def _transactions(operator: Operator, document: Answer) -> Steps:
-    """Read `transactions` as the page has them: open ones first, the oldest of all first."""
+    """Read `transactions` as the page has them: open ones first, the oldest of all first; and `timed_out` ones.
+
+    Those ran out last: at `at_ms` that of `transactional_id`, which was open for `open_ms`; `is_early`: on request.
+    """
     document["transactions"], _ = read_transactions_for_page(operator.transactions)
+    timed_out = chain.from_iterable(each.transactions.completion.timed_out for each in operator.cluster.brokers)
+    rows = ({**each._asdict(), "transactional_id": cut(each.transactional_id)} for each in timed_out)
+    document["timed_out"] = sorted(rows, key=lambda row: int(row["at_ms"]))[-MAX_TIMED_OUT:]
     yield COST_OF_PARTITION * (1 + len(document["transactions"]))
 
 
@@ -257,6 +265,7 @@ LAST: Final = {
     "idle_requests": ("last_ms", MAX_IDLE),
     "errors": ("last_ms", MAX_ERRORS),
     "producers": ("at_ms", MAX_REQUESTS),
+    "timed_out": ("at_ms", MAX_TIMED_OUT),
     "denied": ("at_ms", MAX_REFUSALS),
     "refused_connections": ("at_ms", MAX_REFUSALS),
 }

@@ -130,6 +130,40 @@ class Facts:
         names = self._joined_by.get(client, set()) | {group["id"] for group, _ in self.memberships(client)}
         return [group for group in self.groups if group["id"] in names]
 
+    def concerned(self, names: Sequence[str]) -> list[str]:
+        """Return the groups that these names do not have, and that they concern.
+
+        Names of a client concern the groups whose member it is, unless there is one of its groups among them; those of
+        topics alone, the groups whose members own partitions of them.
+        """
+        if self._group_ids.intersection(names):
+            return []
+        found = dict.fromkeys(group for name in names for group in self._clients_groups.get(name, ()))
+        if not found and all(name in self.topics for name in names):
+            found = dict.fromkeys(group for name in names for group in self._topics_groups.get(name, ()))
+        return list(found)
+
+    @cached_property
+    def _group_ids(self) -> frozenset[str]:
+        return frozenset(group["id"] for group in self.groups)
+
+    @cached_property
+    def _clients_groups(self) -> dict[str, dict[str, None]]:
+        found: dict[str, dict[str, None]] = {}
+        for client, groups in self._joined_by.items():
+            found.setdefault(client, {}).update(dict.fromkeys(sorted(groups)))
+        for client, memberships in self._groups_of.items():
+            found.setdefault(client, {}).update(dict.fromkeys(group["id"] for group, _ in memberships))
+        return found
+
+    @cached_property
+    def _topics_groups(self) -> dict[str, dict[str, None]]:
+        found: dict[str, dict[str, None]] = {}
+        for group in self.groups:
+            for topic in {topic for member in group["members"] for topic, _ in owned(member)}:
+                found.setdefault(topic, {})[group["id"]] = None
+        return found
+
     @cached_property
     def _joined_by(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}

@@ -28,30 +28,58 @@ def waits_for_a_transaction(facts: Facts) -> Iterator[Conclusion]:
             says += f"the end of transaction {owner}{client} is not written yet"
         else:
             says += (
-                f"transaction {owner}{client} is open since {seconds(by['open_ms'])}; commit or abort it, or read with "
-                "isolation.level=read_uncommitted"
+                f"transaction {owner}{client} is open since {seconds(by['open_ms'])}; if that is not meant, commit or "
+                "abort it, or read with isolation.level=read_uncommitted"
             )
         yield Conclusion(says, (position["client"], position["topic"], owner), STUCK + 2)
 
 
 def was_fenced(facts: Facts) -> Iterator[Conclusion]:
-    """Yield transactional producers that another one of the same transactional id has put out of work."""
+    """Yield transactional producers that are refused, as their transaction ran out, or as another one began.
+
+    Of several reasons the first one since the producer began counts; nothing is said where its begin is not known.
+    """
     for row in facts.errors:
         name = row["transactional_id"]
         if not name or not FENCED & set(row["errors"]):
             continue
-        newest = _begun_by(facts, name)
-        other = newest["client"] if newest and newest["client"] != row["client"] else "another producer"
-        says = (
-            f"{name_of(row)} is fenced ({row['api']}: {', '.join(row['errors'])}): {other} began with the same "
-            f"transactional.id, {name}, after it; give each producer its own"
-        )
+        begun = [each for each in _begun(facts, name) if each["at_ms"] <= row["first_ms"]]
+        own = [each["at_ms"] for each in begun if each["client"] == row["client"]]
+        if not own:
+            continue
+        ran_out = [each for each in facts.document["timed_out"] if each["transactional_id"] == name]
+        after = [each for each in (*ran_out, *begun) if own[-1] <= each["at_ms"] <= row["first_ms"]]
+        first = next((each for each in sorted(after, key=_moment) if each.get("client") != row["client"]), None)
+        refused = f"({row['api']}: {', '.join(row['errors'])})"
+        if first is not None and "open_ms" in first:
+            why = "on request" if first["is_early"] else "transaction.timeout.ms"
+            ran = f"the transaction of {name} ran out after {seconds(first['open_ms'])} ({why})"
+            says = f"{ran}, so {name_of(row)}'s next request was refused {refused}"
+            if not first["is_early"]:
+                says += "; end it sooner, or raise that"
+        elif first is not None or (len(own) > 1 and not ran_out):
+            other = "another producer" if first is None else name_of(first)
+            says = (
+                f"{name_of(row)} is fenced {refused}: {other} began with the same transactional.id, {name}, after it; "
+                "if that is not meant, give each producer its own"
+            )
+        else:
+            continue
         yield Conclusion(says, (row["client"], name), REFUSED)
 
 
-def _begun_by(facts: Facts, transactional_id: str) -> Answer | None:
+def _moment(row: Answer) -> int:
+    return int(row["at_ms"])
+
+
+def _begun(facts: Facts, transactional_id: str) -> list[Answer]:
     rows = [each for each in facts.document["producers"] if each["transactional_id"] == transactional_id]
-    return max(rows, key=lambda each: int(each["at_ms"]), default=None)
+    return sorted(rows, key=_moment)
+
+
+def _begun_by(facts: Facts, transactional_id: str) -> Answer | None:
+    rows = _begun(facts, transactional_id)
+    return rows[-1] if rows else None
 
 
 RULES: Final = (waits_for_a_transaction, was_fenced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.admin.operations.reading.why.documents import error, facts, partition, position, said
+from tests.admin.operations.reading.why.documents import error, facts, group, member, partition, position, said
 
 
 def held_by(**more: Any) -> dict[str, Any]:
@@ -23,9 +23,12 @@ def test_an_open_transaction_is_named_with_its_producer() -> None:
     document = facts(partitions=[partition(end=5)], positions=[waits], producers=[began("checkout", 1)])
     assert said(document) == [
         "reader reads orders-0 read_committed, only up to offset 3: transaction tx-7 of checkout is open since 12 s; "
-        "commit or abort it, or read with isolation.level=read_uncommitted"
+        "if that is not meant, commit or abort it, or read with isolation.level=read_uncommitted"
     ]
     assert said(document, "tx-7") == said(document)
+    document["groups"] = [group("billing", member("reader", ("orders", 0))), group("mail", member("other"))]
+    assert said(document, "billing") == said(document)
+    assert said(document, "mail") == []
 
 
 def test_a_transaction_whose_marker_is_not_there_yet_has_ended() -> None:
@@ -41,9 +44,29 @@ def test_a_fenced_producer_hears_of_the_one_that_came_after_it() -> None:
     document = facts(errors=[row], producers=[began("one", 1), began("two", 2)])
     assert said(document) == [
         "one is fenced (AddPartitionsToTxn: INVALID_PRODUCER_EPOCH): two began with the same transactional.id, tx-7, "
-        "after it; give each producer its own"
+        "after it; if that is not meant, give each producer its own"
     ]
     assert "another producer began" in said(facts(errors=[row], producers=[began("one", 1), began("one", 2)]))[0]
+    for producers in ([began("two", 2)], [began("one", 1)], [began("two", 1), began("one", 2)]):
+        assert said(facts(errors=[row], producers=producers)) == []  # that another one began after it is not certain
+
+
+def ran_out(at_ms: int, **more: Any) -> dict[str, Any]:
+    """A transaction that was aborted at its deadline."""
+    return {"transactional_id": "tx-7", "at_ms": at_ms, "open_ms": 500, "is_early": False, **more}
+
+
+def test_a_producer_whose_transaction_ran_out_was_fenced_by_no_other() -> None:
+    row = error("one", "EndTxn", "INVALID_PRODUCER_EPOCH", transactional_id="tx-7")
+    document = facts(errors=[row], producers=[began("one", 1), began("two", 9)], timed_out=[ran_out(5)])
+    refused = "so one's next request was refused (EndTxn: INVALID_PRODUCER_EPOCH)"
+    assert said(document) == [
+        f"the transaction of tx-7 ran out after 0.5 s (transaction.timeout.ms), {refused}; end it sooner, or raise that"
+    ]
+    asked = facts(errors=[row], producers=[began("one", 1)], timed_out=[ran_out(5, is_early=True)])
+    assert said(asked) == [f"the transaction of tx-7 ran out after 0.5 s (on request), {refused}"]
+    earlier = facts(errors=[row], producers=[began("one", 7), began("two", 9)], timed_out=[ran_out(5)])
+    assert "two began" in said(earlier)[0]
 
 
 def test_an_epoch_without_a_transactional_id_is_not_about_one() -> None:
