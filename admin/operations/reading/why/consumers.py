@@ -8,6 +8,7 @@ from typing import Any, Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.known import (
     CALM,
+    LATEST,
     NOTED,
     STUCK,
     WAITS,
@@ -22,8 +23,6 @@ from purgatorio.admin.operations.reading.why.known import (
 from purgatorio.admin.operations.reading.why.refusals import is_over
 from purgatorio.broker.causes.words import MAX_NAMED, listed
 
-LATEST: Final = -1
-"""The timestamp by which ListOffsets asks for the end of a partition."""
 STABLE: Final = "Stable"
 EMPTY: Final = ("Empty", "Dead")
 LONG_POLL_MS: Final = 1_000
@@ -90,7 +89,9 @@ def goes_on_at_its_offset(facts: Facts) -> Iterator[Conclusion]:
         at, start = position["offset"], facts.start_of(position["client"], *place)
         if partition is None or not _is_idle(position, partition) or at <= partition["log_start_offset"] or start:
             continue  # one that has asked where to begin had no committed offset
-        for group in facts.groups_of(position["client"]):
+        if (position["client"], *place) in facts.asked_for_ends:
+            continue  # another one of this client id may have committed the end, and have read nothing
+        for group in facts.groups_now(position["client"]):
             if facts.committed(group, *place) == at:
                 says = (
                     f"{group['id']} goes on at its committed offset {at}, the end of {name_of(position)}: it has read "

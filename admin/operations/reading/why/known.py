@@ -23,6 +23,10 @@ CALM: Final = 10
 """The weight of one that says that nothing is wrong; it is left out where there is any other."""
 
 
+LATEST: Final = -1
+"""The timestamp by which ListOffsets asks for the end of a partition."""
+
+
 class Conclusion(NamedTuple):
     """A sentence that follows from facts.
 
@@ -164,6 +168,22 @@ class Facts:
                 found.setdefault(topic, {})[group["id"]] = None
         return found
 
+    def groups_now(self, client: str) -> list[Answer]:
+        """Return the group in which a client id is a member, or which it joined last; none if it is several members."""
+        members = self.memberships(client)
+        if members:
+            return [group for group, _ in members] if len(members) == 1 else []
+        _, name = self._last_joins.get(client, (0, ""))
+        return [group for group in self.groups if group["id"] == name]
+
+    @cached_property
+    def _last_joins(self) -> dict[str, tuple[int, str]]:
+        """When each client id has joined a group last, and which."""
+        found: dict[str, tuple[int, str]] = {}
+        for each in self.document["joined"]:
+            found[each["client"]] = max(found.get(each["client"], (0, "")), (each["at_ms"], each["group"]))
+        return found
+
     @cached_property
     def _joined_by(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
@@ -204,8 +224,20 @@ class Facts:
         return found
 
     def start_of(self, client: str, topic: str, partition: int) -> Answer | None:
-        """Return how a client last looked for an offset to begin at; None if that is not known."""
-        return self._starts_of.get((client, topic, partition))
+        """Return how a client last looked for an offset to begin at; None if that is not known.
+
+        Clients of the same id follow each other: what was before the last one joined its group is another's start.
+        """
+        found = self._starts_of.get((client, topic, partition))
+        joined_ms, _ = self._last_joins.get(client, (0, ""))
+        return None if found is None or found["at_ms"] < joined_ms else found
+
+    @cached_property
+    def asked_for_ends(self) -> set[tuple[str, str, int]]:
+        """Client ids, topics and partitions for whose ends they have asked."""
+        return {
+            (each["client"], each["topic"], each["partition"]) for each in self.starts if each["timestamp"] == LATEST
+        }
 
     @cached_property
     def _starts_of(self) -> dict[tuple[str, str, int], Answer]:

@@ -73,6 +73,44 @@ def test_a_group_that_has_read_everything_goes_on_at_the_end() -> None:
     assert said(document) == []
 
 
+def test_a_second_consumer_of_a_client_id_goes_on_where_the_first_one_was() -> None:
+    """As many clients have the same id by default: the start is that of the first one, which began earlier."""
+    document = facts(
+        partitions=[partition(end=1)],
+        positions=[position("kgo", 1)],
+        starts=[start("kgo", -2, 0)],
+        groups=[group("billing", offsets=[offset("orders", 0, 1)], state="Empty")],
+        joined=[{"client": "kgo", "group": "billing", "at_ms": 97_500}],
+    )
+    assert said(document)[0].startswith("billing goes on at its committed offset 1, the end of orders-0")
+    document["starts"] = [start("kgo", -1, 1)]  # the first one may have read nothing, and committed the end
+    assert said(document) == [KGO_CALM]
+    document["starts"] = [{**start("kgo", -2, 0), "at_ms": 97_600}]
+    assert said(document) == [KGO_CALM]
+
+
+KGO_CALM = "kgo waits at the end of orders-0 for 2.0 s: no record has come since"
+
+
+def test_the_start_of_an_earlier_consumer_of_a_client_id_is_not_that_of_the_later_one() -> None:
+    late = {"positions": [position("kgo", 1)], "starts": [start("kgo", -1, 1)]}
+    joined = [{"client": "kgo", "group": "billing", "at_ms": 97_500}]
+    assert said(facts(partitions=[partition(end=1)], joined=joined, **late)) == [KGO_CALM]
+
+
+def test_of_two_groups_that_a_client_id_was_in_the_later_one_goes_on() -> None:
+    groups = [group(each, offsets=[offset("orders", 0, 1)], state="Empty") for each in ("audit", "billing")]
+    joined = [{"client": "kgo", "group": each, "at_ms": at} for each, at in (("audit", 90_000), ("billing", 97_000))]
+    document = facts(partitions=[partition(end=1)], positions=[position("kgo", 1)], groups=groups, joined=joined)
+    assert [each.partition(" goes")[0] for each in said(document)] == ["billing"]
+
+
+def test_of_two_members_of_one_client_id_it_is_not_known_who_goes_on() -> None:
+    members = [member("kgo", ("orders", 0), member_id="kgo-a"), member("kgo", ("orders", 1), member_id="kgo-b")]
+    of_both = group("billing", *members, offsets=[offset("orders", 0, 1)])
+    assert said(facts(partitions=[partition(end=1)], positions=[position("kgo", 1)], groups=[of_both])) == [KGO_CALM]
+
+
 def test_a_member_without_a_partition_is_named_with_those_that_have_them() -> None:
     members = [member("one", ("orders", 0)), member("two")]
     document = facts(partitions=[partition()], groups=[group("g", *members)])
