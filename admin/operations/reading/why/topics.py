@@ -63,10 +63,7 @@ def nearest(topic: str, names: Sequence[str]) -> str:
 
 def reads_a_topic_whose_neighbour_has_the_records(facts: Facts) -> Iterator[Conclusion]:
     """Yield consumers of an empty topic beside one of nearly the same name that has records."""
-    counts = {
-        name: sum(row["high_watermark"] - row["log_start_offset"] for row in rows)
-        for name, rows in facts.topics.items()
-    }
+    counts = _counts(facts)
     full, hints = [name for name, count in counts.items() if count], dict[str, str]()
     for client, topic in dict.fromkeys((each["client"], each["topic"]) for each in facts.positions):
         if counts.get(topic, 1) == 0 and (near := _near(topic, full, hints)):
@@ -76,4 +73,36 @@ def reads_a_topic_whose_neighbour_has_the_records(facts: Facts) -> Iterator[Conc
             yield Conclusion(says, (client, topic, near), NOTED)
 
 
-RULES: Final = (asks_for_a_missing_topic, reads_a_topic_whose_neighbour_has_the_records)
+def _counts(facts: Facts) -> dict[str, int]:
+    return {
+        name: sum(row["high_watermark"] - row["log_start_offset"] for row in rows)
+        for name, rows in facts.topics.items()
+    }
+
+
+def asked_before_the_topic_was_there(facts: Facts) -> Iterator[Conclusion]:
+    """Yield clients that asked for a topic before it existed, so that it was created, beside one of nearly its name."""
+    counts, hints = _counts(facts), dict[str, str]()
+    missing = (row for row in facts.errors if MISSING in row["errors"])
+    early = dict.fromkeys((name_of(row), topic) for row in missing for topic in row["topics"] if topic in counts)
+    for client, topic in list(early)[:MAX_COMPARED]:
+        others = [name for name in counts if name != topic and not (counts[topic] and counts[name])]
+        near = _near(topic, others, hints)
+        if near and not _has_a_word_more(*sorted((topic, near), key=len)):
+            has = plural(counts[near], "record")
+            says = (
+                f"{client} asked for topic {topic}, which was not there yet: there is {near}, too, which "
+                f"{f'has {has}' if counts[near] else 'is empty'}; is {topic} misspelt?"
+            )
+            yield Conclusion(says, (client, topic, near), NOTED + 5)
+
+
+def _has_a_word_more(short: str, long: str) -> bool:
+    return long.startswith(short) and long[len(short) : len(short) + 1] in "-._"
+
+
+RULES: Final = (
+    asked_before_the_topic_was_there,
+    asks_for_a_missing_topic,
+    reads_a_topic_whose_neighbour_has_the_records,
+)

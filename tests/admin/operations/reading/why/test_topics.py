@@ -72,3 +72,20 @@ def test_few_of_many_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_very_long_name_is_not_compared() -> None:
     assert topics.nearest("x" * topics.MAX_COMPARED_CHARS, ["x" * topics.MAX_COMPARED_CHARS])
     assert topics.nearest("x" * 249, ["x" * 248]) == ""
+
+
+def test_a_topic_that_was_created_as_it_was_asked_for_may_be_misspelt() -> None:
+    asked = error("shipping", "Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topics=["order"])
+    document = facts(partitions=[partition("order", end=1), partition("orders")], errors=[asked])
+    begins = "shipping asked for topic order, which was not there yet: there is"
+    assert said(document) == [f"{begins} orders, too, which is empty; is order misspelt?"]
+    document["partitions"] = [partition("order"), partition("orders", end=2)]
+    assert said(document) == [f"{begins} orders, too, which has 2 records; is order misspelt?"]
+    document["partitions"] = [partition("order", end=1), partition("orders", end=2)]
+    assert said(document) == []
+
+
+def test_a_topic_whose_name_has_a_word_more_is_not_misspelt() -> None:
+    asked = error("shipping", "Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topics=["orders-dlq"])
+    document = facts(partitions=[partition("orders-dlq"), partition("orders", end=2)], errors=[asked])
+    assert said(document) == []
