@@ -10,13 +10,20 @@ package purgatorio
 import (
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 )
 
-// A cluster that hangs must not hold up the tests behind it.
-const reportTimeout = 2 * time.Second
+const (
+	// A cluster that hangs must not hold up the tests behind it.
+	reportTimeout = 2 * time.Second
+
+	// So long before `go test -timeout` ends the process, a test that still runs has its report.
+	reportBeforeTimeout = time.Second
+)
 
 // Kafka is a running cluster. Its methods may be called by any goroutine.
 type Kafka struct {
@@ -103,26 +110,66 @@ func (k *Kafka) For(t testing.TB) *Kafka {
 }
 
 // reportTo logs the report if a test fails: as soon as it has, before its clients are closed, if that takes longer than a
-// look.
+// look. A test that panics has it then, and one that never ends has it shortly before its time is over.
 func (k *Kafka) reportTo(t testing.TB) {
-	ended, watched := make(chan struct{}), make(chan struct{})
+	ended, watched := make(chan bool, 1), make(chan struct{})
+	timeout := timeoutOf(t)
 	go func() {
 		defer close(watched)
 		for !t.Failed() {
 			select {
-			case <-ended:
-				if !t.Failed() {
-					return
+			case panics := <-ended:
+				if panics || t.Failed() {
+					t.Log(k.whyText())
 				}
+				return
+			case <-timeout:
+				// What a test logs is lost when its process is ended so.
+				fmt.Fprintf(os.Stderr, "%s has not ended, and the time of go test is nearly over\n%s\n", t.Name(), k.whyText())
+				return
 			case <-time.After(pollEvery):
 			}
 		}
-		t.Logf("%s\nKafka at %s", k.reportText(), k.Bootstrap)
+		t.Log(k.whyText())
 	}()
 	t.Cleanup(func() {
-		close(ended)
+		ended <- isPanicking()
 		<-watched
 	})
+}
+
+// timeoutOf returns what ends shortly before the time of a test does; nil if it has no limit.
+func timeoutOf(t testing.TB) <-chan time.Time {
+	limited, ok := t.(interface{ Deadline() (time.Time, bool) })
+	if !ok {
+		return nil
+	}
+	deadline, ok := limited.Deadline()
+	if !ok {
+		return nil
+	}
+	left := time.Until(deadline)
+	return time.After(left - min(reportBeforeTimeout, left/4))
+}
+
+// isPanicking returns whether a panic has this cleanup run: Failed is false of a test that panics until its cleanups have
+// ended.
+func isPanicking() bool {
+	callers := make([]uintptr, 100)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for {
+		frame, more := frames.Next()
+		if frame.Function == "runtime.gopanic" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+func (k *Kafka) whyText() string {
+	return fmt.Sprintf("%s\nKafka at %s", k.reportText(), k.Bootstrap)
 }
 
 func (k *Kafka) reportText() string {

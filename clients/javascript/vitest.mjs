@@ -38,5 +38,9 @@ function whenFailing({ task }, report) {
 
 /** A cluster for the tests of a file. */
 export function useKafka(options) {
-  return hooks.useKafkaWith(vitest, { failed, whenFailing }, options);
+  const { beforeAll, afterAll, beforeEach, afterEach } = vitest;
+  // Fixtures (`test.extend`) must be named in the parameter of a hook, and vitest reads it for them.
+  const each = (register) => (hook) => register(({ task }) => hook({ task }));
+  const runner = { beforeAll, afterAll, beforeEach: each(beforeEach), afterEach: each(afterEach) };
+  return hooks.useKafkaWith(runner, { failed, whenFailing }, options);
 }

@@ -173,15 +173,25 @@ func TestAClusterThatCannotStartSaysWhy(t *testing.T) {
 
 // TestFailing fails on purpose, if it is asked to: its cluster tells what waits.
 func TestFailing(t *testing.T) {
-	if os.Getenv("FAIL_ON_PURPOSE") == "" {
+	how := os.Getenv("FAIL_ON_PURPOSE")
+	if how == "" {
 		t.Skip("FAIL_ON_PURPOSE is not set")
 	}
+	client := newClient(t, shared, kgo.ClientID("shop")) // before For, whose report comes before its cleanup
 	kafka := shared.For(t)
 	holdAll(t, kafka)
-	client := newClient(t, kafka, kgo.ClientID("shop"))
-	defer client.Close()
+	if how != "panic" {
+		defer client.Close()
+	}
 	client.TryProduce(context.Background(), &kgo.Record{Topic: "orders", Value: []byte("paid")}, nil)
 	must[[]purgatorio.Parked](t)(kafka.UntilParked(purgatorio.UntilParkedOptions{Client: "shop"}))
+	switch how {
+	case "panic":
+		var none []purgatorio.Record
+		t.Error(none[0])
+	case "hang":
+		select {}
+	}
 	read, err := kafka.Records("orders")
 	if err != nil || len(read) != 1 {
 		t.Errorf("read %v, %v", read, err)

@@ -91,3 +91,7 @@ test("a cluster that cannot start says why", async () => {
   await expect(startKafka({ settings: { "log.retenton.ms": 1 } })).rejects.toThrow("did you mean log.retention.ms?");
   await expect(startKafka({ command: "no-such-command" })).rejects.toThrow("there is no command no-such-command: install it from a clone");
 });
+
+test.extend({ topic: async ({}, use) => use(await kafka.topic("bills")) })("a test has fixtures of its own", async ({ topic }) => {
+  expect(await kafka.records(topic)).toEqual([]);
+});

@@ -17,7 +17,7 @@ CONCLUSION = r"^[ .\w:]*shop waits for acks=all of orders-\d: broker \d is at 0 
 
 def test_the_javascript_kit_passes_its_tests_under_vitest(javascript: Run) -> None:
     code, told = javascript("vitest/vitest.mjs", "run", "kit")
-    assert (code, re.findall(r"Tests +(\d+) passed \(\1\)", told)) == (0, ["8"]), told
+    assert (code, re.findall(r"Tests +(\d+) passed \(\1\)", told)) == (0, ["9"]), told
 
 
 def test_javascript_has_the_names_of_the_python_kit(javascript: Run) -> None:
@@ -59,13 +59,15 @@ def test_the_java_container_has_the_command_and_the_ports_of_its_cluster(java: R
     assert (code, "1 tests successful" in told) == (0, True), told
 
 
-@pytest.mark.parametrize("runner", ["vitest", "jest", "go", "java"])
+@pytest.mark.parametrize("runner", ["vitest", "jest", "go", "go that panics", "go that hangs", "java"])
 def test_a_test_that_fails_tells_what_waits_and_why(request: pytest.FixtureRequest, runner: str) -> None:
-    kit: Run = request.getfixturevalue(runner if runner in ("go", "java") else "javascript")
+    kit: Run = request.getfixturevalue({"vitest": "javascript", "jest": "javascript"}.get(runner) or runner.split()[0])
     code, told = {
         "vitest": lambda: kit("vitest/vitest.mjs", "run", "failing"),
         "jest": lambda: kit("jest/bin/jest.js", "--forceExit", "failing"),
         "go": lambda: kit("-run", "TestFailing", ".", FAIL_ON_PURPOSE="1"),
+        "go that panics": lambda: kit("-run", "TestFailing", ".", FAIL_ON_PURPOSE="panic"),
+        "go that hangs": lambda: kit("-timeout", "5s", "-run", "TestFailing", ".", FAIL_ON_PURPOSE="hang"),
         "java": lambda: kit("purgatorio.FailingCase"),
     }[runner]()
     assert code != 0
