@@ -45,7 +45,7 @@ def test_the_go_kit_is_as_gofmt_has_it() -> None:
 
 def test_the_java_kit_passes_its_tests(java: Run) -> None:
     code, told = java("purgatorio.KitTest")
-    assert (code, "10 tests successful" in told) == (0, True), told
+    assert (code, "11 tests successful" in told) == (0, True), told
 
 
 def test_java_has_the_names_of_the_python_kit(java: Run) -> None:
@@ -78,6 +78,12 @@ def test_a_test_that_fails_tells_what_waits_and_why(request: pytest.FixtureReque
     order = [conclusion.start(), waits.start(), told.index("Kafka at 127.0.0.1:")]
     assert order == sorted(order), told
     assert runner not in ("vitest", "jest") or told.index("the producer is closed") > order[-1], told
+
+
+def test_in_java_a_client_that_has_closed_slowly_takes_no_report_from_a_failure(java: Run) -> None:
+    code, told = java("purgatorio.ClosingCase")
+    assert (code != 0, "1 tests successful" in told, told.count("Kafka at ")) == (True, True, 1), told
+    assert "late reads orders-0 from offset 1, the end" in told
 
 
 def test_the_programs_of_the_page_run(javascript: Run, go: Run, java: Run) -> None:

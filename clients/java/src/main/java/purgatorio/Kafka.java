@@ -68,25 +68,35 @@ public final class Kafka extends KafkaControls implements AutoCloseable {
     }
 
     /**
-     * Settings with which a client needs milliseconds where others need seconds, and gives up in time. What a client
-     * does is not changed: set auto.offset.reset and the like yourself.
-     *
-     * @param role "consumer", "producer" or "admin"
+     * Settings that all clients know, with which they need milliseconds where others need seconds. They are for a
+     * KafkaShareConsumer, and for a consumer with {@code group.protocol=consumer}: the brokers set their heartbeats and
+     * sessions, and Kafka's client refuses settings of its own.
      */
-    public Map<String, Object> clientConfig(String role) {
-        Map<String, Object> config = new HashMap<>(Map.of(
+    public Map<String, Object> clientConfig() {
+        return new HashMap<>(Map.of(
                 "bootstrap.servers", bootstrap(),
                 "retry.backoff.ms", "10",
                 "retry.backoff.max.ms", "100",
                 "reconnect.backoff.ms", "10",
                 "reconnect.backoff.max.ms", "100"));
+    }
+
+    /**
+     * Settings with which a client needs milliseconds where others need seconds, and gives up in time. What a client
+     * does is not changed: set auto.offset.reset and the like yourself.
+     *
+     * @param role "consumer" (of the classic protocol; see {@link #clientConfig()}), "producer" or "admin"
+     */
+    public Map<String, Object> clientConfig(String role) {
+        Map<String, Object> config = clientConfig();
         if (role.equals("consumer")) {
             config.putAll(Map.of("heartbeat.interval.ms", "100", "session.timeout.ms", GIVE_UP_MS));
         } else if (role.equals("producer")) {
             config.putAll(Map.of(
                     "delivery.timeout.ms", GIVE_UP_MS, "request.timeout.ms", "5000", "max.block.ms", GIVE_UP_MS));
         } else if (!role.equals("admin")) {
-            throw new IllegalArgumentException("a role is consumer, producer or admin, not " + role);
+            throw new IllegalArgumentException("a role is consumer, producer or admin, not " + role
+                    + "; clientConfig() without one is for share consumers");
         }
         return config;
     }

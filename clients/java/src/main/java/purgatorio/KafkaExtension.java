@@ -17,7 +17,7 @@ import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
  * A cluster for the tests of a class. It starts before them, is reset between them, and ends after the last one; when a
- * test fails, or waits in it for a client to close, why is printed. A test takes it as a parameter, or from the field:
+ * test fails, why is printed, also as it was while the test waited for a client to close. A test takes it as a parameter, or from the field:
  *
  * <pre>{@code
  * @RegisterExtension
@@ -87,22 +87,29 @@ public final class KafkaExtension
 
     @Override
     public void beforeTestExecution(ExtensionContext context) {
-        closing = new Closing(Thread.currentThread(), this::report);
+        closing = new Closing(Thread.currentThread(), this::whyText);
     }
 
     /** After the test's own code, and before the methods that close its clients. */
     @Override
     public void afterTestExecution(ExtensionContext context) {
-        boolean isReported = closing.end();
-        if (context.getExecutionException().isPresent() && !isReported) {
+        String whileClosing = closing.end();
+        if (context.getExecutionException().isPresent()) {
+            if (whileClosing != null) {
+                System.err.println("while the test waited for a client to close:\n" + whileClosing + "\nwhen it had closed:");
+            }
             report();
         }
     }
 
     private void report() {
         if (kafka != null) {
-            System.err.println(reportText(kafka) + "\nKafka at " + kafka.bootstrap());
+            System.err.println(whyText());
         }
+    }
+
+    private String whyText() {
+        return reportText(kafka) + "\nKafka at " + kafka.bootstrap();
     }
 
     private static String reportText(Kafka kafka) {

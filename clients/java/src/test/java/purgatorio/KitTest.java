@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -129,6 +130,25 @@ class KitTest {
         }
         String whole = "{\"a\":[1,-2.5,true,null,\"\\u00e9\\n\\\"\"],\"b\":{}}";
         assertEquals(whole, Json.write(Json.object(whole)).replace("\\u000a", "\\n"));
+    }
+
+    @Test
+    void settingsWithoutARoleAreForGroupsWhoseSessionsTheBrokersSet(Kafka kafka) {
+        kafka.produce("orders", "paid");
+        Map<String, Object> config = kafka.clientConfig();
+        config.putAll(Map.of("group.id", "lines", "client.id", "lines"));
+        var texts = new StringDeserializer();
+        try (var consumer = new KafkaShareConsumer<>(config, texts, texts)) {
+            consumer.subscribe(List.of("orders"));
+            assertEquals(0, consumer.poll(Duration.ZERO).count());
+        }
+        config.putAll(Map.of("group.id", "billing", "group.protocol", "consumer", "auto.offset.reset", "earliest"));
+        try (var consumer = new KafkaConsumer<>(config, texts, texts)) {
+            consumer.subscribe(List.of("orders"));
+            assertEquals(1, consumer.poll(Duration.ofSeconds(20)).count());
+        }
+        var error = assertThrows(IllegalArgumentException.class, () -> kafka.clientConfig("share-consumer"));
+        assertTrue(error.getMessage().endsWith("; clientConfig() without one is for share consumers"));
     }
 
     @Nested
