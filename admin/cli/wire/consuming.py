@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from purgatorio.admin.cli.command import CommandRefused
 from purgatorio.admin.cli.printable import printable
@@ -18,12 +18,9 @@ from purgatorio.admin.cli.wire.asking import Client, OutputFailed, patiently, re
 from purgatorio.admin.cli.wire.formats import FormatError, Write, format_of, json_line
 from purgatorio.admin.cli.wire.grouped import read_as_member
 from purgatorio.admin.cli.wire.groups import targets
-from purgatorio.admin.cli.wire.reading import Reader, leaders_of
+from purgatorio.admin.cli.wire.reading import Reader, hiding, leaders_of
 from purgatorio.client.client import Partition, Refused
 from purgatorio.protocol.errors import ErrorCode
-
-MAX_HIDDEN: Final = 5
-"""Partitions that are named with records that a transaction hides."""
 
 
 async def consume(client: Client, args: argparse.Namespace) -> int:
@@ -32,7 +29,13 @@ async def consume(client: Client, args: argparse.Namespace) -> int:
     committed = args.isolation == "read_committed"
     leaders = await patiently(client, partial(led, client, args.topic, args.partition or ()))
     look_up = partial(targets, client, leaders, committed=committed)
-    ends = None if args.follow else await patiently(client, partial(look_up, args.until))
+    ends: dict[Partition, int] | None = None
+    hidden: dict[Partition, int] = {}
+    if not args.follow:
+        # Without transactions first: what is written between the two questions is not hidden.
+        all_ends = await patiently(client, partial(targets, client, leaders, args.until)) if committed else {}
+        ends = await patiently(client, partial(look_up, args.until))
+        hidden = {tp: end - ends[tp] for tp, end in all_ends.items() if end > ends[tp]}
     reader = Reader(
         client,
         partial(_print, write),
@@ -53,7 +56,7 @@ async def consume(client: Client, args: argparse.Namespace) -> int:
                 stack.callback(other.close)
                 await read_as_member(reader, client, other, args)
     finally:
-        _report(reader, args)
+        _report(reader, args, hidden)
     return 0
 
 
@@ -93,8 +96,8 @@ def _print(write: Write, topic: str, partition: int, records: Iterable[Any]) -> 
         raise OutputFailed(error) from None
 
 
-def _report(reader: Reader, args: argparse.Namespace) -> None:
-    """Print on the standard error how much was read, and why not more."""
+def _report(reader: Reader, args: argparse.Namespace, hidden: Mapping[Partition, int]) -> None:
+    """Print on the standard error how much was read, and why not more; `hidden` are offsets behind the ends."""
     if args.quiet:
         return
     count = "1 record" if reader.read_count == 1 else f"{reader.read_count} records"
@@ -102,11 +105,6 @@ def _report(reader: Reader, args: argparse.Namespace) -> None:
     of = f"{partitions} partition{'s' * (partitions != 1)} of {args.topic}"
     more = "" if args.follow or args.count is not None else "; --follow waits for more"
     print(f"{count} from {of}{more}", file=sys.stderr)
-    hidden = {tp: count for tp, count in sorted(reader.hidden.items()) if count}
-    if hidden and not args.follow:
-        named = ", ".join(f"{tp[0]}-{tp[1]}" for tp in list(hidden)[:MAX_HIDDEN])
-        print(
-            f"an open transaction hides the last {sum(hidden.values())} offsets of {named}"
-            f"{' and others' if len(hidden) > MAX_HIDDEN else ''}; --isolation read_uncommitted shows them",
-            file=sys.stderr,
-        )
+    held = {tp: count for tp, count in sorted(hidden.items()) if tp in reader.positions}
+    if held and reader.left != 0:
+        print(hiding(held), file=sys.stderr)

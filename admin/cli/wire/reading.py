@@ -24,6 +24,10 @@ from purgatorio.protocol.errors import CorruptRecordError, ErrorCode
 MAX_WAIT_MS: Final = 500
 FOLLOW_WAIT_MS: Final = 5_000
 """The same with --follow: each request names all partitions, of which there may be thousands that have nothing."""
+HELD_MS: Final = 2_000
+"""Most transactions end sooner; of others that hold a reader back it says so."""
+MAX_HIDDEN: Final = 5
+"""Partitions that are named with records that a transaction hides."""
 METADATA_MS: Final = 5_000
 """How often a topic that is followed is asked for partitions that were added."""
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -40,7 +44,6 @@ class Reader:
     Attributes:
         positions: the offset of the next record, by partition; it moves when records are written.
         read_count: records that are written.
-        hidden: how many offsets of a partition a transaction hides that is open.
         grows: the topic whose new partitions are read, too; None: the partitions are those that are given.
 
     Args:
@@ -61,7 +64,6 @@ class Reader:
     ) -> None:
         self.positions: dict[Partition, int] = {}
         self.read_count = 0
-        self.hidden: dict[Partition, int] = {}
         self.left = left
         self.grows: str | None = None
         self._client = client
@@ -72,6 +74,7 @@ class Reader:
         self._quiet = quiet
         self._answered_ms = client.clock.now_ms()
         self._is_waiting = False
+        self._held: dict[Partition, tuple[int, float]] = {}
 
     def _is_open(self, tp: Partition) -> bool:
         """Return whether there is more to read in a partition."""
@@ -128,7 +131,7 @@ class Reader:
                 raise Grown
 
     async def _read_from(self, leader: int, partitions: list[Partition]) -> None:
-        max_wait_ms = FOLLOW_WAIT_MS if self._ends is None else MAX_WAIT_MS
+        max_wait_ms = MAX_WAIT_MS
         while partitions:
             request = fetch_request_of(
                 {tp: self.positions[tp] for tp in partitions},
@@ -139,6 +142,7 @@ class Reader:
             answer = await self._client.ask(leader, request, timeout_ms=max_wait_ms + self._patience_ms)
             check(answer.error_code)
             self._answered()
+            max_wait_ms = FOLLOW_WAIT_MS if self._ends is None else MAX_WAIT_MS  # the first says what is held back
             read_now = set()
             for topic in answer.responses:
                 for data in topic.partitions:
@@ -170,8 +174,8 @@ class Reader:
             records, end = read(data, position)
         except CorruptRecordError as error:
             raise refused(f"CORRUPT_MESSAGE: {tp[0]}-{tp[1]} at offset {position}: {error}") from None
-        if self._committed:
-            self.hidden[tp] = max(0, data.high_watermark - max(data.last_stable_offset, end))
+        if self._committed and self._ends is None:
+            self._notice_held(tp, data, end)
         if self._ends is not None:
             records = [each for each in records if each.offset < self._ends.get(tp, 0)]
         if self.left is not None and len(records) > self.left:
@@ -184,6 +188,20 @@ class Reader:
                 self.left -= len(records)
         self.positions[tp] = end
         return bool(records)
+
+    def _notice_held(self, tp: Partition, data: Any, end: int) -> None:
+        """Say once that an open transaction holds this reader back, when it has for a while."""
+        count = data.high_watermark - data.last_stable_offset
+        if count <= 0 or end < data.last_stable_offset or data.last_stable_offset < 0:
+            self._held.pop(tp, None)
+            return
+        now_ms = self._client.clock.now_ms()
+        stable, since_ms = self._held.setdefault(tp, (data.last_stable_offset, now_ms))
+        if stable != data.last_stable_offset:
+            self._held[tp] = data.last_stable_offset, now_ms
+        elif now_ms - since_ms >= HELD_MS:
+            self._held[tp] = stable, float("inf")
+            self._say(hiding({tp: count}))
 
     def _answered(self) -> None:
         self._answered_ms = self._client.clock.now_ms()
@@ -204,6 +222,15 @@ class Reader:
     def _say(self, text: str) -> None:
         if not self._quiet:
             print(f"purgatorio: {printable(text)}", file=sys.stderr)
+
+
+def hiding(hidden: Mapping[Partition, int]) -> str:
+    """Return that an open transaction hides so many offsets of partitions."""
+    count = sum(hidden.values())
+    offsets = "the last offset" if count == 1 else f"the last {count} offsets"
+    named = ", ".join(f"{topic}-{index}" for topic, index in list(hidden)[:MAX_HIDDEN])
+    others = " and others" if len(hidden) > MAX_HIDDEN else ""
+    return f"an open transaction hides {offsets} of {named}{others}; --isolation read_uncommitted shows them"
 
 
 async def leaders_of(client: Client, topics: Iterable[str]) -> dict[Partition, int]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from purgatorio.admin.cli import main as cli
 from purgatorio.testing import Kafka, cluster
@@ -78,6 +79,22 @@ def test_a_follower_reads_partitions_that_are_added(kafka: Kafka, group: tuple[s
     out, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, out) == (0, "three\n")
     assert errors.splitlines()[-1] == "3 records from 3 partitions of orders"
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "g")])
+def test_a_follower_that_a_transaction_holds_back_says_so_once(kafka: Kafka, group: tuple[str, ...]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "t"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", "three", partition=1)
+    producer.flush()
+    process = start(kafka, "consume", "orders", "--follow", "--count", "3", *group)
+    assert process.stderr is not None
+    said = "an open transaction hides the last offset of orders-1; --isolation read_uncommitted shows them"
+    assert process.stderr.readline() == f"purgatorio: {said}\n"
+    producer.commit_transaction()
+    out, errors = process.communicate(timeout=PATIENCE_SECONDS)
+    assert (sorted(out.split()), errors) == (["one", "three", "two"], "3 records from 2 partitions of orders\n")
 
 
 def test_a_cluster_that_stays_away_is_given_up(kafka: Kafka) -> None:

@@ -160,10 +160,32 @@ def test_records_of_open_and_aborted_transactions_are_not_printed(run: Run, kafk
     ran = run("records", "consume", "sales")
     assert ran.out == ""
     assert ran.err.splitlines()[-1] == (
-        "an open transaction hides the last 1 offsets of sales-0; --isolation read_uncommitted shows them"
+        "an open transaction hides the last offset of sales-0; --isolation read_uncommitted shows them"
     )
+    assert "hides" not in run("records", "consume", "sales", "--until", "1").err
     assert run("records", "consume", "sales", "--isolation", "read_uncommitted", "-q").out == "aborted\nopen\n"
     producer.abort_transaction()
+
+
+@pytest.mark.parametrize("group", [(), ("-g", "held")])
+def test_a_reader_that_a_transaction_holds_back_at_its_beginning_says_so(
+    run: Run, kafka: Kafka, topic: str, group: tuple[str, ...]
+) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "first"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, "one", partition=0)
+    producer.produce(topic, "two", partition=1)
+    producer.flush()
+    assert run("records", "consume", topic, *group).err.splitlines() == [
+        f"0 records from 2 partitions of {topic}; --follow waits for more",
+        f"an open transaction hides the last 2 offsets of {topic}-0, {topic}-1; "
+        "--isolation read_uncommitted shows them",
+    ]
+    producer.commit_transaction()
+    assert "hides" not in run("records", "consume", topic, *group).err
 
 
 def test_a_group_goes_on_where_it_was(run: Run, topic: str) -> None:
