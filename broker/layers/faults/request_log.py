@@ -60,6 +60,7 @@ class LoggedRequest:
         told: the answer to a ListOffsets request that is kept.
         group: the group that a consumer joins by it, or in which it stays; "" for other requests.
         begins: whether it joins by it for the first time.
+        rebalance_timeout_ms: the one of such a request: clients give max.poll.interval.ms; otherwise -1.
         found_nothing: whether it is a fetch whose answer has no records.
         software: the name of the client's software, if the request gives it; else "".
         transactional_id: the one that it names, of requests about transactions; "" otherwise.
@@ -80,6 +81,7 @@ class LoggedRequest:
         "found_nothing",
         "group",
         "number",
+        "rebalance_timeout_ms",
         "software",
         "told",
         "topics",
@@ -111,6 +113,7 @@ class LoggedRequest:
         self.told: Any = None
         self.group = ""
         self.begins = False
+        self.rebalance_timeout_ms = -1
         self.found_nothing = False
         self.software = ""
         self.transactional_id = ""
@@ -196,6 +199,7 @@ class RequestLog:
             if joins:
                 entry.group = request.group_id
                 entry.begins = not (request.member_id if api_key == ApiKey.JOIN_GROUP else request.member_epoch)
+                entry.rebalance_timeout_ms = request.rebalance_timeout_ms
             if introduces:
                 entry.software = request.client_software_name
             self.entries.append(entry)

@@ -12,8 +12,8 @@ from tests.compat.programs import INSTALL_TIMEOUT_SECONDS
 pytestmark = pytest.mark.timeout(INSTALL_TIMEOUT_SECONDS + RUN_TIMEOUT_SECONDS)
 
 LATE = (
-    r"late reads \w+-0 from offset 1, the end: it started after the record, and auto\.offset\.reset=latest; set "
-    r"earliest, or start it before"
+    r"late reads \w+-0 from offset 1, the end: it asked for the end, after the record \(auto\.offset\.reset="
+    r"latest, or a seek to the end\); to read that, set earliest, or start it before"
 )
 MISSPELT = r"sh\w+ asks for topic \w+, which does not exist; did you mean \w+s\? Correct the name, or create the topic"
 SECOND = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ IDLE_MS: Final = 300
 DEPARTED_MS: Final = 12_000
 """So long after its members have left an empty group is still explained: clients may take ten seconds to close."""
 BETWEEN_POLLS_MS: Final = 200
-"""A consumer that is closed after a poll leaves sooner."""
+"""A fetch and the poll that it is for are not further apart."""
 
 
 def was_there_before(facts: Facts) -> Iterator[Conclusion]:
@@ -74,9 +75,9 @@ def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:
             continue  # it has moved, or there are records to read, or there never were any
         client = position["client"]
         says = (
-            f"{client} reads {name_of(position)} from offset {at}, the end: it started after the "
-            f"{'record' if earlier == 1 else plural(earlier, 'record')}, and auto.offset.reset=latest; set "
-            "earliest, or start it before"
+            f"{client} reads {name_of(position)} from offset {at}, the end: it asked for the end, after the "
+            f"{'record' if earlier == 1 else plural(earlier, 'record')} (auto.offset.reset=latest, or a seek to the "
+            f"end); to read {'that' if earlier == 1 else 'them'}, set earliest, or start it before"
         )
         yield Conclusion(says, _about(facts, position))
 
@@ -257,21 +258,22 @@ def does_not_fetch(facts: Facts) -> Iterator[Conclusion]:
             continue  # it has been closed, or does not read any more
         last_ms = max(position["last_ms"] for position in positions)
         names = listed(sorted(map(name_of, positions)))
-        given = all(position["was_given"] for position in positions)
-        got = "it was given records, and does not poll" if given else "it does not poll, or is paused"
+        got = f"it does not poll, or has paused {'it' if len(positions) == 1 else 'them'}"
         first = positions[0]
         says = f"{client} has not fetched from {names} for {seconds(facts.now_ms - last_ms)}: {got}"
         yield Conclusion(says, _about(facts, first), WAITS - 20)
 
 
 def left_as_it_did_not_poll(facts: Facts) -> Iterator[Conclusion]:
-    """Yield clients that left their group between two polls and are still there: their commits are refused."""
+    """Yield clients that left their group as max.poll.interval.ms was over, and are still there."""
     for client in dict.fromkeys(each["client"] for each in facts.positions if each["was_given"]):
         left = _left(facts, client)
-        last_ms = max(each["last_ms"] for each in facts.positions if each["client"] == client)
-        if left is None or client not in facts.document["clients"] or left[1] - last_ms < BETWEEN_POLLS_MS:
+        if left is None or client not in facts.document["clients"]:
             continue
-        group_id, at_ms = left
+        group_id, at_ms, detail = left
+        last_ms = max(each["last_ms"] for each in facts.positions if each["client"] == client)
+        if POLL_TIMEOUT not in detail and at_ms - last_ms < _poll_interval_ms(facts, client, group_id):
+            continue  # it may have unsubscribed
         says = (
             f"{client} left {group_id} {seconds(facts.now_ms - at_ms)} ago, as it had not polled for "
             f"{seconds(at_ms - last_ms)}: it commits nothing any more; poll more often, or raise max.poll.interval.ms"
@@ -279,29 +281,61 @@ def left_as_it_did_not_poll(facts: Facts) -> Iterator[Conclusion]:
         yield Conclusion(says, (client, group_id), STUCK)
 
 
-def _left(facts: Facts, client: str) -> tuple[str, int] | None:
-    """Return the group that a client, which is in none now, left last, and when."""
-    if facts.memberships(client):
-        return None
+POLL_TIMEOUT: Final = "poll timeout"
+"""Words of the reason that some clients give as they leave."""
+
+
+def _poll_interval_ms(facts: Facts, client: str, group_id: str) -> float:
+    """Return the least time between the last fetch of a client that did not poll in time, and its leave."""
+    for each in facts.document["joined"]:
+        if (each["client"], each["group"]) == (client, group_id) and each["rebalance_timeout_ms"] > 0:
+            return max(BETWEEN_POLLS_MS, float(each["rebalance_timeout_ms"]) - BETWEEN_POLLS_MS)
+    return math.inf
+
+
+def _left(facts: Facts, client: str) -> tuple[str, int, str] | None:
+    """Return the group that a client, which is in none now, left last, when, and the detail of that."""
+    return None if facts.memberships(client) else _last(facts, client, "leave")
+
+
+def _last(facts: Facts, client: str, cause: str) -> tuple[str, int, str] | None:
+    """Return the group that rebalanced last for this cause and a member of a client, when, and the detail."""
     found = [
-        (group["id"], int(each["at_ms"]))
+        (group["id"], int(each["at_ms"]), str(each["detail"]))
         for group in facts.groups
         for each in group["rebalances"]
-        if each["cause"] == "leave" and each["detail"].startswith(f"member {client}")
+        if each["cause"] == cause and _is_of(each["detail"], client)
     ]
     return max(found, key=lambda each: each[1], default=None)
+
+
+def _is_of(detail: str, client: str) -> bool:
+    """Return whether the detail of a rebalance is about a client: by its id, or the member id that begins with it."""
+    for each in detail.split("; "):
+        name = each.removeprefix("member ").partition(":")[0]
+        if client in (name, name.rsplit("-", PARTS_OF_UUID)[0]):
+            return True
+    return False
+
+
+PARTS_OF_UUID: Final = 5
 
 
 def commits_too_late(facts: Facts) -> Iterator[Conclusion]:
     """Yield clients whose commits are refused, as the group has gone on without them."""
     for row in facts.errors:
         late = set(row["errors"]) & LATE
-        if late and row["api"] in ("OffsetCommit", "TxnOffsetCommit") and not is_over(facts, row):
-            says = (
-                f"{row['api']} of {row['client']} is refused, {listed(sorted(late))}: its group has gone on without "
-                "it; poll more often, take fewer records at once, or raise max.poll.interval.ms"
-            )
-            yield Conclusion(says, (row["client"], *row["topics"]), STUCK + 5)
+        if not late or row["api"] not in ("OffsetCommit", "TxnOffsetCommit") or is_over(facts, row):
+            continue
+        client, refused = row["client"], f"{row['api']} of {row['client']} is refused, {listed(sorted(late))}"
+        over = None if facts.memberships(client) else _last(facts, client, "session over")
+        left = _left(facts, client)
+        if over is not None and (left is None or left[1] < over[1]):
+            ago = seconds(facts.now_ms - over[1])
+            says = f"{client}'s session in {over[0]} ended {ago} ago, without a heartbeat in time: {refused}"
+        else:
+            says = f"{refused}: its group has gone on without it"
+        yield Conclusion(says, (client, *row["topics"]), STUCK + 5 if over else STUCK - 5)
 
 
 LATE: Final = frozenset(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"))

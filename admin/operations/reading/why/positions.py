@@ -42,7 +42,8 @@ def read_positions(cluster: BrokerCluster, image: ClusterImage, document: Answer
     `fetched_count` partitions, some of which may have no row.
 
     A start: at `at_ms` a `client` asked for an offset of a `partition` by `timestamp` (-1: the end, -2: the beginning)
-    and got `offset`. A `client` that joined a `group` did so last at `at_ms`.
+    and got `offset`. A `client` that joined a `group` did so last at `at_ms`,
+    with this `rebalance_timeout_ms` (-1: none), as which clients give max.poll.interval.ms.
     """
     rows = document["positions"] = []
     joins: dict[str, list[int]] = {}
@@ -159,7 +160,12 @@ def _joined(cluster: BrokerCluster, joins: dict[str, list[int]]) -> list[Answer]
     for entry in () if log is None else log.entries:
         if entry.begins:
             joins.setdefault(entry.client, []).append(entry.at_ms)
-            found[entry.client, entry.group] = {"client": entry.client, "group": entry.group, "at_ms": entry.at_ms}
+            found[entry.client, entry.group] = {
+                "client": entry.client,
+                "group": entry.group,
+                "at_ms": entry.at_ms,
+                "rebalance_timeout_ms": entry.rebalance_timeout_ms,
+            }
     return list(found.values())
 
 

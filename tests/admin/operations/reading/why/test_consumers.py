@@ -17,8 +17,8 @@ def test_a_consumer_that_began_at_the_end_has_missed_the_records_before() -> Non
     late = {"positions": [position("late", 1)], "starts": [start("late", -1, 1)]}
     document = facts(partitions=[partition(end=1)], groups=[group("g", member("late", ("orders", 0)))], **late)
     assert said(document) == [
-        "late reads orders-0 from offset 1, the end: it started after the record, and auto.offset.reset=latest; set "
-        "earliest, or start it before"
+        "late reads orders-0 from offset 1, the end: it asked for the end, after the record (auto.offset.reset="
+        "latest, or a seek to the end); to read that, set earliest, or start it before"
     ]
     assert said(document, "g") == said(document, "late") == said(document, "orders") == said(document)
     assert said(document, "other") == []
@@ -57,7 +57,7 @@ def offset(topic: str, number: int, committed: int | None, owner: str = "") -> d
 
 def test_a_group_that_has_read_everything_goes_on_at_the_end() -> None:
     """The member is gone by now: it was closed before the report was made."""
-    joined = [{"client": "receipts", "group": "billing", "at_ms": 90_000}]
+    joined = [{"client": "receipts", "group": "billing", "at_ms": 90_000, "rebalance_timeout_ms": -1}]
     document = facts(
         partitions=[partition(end=2)],
         positions=[position("receipts", 2)],
@@ -233,7 +233,7 @@ def test_a_fetch_waits_for_more_bytes_than_there_are() -> None:
 def test_a_consumer_that_does_not_poll_is_named_while_it_is_connected() -> None:
     slow = position("slow", 0, is_waiting=False, was_given=True, last_ms=96_000)
     document = facts(partitions=[partition(end=5)], positions=[slow], clients=["slow"])
-    assert said(document) == ["slow has not fetched from orders-0 for 4.0 s: it was given records, and does not poll"]
+    assert said(document) == ["slow has not fetched from orders-0 for 4.0 s: it does not poll, or has paused it"]
     document["clients"] = []
     assert said(document) == []
 
@@ -273,10 +273,31 @@ def test_a_client_that_was_closed_or_came_back_has_not_left_like_that() -> None:
 def test_a_commit_that_comes_too_late_is_named() -> None:
     row = error("slow", "OffsetCommit", "UNKNOWN_MEMBER_ID", topics=["orders"])
     assert said(facts(errors=[row])) == [
-        "OffsetCommit of slow is refused, UNKNOWN_MEMBER_ID: its group has gone on without it; poll more often, take "
-        "fewer records at once, or raise max.poll.interval.ms"
+        "OffsetCommit of slow is refused, UNKNOWN_MEMBER_ID: its group has gone on without it"
     ]
     assert said(facts(errors=[error("slow", "Heartbeat", "UNKNOWN_MEMBER_ID")])) == []
+
+
+def test_a_commit_after_the_session_has_ended_names_that_first() -> None:
+    row = error("slow", "OffsetCommit", "UNKNOWN_MEMBER_ID", topics=["orders"])
+    over = {**left("member slow-73d3cf76-1702-42e3-89ad-263394b2c63a"), "cause": "session over"}
+    first = said(facts(errors=[row], groups=[group("g", state="Empty", rebalances=[over])]))[0]
+    assert first == (
+        "slow's session in g ended 1.0 s ago, without a heartbeat in time: OffsetCommit of slow is refused, "
+        "UNKNOWN_MEMBER_ID"
+    )
+    of_another = {**over, "detail": "member slow-one-73d3cf76-1702-42e3-89ad-263394b2c63a"}
+    assert "session in" not in said(facts(errors=[row], groups=[group("g", rebalances=[of_another])]))[0]
+
+
+def test_a_client_that_may_have_unsubscribed_has_not_failed_to_poll() -> None:
+    slow = position("slow", 0, is_waiting=False, was_given=True, last_ms=98_500)
+    gone = group("g", state="Empty", rebalances=[left("member slow-1f: no reason given")])
+    common = {"partitions": [partition(end=5)], "positions": [slow], "clients": ["slow"], "groups": [gone]}
+    for interval_ms, count in ((300_000, 0), (500, 1), (-1, 0)):
+        joined = [{"client": "slow", "group": "g", "at_ms": 1, "rebalance_timeout_ms": interval_ms}]
+        assert sum("max.poll.interval.ms" in each for each in said(facts(**common, joined=joined))) == count
+    assert not any("slow left" in each for each in said(facts(**common)))
 
 
 def test_members_that_have_left_together_are_explained_as_they_were() -> None:
