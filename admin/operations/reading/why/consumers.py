@@ -234,7 +234,7 @@ def waits_at_the_end(facts: Facts) -> Iterator[Conclusion]:
     for client, positions in of_client.items():
         rows = [facts.partitions.get((each["topic"], each["partition"])) for each in positions]
         since_ms = max(position["since_ms"] for position in positions)
-        if facts.now_ms - since_ms < IDLE_MS:
+        if facts.now_ms - since_ms < IDLE_MS or any(_has_lost_one(facts, group) for group in facts.groups_of(client)):
             continue
         if all(row and _is_idle(at, row) for row, at in zip(rows, positions, strict=True)):
             names = listed(sorted(map(name_of, positions)), facts.unlisted(client))
@@ -242,6 +242,12 @@ def waits_at_the_end(facts: Facts) -> Iterator[Conclusion]:
                 f"{client} waits at the end of {names} for {seconds(facts.now_ms - since_ms)}: no record has come since"
             )
             yield Conclusion(says, _about(facts, positions[0]), CALM)
+
+
+def _has_lost_one(facts: Facts, group: Answer) -> bool:
+    """Return whether a member has left a group so lately that a failure may be about it."""
+    left = (each["at_ms"] for each in group["rebalances"] if each["cause"] == "leave")
+    return any(facts.now_ms - at_ms <= DEPARTED_MS for at_ms in left)
 
 
 def does_not_fetch(facts: Facts) -> Iterator[Conclusion]:

@@ -134,6 +134,16 @@ def test_members_of_one_client_id_are_named_by_their_member_ids() -> None:
     ]
 
 
+def test_a_member_that_waits_explains_nothing_when_another_one_has_just_left() -> None:
+    """The failure is probably about the one that left, which got nothing."""
+    gone = {"at_ms": 99_000, "epoch": 2, "member_count": 1, "cause": "leave", "detail": "member two"}
+    of_both = group("g", member("one", ("orders", 0)), rebalances=[gone])
+    document = facts(partitions=[partition()], positions=[position("one", 0)], groups=[of_both])
+    assert said(document) == []
+    gone["at_ms"] = 80_000
+    assert said(document) == [CALM.replace("c ", "one ", 1)]
+
+
 def test_a_rebalance_waits_for_a_member_that_does_not_poll() -> None:
     waits_for = "rebalance of g waits for member two"
     members = [member("one"), member("two", ("orders", 0), waits_for="has to join again")]
