@@ -70,6 +70,11 @@ class AbortedTransactions:
             self._stable_offsets[index],
         )
 
+    @property
+    def last(self) -> AbortedTxn | None:
+        """The one whose marker came last; None if there is none."""
+        return self._at(-1) if self._marker_offsets else None
+
     def add(self, transaction: AbortedTxn) -> None:
         """Remember a transaction, whose marker lies after those of the others."""
         self._producer_ids.append(transaction.producer_id)

@@ -25,6 +25,7 @@ def overlapping(aborted: AbortedTransactions, start: int, end: int) -> list[int]
 
 def test_a_range_has_the_transactions_that_end_in_it_or_behind_it_and_begin_before_its_end() -> None:
     aborted = index_of((1, 0, 10, 11), (2, 20, 30, 31), (3, 40, 50, 51))
+    assert aborted.last == AbortedTxn(3, 40, 50, 51)
     assert overlapping(aborted, 0, 60) == [1, 2, 3]
     assert overlapping(aborted, 11, 40) == [2]
     assert overlapping(aborted, 25, 26) == [2]

@@ -41,6 +41,8 @@ MAX_WAITS: Final = 200
 WAITS_LOOKED_AT: Final = 1_000
 """Operations of each purgatory, and of each broker those that ended last, that are looked at."""
 COST_OF_WAIT: Final = 15
+MAX_ABORTED: Final = 100
+"""Partitions whose last aborted transaction is read."""
 MAX_FAULTS: Final = 20
 MAX_CLIENTS: Final = 1_000
 MAX_REFUSALS: Final = 50
@@ -62,7 +64,7 @@ def no_facts(now_ms: int) -> Answer:
     """Return the facts of a cluster of which nothing is known."""
     lists = ("brokers", "clients", "groups", "positions", "starts", "joined", "topics", "partitions", "parked")
     more = ("ended", "transactions", "faults", "fired", "requests", "idle_requests", "errors", "asked", "producers")
-    refused = ("denied", "refused_connections", "shares", "left_over", "timed_out")
+    refused = ("denied", "refused_connections", "shares", "left_over", "timed_out", "aborted")
     counts = ("client_count", "group_count", "topic_count", "parked_count", "fired_count", "request_count")
     return {
         "now_ms": now_ms,
@@ -169,6 +171,28 @@ def _transactions(operator: Operator, document: Answer) -> Steps:
     yield COST_OF_PARTITION * (1 + len(document["transactions"]))
 
 
+def _aborted(operator: Operator, document: Answer) -> Steps:
+    """Read `aborted`: of a `topic`'s `partition` that a consumer reads read_committed, the last aborted transaction.
+
+    Its records begin at `first_offset`, and end before `marker_offset`; `transactional_id` is "" if it is not known.
+    """
+    rows = document["aborted"] = []
+    names = {each["producer_id"]: each["id"] for each in document["transactions"]}
+    leaders = {broker.broker_id: broker for broker in operator.cluster.brokers}
+    reads = (each for each in document["positions"] if each["isolation"] == "read_committed")
+    for place in list(islice(dict.fromkeys((each["topic"], each["partition"]) for each in reads), MAX_ABORTED)):
+        state = operator.image.partition(*place)
+        leader = None if state is None else leaders.get(state.leader)
+        replica = None if leader is None else leader.replica(TopicPartition(*place))
+        last = None if replica is None else replica.log.producers.aborted.last
+        if last is not None:
+            offsets = {"first_offset": last.first_offset, "marker_offset": last.marker_offset}
+            name = names.get(last.producer_id, "")
+            of_producer = {"transactional_id": name, "producer_id": last.producer_id}
+            rows.append({"topic": place[0], "partition": place[1], **of_producer, **offsets})
+        yield 1
+
+
 def _faults(operator: Operator, document: Answer) -> Steps:
     """Read the newest `faults`, and those that `fired` last, newest first, as the operation ListFaults has them."""
     faults = operator.cluster.faults
@@ -215,6 +239,7 @@ PARTS: Final[tuple[Callable[[Operator, Answer], Steps], ...]] = (
     _partitions,
     _waits,
     _transactions,
+    _aborted,
     _faults,
     _refusals,
     _requests,
@@ -243,6 +268,7 @@ def merged_facts(answers: Sequence[Answer], partitions: list[Any], faults: list[
         "client_count": len(clients),
         "groups": sorted(_joined(answers, "groups"), key=lambda row: str(row["id"])),
         "asked": _joined(answers, "asked"),
+        "aborted": _joined(answers, "aborted")[:MAX_ABORTED],
         "shares": _joined(answers, "shares")[:MAX_SHARES],
         "acquired_by": None
         if any(answer["acquired_by"] is None for answer in answers)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import STUCK, Conclusion, Facts, seconds
+from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts, seconds
 from purgatorio.admin.operations.reading.why.known import name_of as partition_of
 from purgatorio.admin.operations.reading.why.refusals import REFUSED, name_of
 
@@ -32,6 +32,26 @@ def waits_for_a_transaction(facts: Facts) -> Iterator[Conclusion]:
                 "abort it, or read with isolation.level=read_uncommitted"
             )
         yield Conclusion(says, (position["client"], position["topic"], owner), STUCK + 2)
+
+
+def skips_what_was_aborted(facts: Facts) -> Iterator[Conclusion]:
+    """Yield consumers of committed records that have read a partition in which there is but an aborted transaction."""
+    aborted = {(row["topic"], row["partition"]): row for row in facts.document["aborted"]}
+    for position in facts.positions:
+        place = position["topic"], position["partition"]
+        row, log = aborted.get(place), facts.partitions.get(place)
+        if row is None or log is None or position["isolation"] != "read_committed":
+            continue
+        end = log["high_watermark"]
+        begins_before = max(position["first_offset"], row["first_offset"]) <= log["log_start_offset"]
+        if begins_before and row["marker_offset"] == end - 1 and position["offset"] >= end:
+            owner = row["transactional_id"] or f"of producer {row['producer_id']}"
+            says = (
+                f"{position['client']} reads {partition_of(position)} read_committed, and skips the records of "
+                f"transaction {owner} from offset {row['first_offset']} on: it was aborted; if that is not meant, "
+                "commit it, or read with isolation.level=read_uncommitted"
+            )
+            yield Conclusion(says, (position["client"], position["topic"], owner), NOTED)
 
 
 def was_fenced(facts: Facts) -> Iterator[Conclusion]:
@@ -82,4 +102,4 @@ def _begun_by(facts: Facts, transactional_id: str) -> Answer | None:
     return rows[-1] if rows else None
 
 
-RULES: Final = (waits_for_a_transaction, was_fenced)
+RULES: Final = (waits_for_a_transaction, skips_what_was_aborted, was_fenced)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from purgatorio.testing import cluster
 from tests.admin.operations.reading.why.documents import error, facts, group, member, partition, position, said
 
 
@@ -71,3 +75,35 @@ def test_a_producer_whose_transaction_ran_out_was_fenced_by_no_other() -> None:
 
 def test_an_epoch_without_a_transactional_id_is_not_about_one() -> None:
     assert said(facts(errors=[error("one", "Produce", "INVALID_PRODUCER_EPOCH")])) == []
+
+
+def test_records_of_a_transaction_that_was_aborted_are_skipped() -> None:
+    aborted = {"topic": "orders", "partition": 0, "transactional_id": "tx-7", "producer_id": 1000}
+    reads = position("reader", 2, first_offset=0, isolation="read_committed")
+    document = facts(
+        partitions=[partition(end=2)], positions=[reads], aborted=[{**aborted, "first_offset": 0, "marker_offset": 1}]
+    )
+    assert said(document) == [
+        "reader reads orders-0 read_committed, and skips the records of transaction tx-7 from offset 0 on: it was "
+        "aborted; if that is not meant, commit it, or read with isolation.level=read_uncommitted"
+    ]
+    assert said({**document, "partitions": [partition(end=3)]}) == []
+    assert said({**document, "positions": [{**reads, "isolation": "read_uncommitted"}]}) == []
+
+
+@pytest.mark.clients
+def test_an_aborted_transaction_is_among_the_facts() -> None:
+    with cluster(brokers=1) as kafka:
+        kafka.topic("orders")
+        with Producer(kafka.client_config("confluent", "producer") | {"transactional.id": "tx-7"}) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.produce("orders", "tea")
+            producer.flush()
+            producer.abort_transaction()
+        reads = {"group.id": "g", "client.id": "reader", "isolation.level": "read_committed"}
+        with Consumer(kafka.client_config("confluent", "consumer") | reads) as consumer:
+            consumer.assign([TopicPartition("orders", 0, 0)])
+            kafka.until_parked(api="Fetch", client="reader").wait()
+            says = kafka.explain("reader").splitlines()[0]
+    assert says.startswith("reader reads orders-0 read_committed, and skips the records of transaction tx-7 from ")
