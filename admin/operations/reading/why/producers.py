@@ -8,8 +8,9 @@ from typing import Final
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts, seconds
 from purgatorio.admin.operations.reading.why.known import name_of as partition_of
-from purgatorio.admin.operations.reading.why.refusals import REFUSED, is_over, name_of
+from purgatorio.admin.operations.reading.why.refusals import REFUSED, fault_of, is_over, name_of
 from purgatorio.broker.causes.words import listed
+from purgatorio.broker.metadata.topic_name import is_internal
 
 ACKS_MS: Final = 200
 """Followers of a healthy cluster need less."""
@@ -18,6 +19,17 @@ BEFORE_RECORDS: Final = frozenset(("ApiVersions", "Metadata", "InitProducerId"))
 """The APIs that a producer asks before it sends records."""
 LIBRDKAFKA: Final = ("librdkafka", "confluent-kafka-")
 """How the names of client software begin whose consumers look for their group's coordinator first."""
+
+
+OF_COORDINATORS: Final = frozenset(
+    (
+        *("OffsetCommit", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "LeaveGroup"),
+        *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"),
+    )
+)
+"""The APIs whose requests a coordinator answers when its own record is acknowledged; a client sets no acks for it."""
+PAST_MS: Final = 12_000
+"""A wait that ended longer ago explains nothing any more: the producer has tried again, or was another test's."""
 
 
 def waits_for_acknowledgement(facts: Facts) -> Iterator[Conclusion]:
@@ -33,14 +45,50 @@ def waits_for_acknowledgement(facts: Facts) -> Iterator[Conclusion]:
         is_parked = "outcome" not in row
         if (row["waited_ms"] < ACKS_MS and not any(trouble)) or (row["client"], first["tp"]) in seen:
             continue
+        topic = first["tp"].rpartition("-")[0]
+        if not is_parked and _is_past(facts, row):
+            continue
         seen.add((row["client"], first["tp"]))
+        held = [(number, words) for number, words in zip(brokers, trouble, strict=True) if words]
+        if is_internal(topic):
+            yield from _waits_of_coordinator(facts, row, topic, held)
+            continue
         waits = f"waits for acks=all of {first['tp']}" if is_parked else f"got no acks=all for {first['tp']}"
         after = "" if is_parked else f" ({row['outcome']} after {seconds(row['waited_ms'])})"
         states = listed([_state(cause, is_parked) for cause in behind if cause["tp"] == first["tp"]])
-        held = [(number, words) for number, words in zip(brokers, trouble, strict=True) if words]
-        why = f", which {held[0][1]}; {_way_out(*held[0])}" if held else ""
+        why = f", which {held[0][1]}; {_way_out(*held[0])}, or set acks=1" if held else ""
         says = f"{row['client']} {waits}{after}: {states}{why}"
-        yield Conclusion(says, (row["client"], first["tp"].rpartition("-")[0]), STUCK + 2)
+        yield Conclusion(says, (row["client"], topic), STUCK + 2)
+
+
+def _is_past(facts: Facts, row: Answer) -> bool:
+    """Return whether a wait that has ended is long ago, or the client's later requests of its kind went well."""
+    if facts.now_ms - row["done_ms"] > PAST_MS:
+        return True
+    internal = is_internal(row["causes"][0]["tp"].rpartition("-")[0])
+    kinds = OF_COORDINATORS if internal else frozenset(("Produce",))
+    return any(
+        each["client"] == row["client"]
+        and each["api"] in kinds
+        and each["at_ms"] >= row["done_ms"]
+        and each["ended"] == "answered"
+        and not each["errors"]
+        for each in facts.document["requests"]
+    )
+
+
+def _waits_of_coordinator(facts: Facts, row: Answer, topic: str, held: list[tuple[int, str]]) -> Iterator[Conclusion]:
+    """Yield which request of a client waits for the record that its coordinator writes, if a broker is held up."""
+    apis = [
+        each["api"]
+        for each in facts.document["requests"]
+        if each["client"] == row["client"] and each["ended"] == "waiting" and each["api"] in OF_COORDINATORS
+    ]
+    if held and "outcome" not in row:
+        what = apis[-1] if apis else f"request that writes to {topic}"
+        broker, trouble = held[0]
+        says = f"{row['client']}'s {what} waits for broker {broker}, which {trouble}; {_way_out(broker, trouble)}"
+        yield Conclusion(says, (row["client"], topic), STUCK + 2)
 
 
 def _state(cause: Answer, is_parked: bool) -> str:
@@ -67,18 +115,18 @@ def _trouble(facts: Facts, broker_id: int) -> str:
 
 def _way_out(broker_id: int, trouble: str) -> str:
     if trouble == "does not run":
-        return f"start broker {broker_id}, or set acks=1"
+        return f"start broker {broker_id}"
     if trouble == "is paused":
-        return f"resume broker {broker_id}, or set acks=1"
+        return f"resume broker {broker_id}"
     if trouble == "is held":
-        return f"release broker {broker_id}, or set acks=1"
-    return "heal the network, or set acks=1"
+        return f"release broker {broker_id}"
+    return "heal the network"
 
 
 def has_too_few_replicas(facts: Facts) -> Iterator[Conclusion]:
     """Yield producers that are refused as fewer replicas are in sync than min.insync.replicas."""
     for row in facts.errors:
-        if not set(TOO_FEW) & set(row["errors"]) or is_over(facts, row):
+        if not set(TOO_FEW) & set(row["errors"]) or is_over(facts, row) or fault_of(facts, row) is not None:
             continue
         for topic in row["topics"]:
             weak = [each for each in facts.topics.get(topic, ()) if len(each["isr"]) < len(each["replicas"])]

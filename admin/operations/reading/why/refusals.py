@@ -91,7 +91,7 @@ def is_refused_as_a_connection(facts: Facts) -> Iterator[Conclusion]:
 def is_answered_with_an_error(facts: Facts) -> Iterator[Conclusion]:
     """Yield requests whose last answer is an error that does not pass."""
     for row in facts.errors:
-        if is_over(facts, row):
+        if is_over(facts, row) or fault_of(facts, row) is not None:
             continue
         for error in row["errors"]:
             if error in ERRORS:
@@ -102,15 +102,22 @@ def is_answered_with_an_error(facts: Facts) -> Iterator[Conclusion]:
 
 def is_answered_by_a_fault_rule(facts: Facts) -> Iterator[Conclusion]:
     """Yield requests that a fault rule answered with an error last."""
-    fired = {(row["client"], row["api"]): row for row in reversed(facts.document["fired"])}
     for row in facts.errors:
-        rule = fired.get((row["client"], row["api"]))
+        rule = fault_of(facts, row)
         if rule is not None and not is_over(facts, row):
             says = (
                 f"{row['api']} of {name_of(row)} is answered {', '.join(row['errors'])} by fault rule {rule['rule']}; "
                 f"remove the rule, or give it a count"
             )
             yield Conclusion(says, (row["client"], *row["topics"]), REFUSED)
+
+
+def fault_of(facts: Facts, row: Answer) -> Answer | None:
+    """Return what a fault rule did last for requests like those that got an error, if that is of the rule."""
+    for each in facts.document["fired"]:
+        if (each["client"], each["api"]) == (row["client"], row["api"]):
+            return each if any(words in each["action"] for words in (*row["errors"], "by a function")) else None
+    return None
 
 
 def is_over(facts: Facts, row: Answer) -> bool:

@@ -35,12 +35,37 @@ def test_a_follower_that_is_only_slow_is_named_after_some_time() -> None:
 
 
 def test_a_wait_that_has_ended_is_said_as_such_once() -> None:
-    ended = produce(outcome="expired", waited_ms=10_001, causes=[{**BEHIND, "at_offset": -1}])
+    ended = produce(outcome="expired", done_ms=99_000, waited_ms=10_001, causes=[{**BEHIND, "at_offset": -1}])
     document = facts(ended=[ended, ended], brokers=[broker(1), broker(2, follower={"held": True})])
     assert said(document) == [
         "billing got no acks=all for orders-0 (expired after 10 s): broker 2 had fetched nothing, which is held; "
         "release broker 2, or set acks=1"
     ]
+
+
+def test_a_wait_that_is_past_explains_nothing() -> None:
+    held = [broker(1), broker(2, follower={"held": True})]
+    ended = produce(outcome="expired", waited_ms=10_001, done_ms=40_000)
+    assert said(facts(ended=[ended], brokers=held)) == []
+    soon = produce(outcome="expired", waited_ms=10_001, done_ms=99_000)
+    later = request("billing", "Produce", at_ms=99_500)
+    assert len(said(facts(ended=[soon], brokers=held))) == 1
+    assert said(facts(ended=[soon], brokers=held, requests=[later])) == []
+
+
+def test_a_consumer_has_no_acks() -> None:
+    """Its group's coordinator writes for it."""
+    behind = produce(client="reader", causes=[{**BEHIND, "tp": "__consumer_offsets-9"}])
+    held = [broker(1), broker(2, follower={"held": True})]
+    commits = request("reader", "OffsetCommit", ended="waiting")
+    assert said(facts(parked=[behind], brokers=held, requests=[commits])) == [
+        "reader's OffsetCommit waits for broker 2, which is held; release broker 2"
+    ]
+    assert said(facts(parked=[behind], brokers=held)) == [
+        "reader's request that writes to __consumer_offsets waits for broker 2, which is held; release broker 2"
+    ]
+    ended = {**behind, "outcome": "expired", "done_ms": 99_000}
+    assert said(facts(ended=[ended], brokers=held)) == []
 
 
 def test_too_few_replicas_in_sync_are_counted() -> None:

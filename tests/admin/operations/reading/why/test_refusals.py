@@ -68,11 +68,25 @@ def test_an_error_that_clients_get_over_is_no_cause() -> None:
 
 
 def test_a_fault_rule_that_answers_is_named() -> None:
-    fired = {"at_ms": 99_000, "rule": 3, "broker": 1, "api": "Produce", "client": "c", "partitions": [], "action": "e"}
+    fired = {
+        "at_ms": 99_000,
+        "rule": 3,
+        "broker": 1,
+        "api": "Produce",
+        "client": "c",
+        "partitions": [],
+        "action": "NOT_LEADER_OR_FOLLOWER",
+    }
     row = error("c", "Produce", "NOT_LEADER_OR_FOLLOWER")
     assert said(facts(errors=[row], fired=[fired])) == [
         "Produce of c is answered NOT_LEADER_OR_FOLLOWER by fault rule 3; remove the rule, or give it a count"
     ]
+    too_large = error("c", "Produce", "MESSAGE_TOO_LARGE")
+    assert "max.message.bytes" in said(facts(errors=[too_large], fired=[fired]))[0], "that error is not the rule's"
+    rules = [{**fired, "action": "MESSAGE_TOO_LARGE"}, {**fired, "action": "answered by a function"}]
+    for rule in rules:
+        (only,) = said(facts(errors=[too_large], fired=[rule]))
+        assert "by fault rule 3" in only
 
 
 @pytest.mark.parametrize("name", ERRORS)
