@@ -271,14 +271,30 @@ def show_json(answer: Answer, args: argparse.Namespace) -> None:
 
 
 def says(sentence: str) -> Show:
-    """Return what prints a sentence, with names of the answer and else of arguments in braces."""
+    """Return what prints a sentence, with names of the answer and else of arguments in braces.
+
+    ``{removed:rule is|rules are}`` is a number with the words for one, or for another number.
+    """
 
     def show(answer: Answer, args: argparse.Namespace) -> None:
         known = {**vars(args), **answer}
-        shown = {key: printable(each) if isinstance(each, str) else each for key, each in known.items()}
-        print(sentence.format_map(shown))
+        print(sentence.format_map({key: _in_sentence(each) for key, each in known.items()}))
 
     return show
+
+
+class _Counted(int):
+    """A number that chooses the words after it."""
+
+    def __format__(self, words: str) -> str:
+        one, found, many = words.partition("|")
+        return f"{int(self)} {one if self == 1 else many}" if found else format(int(self), words)
+
+
+def _in_sentence(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _Counted(value)
+    return printable(value) if isinstance(value, str) else value
 
 
 def print_further(count: int, what: str = "") -> None:

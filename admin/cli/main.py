@@ -93,7 +93,7 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--store", metavar="URL", help="the etcd of a cluster on several hosts: etcd://10.0.0.1:2379,10.0.0.2:2379"
     )
-    _add_serving_options(serve, "the broker's port; 0: any free port (9092)")
+    _add_serving_options(serve, "the broker's port; 0: any free port (9092)", is_alone=True)
 
     config = _add_command(
         commands, "config", _print_config, "print all settings with their documentation, as a file for --config"
@@ -164,7 +164,7 @@ _SERVING_FLAGS: Final = (
 )
 
 
-def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> None:
+def _add_serving_options(parser: argparse.ArgumentParser, port_help: str, *, is_alone: bool = False) -> None:
     parser.add_argument("--port", metavar="PORT", help=port_help)
     parser.add_argument(
         "--record-delays",
@@ -182,6 +182,8 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str) -> Non
     parser.add_argument("--faults", metavar="FILE", help="start with the fault rules of this TOML file")
     add_owning_options(parser)
     for flag, metavar, text in _SERVING_FLAGS:
+        if flag == "--racks" and is_alone:
+            metavar, text = "RACK", f"the broker's rack; {text.partition('; ')[2]}"
         parser.add_argument(flag, metavar=metavar, help=text)
 
 

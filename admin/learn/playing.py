@@ -7,6 +7,7 @@ from typing import Final
 
 from purgatorio.admin.learn.clients import KINDS
 from purgatorio.admin.learn.clients.client import Client, Fact, Stage
+from purgatorio.admin.learn.clients.member import MemberClient
 from purgatorio.admin.learn.clients.share_member import ShareMember
 from purgatorio.admin.learn.scene import BEGIN, Act, Scene, Step
 from purgatorio.admin.operations.declare import Answer
@@ -17,6 +18,7 @@ from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.admin.operations.topics import CreateTopic, MoveLeader
 from purgatorio.broker.causes.kinds import LESSON
 from purgatorio.broker.cluster.errors import OperationRefused
+from purgatorio.broker.group.classic.classic_group import ClassicGroup
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 SETTLE_MS: Final = 60_000
@@ -186,11 +188,25 @@ class Playing:
         return None
 
     def _fact(self, client: Client, fact: str) -> Fact | None:
-        """Return a fact of a client; the brokers alone know when the locks of a share member's records have run out."""
+        """Return a fact of a client.
+
+        The brokers alone know when the locks of a share member's records have run out, and that a silent member of a
+        group is none any more.
+        """
         if fact == "locked" and isinstance(client, ShareMember):
             locks = locks_of(self._operator.cluster.brokers, client.group, client.member_id)
             return int(sum(lock.held_count for _, lock in locks))
+        if fact == "partitions" and isinstance(client, MemberClient) and self._was_removed(client):
+            return 0
         return client.facts.get(fact)
+
+    def _was_removed(self, client: MemberClient) -> bool:
+        """Return whether the client's group goes on without it, which it does not know yet."""
+        try:
+            found = self._operator.groups.find(client.group)[1].groups.get(client.group)
+        except OperationRefused:
+            return False
+        return isinstance(found, ClassicGroup) and client.member_id != "" and client.member_id not in found.members
 
     def _trace(self, step: Step) -> None:
         seen = [f"waits for {step.cause}"] if step.cause else []

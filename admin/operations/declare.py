@@ -163,7 +163,8 @@ class Operation:
     Attributes:
         method, path: where HTTP has it, below ``/api/v1``. A name with ``:path`` may have slashes.
         command: the words of the command that does it; "" if there is none, or one with words of its own.
-        says: what the command prints, with the names of attributes and of the answer in braces; "": the answer.
+        says: what the command prints, with the names of attributes and of the answer in braces (see `says` of
+            the commands); "": the answer.
         patience_seconds: the longest wait of a command for the answer.
         answered_by: who answers in a cluster of several processes.
         max_body_bytes: the longest body of a request for it.

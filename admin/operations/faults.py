@@ -65,7 +65,7 @@ class ClearFaults(
     Operation,
     http="DELETE /faults",
     command="fault clear",
-    says="{removed} fault rules are removed",
+    says="{removed:fault rule is|fault rules are} removed",
     answered_by="all brokers",
 ):
     """Remove all fault rules."""
@@ -80,7 +80,7 @@ class RemoveFault(
     Operation,
     http="DELETE /faults/{id}",
     command="fault remove",
-    says="fault {id} is removed; it fired {fired} times",
+    says="fault {id} is removed; it fired {fired:time|times}",
     answered_by="all brokers",
 ):
     """Remove a fault rule; requests that it holds go on."""
@@ -97,7 +97,7 @@ class ReleaseFault(
     Operation,
     http="POST /faults/{id}/release",
     command="fault release",
-    says="fault {id} is removed; {released} requests that it held go on",
+    says="fault {id} is removed; {released:request that it held goes|requests that it held go} on",
     answered_by="all brokers",
 ):
     """Let the requests go on that a fault rule holds, and remove it."""

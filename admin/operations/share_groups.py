@@ -67,7 +67,7 @@ class ExpireLocks(
     Operation,
     http="POST /share-groups/{id:path}/expire-locks",
     command="share-groups expire-locks",
-    says="{expired} acquisition locks of group {id} have run out",
+    says="{expired:acquisition lock of group {id} has|acquisition locks of group {id} have} run out",
     answered_by="all brokers",
 ):
     """End the time of acquisition locks now: their records are available again, or given up after many deliveries."""

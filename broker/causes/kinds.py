@@ -57,7 +57,7 @@ class Kind(NamedTuple):
         plotted: the colour in the pipeline's report; None: the next that is free.
         rank: its place in the page's list of what waits; those of one rank are listed by their time.
         is_offered: the page offers to hide it before the first one has waited.
-        is_poll: it ends by its deadline all the time, as nothing new has come.
+        is_poll: it ends by its deadline all the time, which is no failure: as nothing new has come, or a mute is over.
         of_followers: the kind of those that followers have asked for; None: no follower does.
     """
 
@@ -177,7 +177,7 @@ TRANSACTION_TIMEOUT: Final = Kind(
     colours=TRANSACTION.colours,
 )
 FAULT: Final = Kind("Fault", "fault", counted=("request", "requests"), is_late=True)
-THROTTLED: Final = Kind("Throttled", "throttled", counted=("connection", "connections"), is_late=True)
+THROTTLED: Final = Kind("Throttled", "throttled", counted=("connection", "connections"), is_late=True, is_poll=True)
 # While its process stands still a member cannot acknowledge, and must lose no record for that. A test that moves the
 # clock ends locks, which is all that it can want to wait for: so the time is that of open transactions, not of members.
 ACQUISITION_LOCK: Final = Kind(

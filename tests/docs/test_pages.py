@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from purgatorio import Cluster, ClusterConfig
+from purgatorio.admin.cli.completion import table_of
+from purgatorio.admin.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -112,3 +114,29 @@ def test_every_decision_is_listed_in_order() -> None:
     records = sorted(path.stem for path in folder.glob("[0-9]*.md"))
     assert [record[:4] for record in records] == [f"{number:04}" for number in range(1, len(records) + 1)]
     assert re.findall(r"^(\d{4}-[\w-]+)$", (folder / "index.md").read_text(), re.MULTILINE) == records
+
+
+def commands_in(text: str) -> set[str]:
+    """The commands in backticks: their words up to the first argument."""
+    named = re.findall(r"`purgatorio ((?:[a-z][a-z-]*\b ?)+)", text)
+    return {each.strip() for each in named}
+
+
+def test_every_command_that_alerts_and_pages_name_exists() -> None:
+    """An alert's command has to be complete; a page may name a group of commands."""
+    below = {each.words: {name for name, _ in each.subcommands} for each in table_of(build_parser())}
+    alerts = {path: path.read_text() for path in (ROOT / "deploy").rglob("*.yml")}
+    wrong = []
+    for path, text in {**alerts, **{page: text_of(page) for page in PAGES}}.items():
+        for words in commands_in(text):
+            at = ""
+            for word in words.split():
+                if not below[at]:
+                    break
+                at = f"{at} {word}".strip()
+                if at not in below:
+                    break
+            if at not in below or (path in alerts and below[at]):
+                wrong.append(f"{path.relative_to(ROOT)}: {words}")
+    assert any(commands_in(text) for text in alerts.values())
+    assert wrong == []

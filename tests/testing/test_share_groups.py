@@ -142,7 +142,7 @@ def test_the_commands_show_members_with_their_records(
     described = printed("share-groups", "describe", "jobs")
     assert "share group jobs: 1 members fetch" in described
     assert "0-1      acquired  1           ada" in described
-    assert "1 acquisition locks of group jobs have run out" in printed("share-groups", "expire-locks", "jobs")
+    assert "1 acquisition lock of group jobs has run out" in printed("share-groups", "expire-locks", "jobs")
 
 
 def test_a_member_above_its_quota_leaves_the_records_to_others(

@@ -24,6 +24,9 @@ class MemberClient(Client):
         partitions: how many the topic has; the leader of the group assigns them.
         instance_id: makes it a static member (KIP-345).
 
+    Attributes:
+        group: its group.
+
     Facts: `generation`, `members`, how many this member's generation has, as far as it knows; `partitions`, how many it
     owns; `joins`, how often it has joined.
     """
@@ -32,11 +35,17 @@ class MemberClient(Client):
         self, stage: Stage, name: str, *, group: str, topic: str, partitions: int, instance_id: str | None = None
     ) -> None:
         super().__init__(stage, name)
+        self.group = group
         self._me = GroupMembership(group, instance_id=instance_id)
         assign = partial(_round_robin, topic, partitions)
         self._protocol = ClassicProtocol((topic,), assign, SESSION_MS, REBALANCE_MS)
         self._is_silent = False
         self.facts.update(generation=0, partitions=0, joins=0)
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator knows it by; "" before it joins."""
+        return self._me.member_id
 
     async def live(self) -> None:
         coordinator = Coordinator(self, self._me.group)

@@ -13,6 +13,7 @@ const KINDS = {
   "heartbeat": { title: "Member session", coloured: true, offered: true, session: true, rank: 90 },
   "transaction": { coloured: true },
   "transaction timeout": { title: "Open transaction", coloured: true, session: true },
+  "throttled": { poll: true },
 };
 // made by scripts/kinds.py: end
 
@@ -25,7 +26,7 @@ export const FOLLOWERS = having("follower");
 /** Kinds that are in the wheel, and in no list: members of groups and open transactions have cards of their own. */
 export const LISTLESS = having("session");
 
-/** Kinds that end by their deadlines all the time, as nothing new has come. */
+/** Kinds that end by their deadlines all the time, which is no failure. */
 export const LONG_POLLS = having("poll");
 
 /** Marks, so that nothing is told by colour alone. */

@@ -55,6 +55,8 @@ def test_numbers_lists_and_truths_are_understood(run: Run, kafka: Kafka) -> None
     ]
     assert run("release", "2") == "fault 2 is removed; 0 requests that it held go on\n"
     assert run("clear") == "3 fault rules are removed\n"
+    run("add", "api=Produce", "hold")
+    assert run("clear") == "1 fault rule is removed\n"
 
 
 def test_what_is_wrong_is_told_with_the_nearest_name(run: Run) -> None:

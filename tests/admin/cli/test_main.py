@@ -70,6 +70,14 @@ def test_flags_are_settings() -> None:
         assert args.keys() - about_the_process <= settings_of_process().keys()
 
 
+def test_a_broker_alone_has_one_rack(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, rack in (("serve", "--racks RACK"), ("cluster", "--racks A,B,C")):
+        with pytest.raises(SystemExit):
+            cli.main([command, "--help"])
+        told = capsys.readouterr().out
+        assert (rack in told, "in turn" in told) == (True, command == "cluster")
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         cli.main(["--version"])
