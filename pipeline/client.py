@@ -21,6 +21,7 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from purgatorio.pipeline.java_settings import near
 from purgatorio.pipeline.offsets import OffsetRange, Offsets, TopicPartition
 from purgatorio.pipeline.options import OptionError, Position, ReadOptions, Refused
 
@@ -62,9 +63,9 @@ def admin_client(settings: Mapping[str, Any]) -> AdminClient:
     except KafkaException as error:
         said = error.args[0].str()
         if unknown := re.fullmatch(r'No such configuration property: "(.*)"', said):
-            said = (
-                f"kafka.{unknown[1]} is no setting of the client, librdkafka, whose names are not always those of Java"
-            )
+            found = near(unknown[1])
+            hint = f"; did you mean kafka.{found}?" if found else ", whose names are not always those of Java"
+            said = f"kafka.{unknown[1]} is no setting of the client, librdkafka{hint}"
         raise OptionError(said) from None
 
 

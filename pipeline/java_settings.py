@@ -6,6 +6,7 @@ that does their work: those are refused, with what does it.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -47,6 +48,67 @@ _REFUSED: Final = {
     "value.deserializer": _BINARY,
     "value.serializer": _BINARY,
 }
+_OFTEN_SET: Final = [
+    "acks",
+    "batch.size",
+    "client.dns.lookup",
+    "client.id",
+    "client.rack",
+    "compression.level",
+    "compression.type",
+    "connections.max.idle.ms",
+    "debug",
+    "delivery.timeout.ms",
+    "enable.idempotence",
+    "enable.ssl.certificate.verification",
+    "fetch.max.bytes",
+    "fetch.min.bytes",
+    "fetch.wait.max.ms",
+    "isolation.level",
+    "linger.ms",
+    "max.in.flight.requests.per.connection",
+    "max.partition.fetch.bytes",
+    "message.max.bytes",
+    "message.timeout.ms",
+    "metadata.max.age.ms",
+    "partitioner",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms",
+    "request.timeout.ms",
+    "retries",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.service.name",
+    "sasl.mechanism",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.scope",
+    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.password",
+    "sasl.username",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+    "socket.keepalive.enable",
+    "socket.timeout.ms",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+    "ssl.cipher.suites",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.key.pem",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "transaction.timeout.ms",
+]
+"""Settings of librdkafka that jobs set: its Python client lists none, and a misspelt one is like one of these."""
 _JAAS: Final = "sasl.jaas.config"
 _TRUSTSTORE: Final = "ssl.truststore"
 _KEYSTORE: Final = "ssl.keystore"
@@ -58,6 +120,12 @@ _PAIR: Final = re.compile(r"""\s*(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*
 
 class SettingRefused(ValueError):
     """The client has no such setting, or not with this value; the message says what to set instead."""
+
+
+def near(setting: str) -> str:
+    """Return the setting that is most like an unknown one, one of Java's too; "" if none is."""
+    known = (*_OFTEN_SET, *_RENAMED, *_REFUSED, _JAAS)
+    return "".join(difflib.get_close_matches(setting.lower(), known, n=1, cutoff=0.8))
 
 
 def for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:

@@ -20,9 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from purgatorio.admin.cli.admin_client import AdminClient as Admin
 from purgatorio.pipeline import client as client_module
-from purgatorio.pipeline.client import BrokerUnreachable, Metadata, RecordReader, UnknownTopic
+from purgatorio.pipeline.client import BrokerUnreachable, Metadata, RecordReader, UnknownTopic, admin_client
 from purgatorio.pipeline.offsets import OffsetRange, TopicPartition
-from purgatorio.pipeline.options import ReadOptions, read_options
+from purgatorio.pipeline.options import OptionError, ReadOptions, read_options
 from purgatorio.pipeline.rows import to_arrow
 from tests.conftest import StartPurgatorio
 from tests.pipeline.conftest import new_topic, servers_of
@@ -65,6 +65,13 @@ def _row(message: Message) -> tuple[int, int, int]:
 
 def options(servers: str, **given: str) -> ReadOptions:
     return read_options({"kafka.bootstrap.servers": servers, **given}, streaming=False)
+
+
+def test_a_misspelt_setting_is_an_error_with_the_near_one() -> None:
+    with pytest.raises(OptionError, match=r"kafka.securty.protocol is no setting .*; did you mean kafka.security.prot"):
+        admin_client({"securty.protocol": "SSL"})
+    with pytest.raises(OptionError, match=r"kafka.no.such.thing is no setting .*, whose names are not always those of"):
+        admin_client({"no.such.thing": "1"})
 
 
 def test_exactly_the_records_of_the_ranges_are_read(servers: str, produce: Produce) -> None:

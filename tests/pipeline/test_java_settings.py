@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.pipeline.java_settings import SettingRefused, for_librdkafka
+from purgatorio.pipeline.java_settings import SettingRefused, for_librdkafka, near
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -73,3 +73,17 @@ def test_the_refusal_names_the_setting_and_no_secret(given: dict[str, str], comp
         for_librdkafka(given)
     assert complaint in str(told.value)
     assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [
+        ("securty.protocol", "security.protocol"),
+        ("sasl.mechansim", "sasl.mechanism"),
+        ("ssl.truststore.locaton", "ssl.truststore.location"),
+        ("max.poll.recordz", "max.poll.records"),
+        ("no.such.thing", ""),
+    ],
+)
+def test_a_misspelt_setting_is_like_one_that_there_is(setting: str, found: str) -> None:
+    assert near(setting) == found
