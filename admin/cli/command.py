@@ -106,7 +106,7 @@ class Parser(argparse.ArgumentParser):
         if isinstance(choices, dict) and value not in choices:
             other = value.removesuffix("s") if value.endswith("s") else f"{value}s"
             if other not in choices:
-                self.error(f"there is no command {value!r}{near_verb(str(value), choices)}")
+                self.error(f"there is no command {value!r}{_below(value, choices) or near_verb(value, choices)}")
             choices[value] = choices[other]  # `topic delete` is `topics delete`
         if choices is not None and value not in choices:
             name = (action.option_strings or [action.dest])[-1]
@@ -115,6 +115,18 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and how to get help, and exit."""
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
+
+
+def _below(verb: str, choices: Mapping[str, argparse.ArgumentParser]) -> str:
+    """Return ``; did you mean …?`` for a verb of one or two groups of commands."""
+    found = []
+    for group, parser in choices.items():
+        if isinstance(parser, Parser) and parser.fill is not None:
+            fill, parser.fill = parser.fill, None
+            fill()
+        if any(verb in each.choices for each in parser._actions if isinstance(each, argparse._SubParsersAction)):
+            found.append(f"{group} {verb}")
+    return f"; did you mean {' or '.join(found)}?" if 0 < len(found) < 3 else ""
 
 
 def near_verb(name: str, known: Iterable[str]) -> str:
@@ -230,7 +242,7 @@ def run_command(ask: Ask | None, show: Show, args: argparse.Namespace, wire: Wir
     Returns:
         the exit code.
     """
-    from purgatorio.admin.cli.admin_client import AdminClient, AdminError, AdminUrlError
+    from purgatorio.admin.cli.admin_client import AdminError, AdminUrlError
 
     check: Callable[[argparse.Namespace], str] | None = getattr(args, "check", None)
     if check is not None and (wrong := check(args)):
@@ -241,8 +253,7 @@ def run_command(ask: Ask | None, show: Show, args: argparse.Namespace, wire: Wir
             answer = wire(args)
         else:
             assert ask is not None
-            url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
-            answer = ask(AdminClient(url, os.environ.get(TOKEN_VARIABLE)), args)
+            answer = ask(admin_of(args), args)
         return (show_json if args.json else show)(answer, args) or 0
     except CommandRefused as refused:
         print(refused, file=sys.stderr)
@@ -258,6 +269,14 @@ def run_command(ask: Ask | None, show: Show, args: argparse.Namespace, wire: Wir
             return 130  # as a shell expects; such a command has said what is done
         print("purgatorio: stopped waiting; the cluster finishes the operation", file=sys.stderr)
         return 1
+
+
+def admin_of(args: argparse.Namespace) -> AdminClient:
+    """Return the admin HTTP of the cluster that the user means."""
+    from purgatorio.admin.cli.admin_client import AdminClient
+
+    url = args.admin or os.environ.get(ADMIN_VARIABLE) or DEFAULT_ADMIN_URL
+    return AdminClient(url, os.environ.get(TOKEN_VARIABLE))
 
 
 # --- what is printed ---

@@ -22,9 +22,14 @@ KINDS: Final = ("topic", "broker", "group")
 def add_changes(parser: Any) -> None:
     """Add what is set and unset to a command's arguments."""
     parser.add_argument(
-        "set", metavar="NAME=VALUE", nargs="*", type=pair, help="a config by Kafka's name, and its value"
+        "set", metavar="NAME=VALUE", nargs="*", default=(), type=pair, help="a config by Kafka's name, and its value"
     )
     parser.add_argument("--unset", metavar="NAME", action="append", help="a config that is as by default again")
+    parser.set_defaults(check=_check_changes)
+
+
+def _check_changes(args: argparse.Namespace) -> str:
+    return "" if args.set or args.unset else "give NAME=VALUE, or --unset NAME"
 
 
 def show_altered(answer: Answer, args: argparse.Namespace) -> None:

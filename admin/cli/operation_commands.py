@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from purgatorio.admin.cli.command import Answer, Show, Wire, add_command, pair, says, seconds, show_json
-from purgatorio.admin.operations.declare import Argument, Operation
+from purgatorio.admin.operations.declare import Argument, Limits, Operation, limits_of
 
 if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
@@ -56,12 +56,22 @@ def _add_argument(parser: Any, argument: Argument) -> None:
             parser.add_argument(option.removesuffix("s"), option, dest=argument.name, **details)
             return
     elif argument.kind in (int, float):
-        details["type"] = seconds if argument.kind is float else int
+        details["type"] = seconds if argument.kind is float else partial(_number, limits_of(argument.hint))
     if shown.positional or (shown.positional is None and argument.place == "path"):
         # What is left out is the operation's own default.
         parser.add_argument(argument.name, nargs=None if argument.is_required else "?", **details)
     else:
         parser.add_argument(option, required=argument.is_required, **details)
+
+
+def _number(limits: Limits, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    if limits.ge is not None and number < limits.ge:
+        raise argparse.ArgumentTypeError(f"{number} is less than {limits.ge}")
+    return number
 
 
 class _Merge(argparse.Action):

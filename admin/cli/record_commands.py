@@ -27,7 +27,9 @@ def _add_produce(commands: Any) -> None:
         commands, "produce", by_wire("producing.produce"), None, "write each line of the standard input as a record"
     )
     parser.add_argument("topic", metavar="TOPIC", help="the topic, which has to exist")
-    parser.add_argument("values", metavar="VALUE", nargs="*", help="a record's line, in place of the standard input")
+    parser.add_argument(
+        "values", metavar="VALUE", nargs="*", default=(), help="a record's line, in place of the standard input"
+    )
     parser.add_argument("-k", "--key", metavar="KEY", help="the key of each record that has none of its own")
     parser.add_argument("-K", "--key-separator", metavar="TEXT", help="what divides key and value in a line")
     parser.add_argument("-D", "--delimiter", metavar="TEXT", default="\\n", help=r"what divides lines (\n)")

@@ -6,9 +6,10 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from purgatorio.admin.cli.command import Answer, Wire, add_command, partition_of, print_table
+from purgatorio.admin.cli.command import Answer, CommandRefused, Wire, add_command, partition_of, print_table
 from purgatorio.admin.cli.operation_commands import send
-from purgatorio.admin.operations.groups import ResetOffsets
+from purgatorio.admin.cli.printable import printable
+from purgatorio.admin.operations.groups import DescribeGroup, ResetOffsets
 
 if TYPE_CHECKING:
     from purgatorio.admin.cli.admin_client import AdminClient
@@ -27,6 +28,8 @@ def add_reset(operation: type[ResetOffsets], commands: Any, wire: Wire | None = 
         type=_target,
         help="earliest, latest, an offset, or a time such as 2026-11-21T20:15 or 2026-11-21T20:15:00Z",
     )
+    if wire is not None:
+        reset.add_argument("--create", action="store_true", help="make the group, even if its name is near another's")
 
 
 def _target(text: str) -> dict[str, str | int]:
@@ -55,8 +58,25 @@ def _reset(operation: type[ResetOffsets], admin: AdminClient, args: argparse.Nam
     given = {"id": args.id, "topic": args.topic, **args.to}
     if args.partition is not None:
         given["partition"] = args.partition
-    return send(operation, admin, given)
+    return {"new": operation is ResetOffsets and _is_new(admin, args), **send(operation, admin, given)}
+
+
+def _is_new(admin: AdminClient, args: argparse.Namespace) -> bool:
+    """Return whether the group does not exist; refuse to make one whose name is near another's."""
+    from purgatorio.admin.cli.admin_client import AdminError
+
+    try:
+        send(DescribeGroup, admin, {"id": args.id, "members": 0, "offsets": 0})
+    except AdminError as error:
+        if not str(error).startswith("there is no group "):
+            return False  # the reset itself says what is wrong
+        if "did you mean" in str(error) and not args.create:
+            raise CommandRefused(f"purgatorio: {error} --create makes it", 1) from None
+        return True
+    return False
 
 
 def _show_reset(answer: Answer, args: argparse.Namespace) -> None:
+    if answer["new"]:
+        print(f"group {printable(args.id)} is new")
     print_table({"PARTITION": partition_of, "BEFORE": "before", "NOW": "after"}, answer["offsets"])

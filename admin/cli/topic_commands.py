@@ -13,6 +13,8 @@ from purgatorio.admin.cli.command import (
     CommandRefused,
     Show,
     Wire,
+    admin_of,
+    near,
     partition_of,
     positive,
     print_further,
@@ -26,7 +28,7 @@ from purgatorio.admin.cli.wire_command import add_wire_command, by_wire
 def _show_topics(listed: Answer, args: argparse.Namespace) -> None:
     partitions = listed["partitions"]
     if args.topic is not None and not partitions:
-        raise CommandRefused(f"purgatorio: there is no topic {args.topic}", 1)
+        raise CommandRefused(f"purgatorio: there is no topic {args.topic}{_near_topic(args)}", 1)
     hidden = {row["topic"] for row in partitions if row["internal"]} if args.topic is None else set()
     shown = [row for row in partitions if row["topic"] not in hidden or row["offline"]]
     columns: Columns = {
@@ -44,6 +46,15 @@ def _show_topics(listed: Answer, args: argparse.Namespace) -> None:
     if listed["offline_count"]:
         print(f"{_partitions(listed['offline_count'])} offline: no live broker has all records")
         print("to elect leaders without the lost records: purgatorio topics elect --unclean")
+
+
+def _near_topic(args: argparse.Namespace) -> str:
+    """Return which topic may be meant."""
+    from purgatorio.admin.cli.operation_commands import send
+    from purgatorio.admin.operations.topics import ListTopics
+
+    rows = send(ListTopics, admin_of(args), {})["partitions"]
+    return near(args.topic, sorted({row["topic"] for row in rows if not row["internal"]}))
 
 
 def _reassignment(change: dict[str, list[int]] | None) -> str:

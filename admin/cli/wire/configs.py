@@ -67,17 +67,30 @@ async def alter(client: Client, args: argparse.Namespace) -> Answer:
     """Set and unset configs of a resource."""
     changes = [AlterableConfig(name=name, config_operation=SET, value=value) for name, value in args.set or ()]
     changes += [AlterableConfig(name=name, config_operation=UNSET, value=None) for name in args.unset or ()]
-    if not changes:
-        raise refused("give NAME=VALUE, or --unset NAME")
     if args.kind == TOPIC:
         await check_topic(client, args.name, (await client.metadata(args.name)).topics[0].error_code)
+    if args.kind == BROKER:
+        await _check_broker_configs(client, args)
     resource = AlterConfigsResource(resource_type=TYPES[args.kind], resource_name=args.name, configs=changes)
     request = IncrementalAlterConfigsRequest(resources=[resource])
     (result,) = (await _ask(client, args.kind, args.name, request)).responses
     if result.error_code:
         why = explained(result.error_code, result.error_message, f"{args.kind} {args.name}")
-        raise refused(why + await _near_config(client, args, [each.name for each in changes]))
+        meant = "" if "meant?" in why else await _near_config(client, args, [each.name for each in changes])
+        raise refused(why + meant)
     return {"kind": args.kind, "name": args.name, "set": dict(args.set or ()), "unset": [*(args.unset or ())]}
+
+
+async def _check_broker_configs(client: Client, args: argparse.Namespace) -> None:
+    """Refuse to set a name that is unknown and near a known one: brokers take any, for plug-ins of their own."""
+    new = [name for name, _ in args.set or ()]
+    if args.name:
+        hint = await _near_config(client, args, new)
+    else:  # the configs of all brokers are only those that are set
+        ids = sorted(each.node_id for each in (await client.describe([])).brokers)
+        hint = await _near_config(client, argparse.Namespace(kind=BROKER, name=str(ids[0])), new)
+    if hint:
+        raise refused(f"INVALID_CONFIG: there is no such broker config{hint}")
 
 
 async def _near_config(client: Client, args: argparse.Namespace, names: list[str]) -> str:

@@ -220,6 +220,11 @@ async def reset_offsets(client: Client, args: argparse.Namespace) -> Answer:
     if not leaders:
         raise refused(f"UNKNOWN_TOPIC_OR_PARTITION: topic {args.topic} has no partition {args.partition}")
     coordinator = Coordinator(client, args.id)
+    is_new = await patiently(client, partial(_described, client, await _coordinator(client, args.id), args.id)) is None
+    if is_new and not args.create:
+        listed, _ = await listed_groups(client)
+        if args.id not in (ids := [row["id"] for row in listed]) and (hint := near(args.id, sorted(ids))):
+            raise refused(f"GROUP_ID_NOT_FOUND: there is no group {args.id}{hint} --create makes it")
     before = await all_committed_offsets(coordinator, args.id)
     after = await targets(client, leaders, args.to)
     answer = await coordinator.ask(offset_commit(GroupMembership(args.id), after))
@@ -231,7 +236,7 @@ async def reset_offsets(client: Client, args: argparse.Namespace) -> Answer:
     offsets = [
         {"topic": tp[0], "partition": tp[1], "before": None if old < 0 else old, "after": after[tp]} for tp, old in rows
     ]
-    return {"group": args.id, "offsets": offsets}
+    return {"group": args.id, "new": is_new, "offsets": offsets}
 
 
 async def targets(

@@ -13,6 +13,7 @@ from purgatorio.admin.operations.control.transaction_control import TransactionC
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.records import IsolationLevel
 from purgatorio.admin.operations.record_json import JsonRecord, partition_of
+from purgatorio.broker.causes.words import and_more
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import decided, newest, until
 from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, NotThere
@@ -28,6 +29,8 @@ from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 
+MAX_NAMED: Final = 10
+"""Topics that are named when one is missing."""
 PRODUCE_TIMEOUT_MS: Final = 10_000
 COMMIT_PATIENCE_MS: Final = 100
 """The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
@@ -99,7 +102,9 @@ def partition_count(cluster: BrokerCluster, topic: str) -> int:
     """
     known = newest(cluster.network).image.topics
     if topic not in known:
-        raise NotThere(f"there is no topic {topic!r}, only {', '.join(sorted(known)) or 'none'}")
+        names = ", ".join(sorted(known)[:MAX_NAMED]) + and_more(max(0, len(known) - MAX_NAMED))
+        only = nearest(topic, known) or (f", only {names}" if known else ": the cluster has no topics")
+        raise NotThere(f"there is no topic {topic!r}{only}")
     return len(known[topic].partitions)
 
 

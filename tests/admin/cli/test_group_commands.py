@@ -148,7 +148,7 @@ def test_offsets_are_reset_to_the_start_the_end_an_offset_or_a_time(run: Any, to
     rows = [{"topic": "orders", "partition": 0, "before": None, "after": 17}]
     argv = ["reset-offsets", "billing", "--topic", "orders", "--partition", "0", "--to", to]
     admin, said = run({"offsets": rows}, *argv)
-    assert admin.asked == [("groups/billing/reset-offsets", {"topic": "orders", "partition": 0, **sent})]
+    assert admin.asked[-1] == ("groups/billing/reset-offsets", {"topic": "orders", "partition": 0, **sent})
     assert said == "PARTITION  BEFORE  NOW\norders-0   -       17\n"
 
 

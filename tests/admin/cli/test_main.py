@@ -124,6 +124,8 @@ def test_unknown_arguments_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["topics", "get", "a"], "purgatorio topics: there is no command 'get'; did you mean describe?"),
         (["records", "write", "a"], "purgatorio records: there is no command 'write'; did you mean produce?"),
         (["records", "tail", "a"], "purgatorio records: there is no command 'tail'; did you mean consume?"),
+        (["consume", "a"], "purgatorio: there is no command 'consume'; did you mean records consume?"),
+        (["records", "produce"], "purgatorio records produce: the following arguments are required: TOPIC"),
         (["groups", "reset", "a"], "purgatorio groups: there is no command 'reset'; did you mean reset-offsets?"),
         (["config", "set", "x"], "purgatorio config: unknown: set x; did you mean purgatorio configs?"),
         (["configs", "alter", "a"], "purgatorio configs: there is no command 'alter'; did you mean set?"),
@@ -133,7 +135,7 @@ def test_unknown_arguments_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
         (["topics", "elect", "--uncleen"], "purgatorio topics elect: unknown: --uncleen; did you mean --unclean?"),
         (["broker", "list", "all"], "purgatorio broker list: unknown: all"),
         (["broker", "stop"], "purgatorio broker stop: the following arguments are required: N"),
-        (["broker", "stop", "two"], "purgatorio broker stop: argument N: invalid int value: 'two'"),
+        (["broker", "stop", "two"], "purgatorio broker stop: argument N: 'two' is not a number"),
     ],
 )
 def test_a_misspelt_command_or_flag_is_answered_with_a_similar_one(

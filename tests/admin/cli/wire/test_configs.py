@@ -35,11 +35,22 @@ def test_configs_of_a_broker_and_of_all_brokers(run: Run) -> None:
     assert run("configs", "set", "broker", "", "--unset", "message.max.bytes").code == 0
 
 
+def test_a_misspelt_config_of_a_broker_is_refused_and_one_of_a_plug_in_is_taken(run: Run) -> None:
+    for broker in ("1", ""):
+        assert run("configs", "set", "broker", broker, "message.max.byte=2000000") == (
+            1,
+            "",
+            "purgatorio: INVALID_CONFIG: there is no such broker config; did you mean message.max.bytes?\n",
+        )
+        assert run("configs", "set", "broker", broker, "org.example.zzz=1").code == 0
+        assert run("configs", "set", "broker", broker, "--unset", "org.example.zzz").code == 0
+
+
 def test_an_unknown_config_names_the_nearest(run: Run) -> None:
     ran = run("configs", "set", "topic", "orders", "retention.m=1")
     assert ran.code == 1
     assert ran.err.startswith("purgatorio: INVALID_CONFIG: ")
-    assert ran.err.endswith("; did you mean retention.ms?\n")
+    assert ran.err.endswith("; is retention.ms meant?\n")
     assert "did you mean" not in run("configs", "set", "topic", "orders", "retention.ms=soon").err
     assert run("configs", "set", "queue", "orders", "a=b").code == 2
     assert run("configs", "describe", "topic", "oders").err.endswith("there is no topic oders; did you mean orders?\n")

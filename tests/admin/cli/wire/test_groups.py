@@ -78,3 +78,14 @@ def test_a_missing_group_names_the_nearest(run: Run, member: str) -> None:
     assert near == f"purgatorio: GROUP_ID_NOT_FOUND: there is no group {member}x; did you mean {member}?\n"
     ran = run("groups", "reset-offsets", "g", "--topic", "oders", "--to", "latest")
     assert ran.err.endswith("there is no topic oders; did you mean orders?\n")
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_offsets_of_a_misspelt_group_are_not_reset_unless_it_is_to_be_made(run: Run, member: str, found: bool) -> None:
+    line = ["groups", "reset-offsets", f"{member}{'y' if found else 'x'}", "--topic", "orders", "--to", "earliest"]
+    ran = run(*line, found=found)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.endswith(f"there is no group {line[2]}; did you mean {member}? --create makes it\n")
+    assert run(*line, "--create", found=found).out.splitlines()[0] == f"group {line[2]} is new"
+    assert "new" not in run(*line, found=found).out
+    assert run("groups", "delete", line[2]).code == 0

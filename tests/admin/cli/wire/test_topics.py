@@ -61,7 +61,13 @@ def test_refusals_have_kafkas_name_and_a_sentence(run: Run) -> None:
         "purgatorio: UNKNOWN_TOPIC_OR_PARTITION: there is no topic zzz, only orders\n"
     )
     assert run("topics", "add-partitions", "orders", "0").code == 2
-    assert run("topics", "alter", "orders").err == "purgatorio: give NAME=VALUE, or --unset NAME\n"
+    assert run("topics", "alter", "orders") == (2, "", "purgatorio: give NAME=VALUE, or --unset NAME\n")
+    ran = run("topics", "create", "none", "--partitions", "0")
+    assert (ran.code, ran.err.splitlines()[0].partition(": ")[2]) == (2, "argument --partitions: 0 is less than 1")
+    for found in (True, False):
+        ran = run("topics", "list", "--topic", "oders", found=found)
+        assert (ran.code, ran.err.endswith("there is no topic oders; did you mean orders?\n")) == (1, True)
+    assert run("topics", "alter", "orders", "retention=1").err.count("retention.ms") == 1
     assert run("topics", "alter", "orders", "retention.ms").code == 2
     assert run("topics", "alter", "orders", "--unset", "retention.ms", "retention").code == 2
 
