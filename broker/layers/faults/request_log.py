@@ -60,6 +60,7 @@ class LoggedRequest:
         told: the answer to a ListOffsets request that is kept.
         group: the group that a consumer joins by it, or in which it stays; "" for other requests.
         begins: whether it joins by it for the first time.
+        may_create: whether it asks for the metadata of topics, and has missing ones created where brokers do so.
         rebalance_timeout_ms: the one of such a request: clients give max.poll.interval.ms; otherwise -1.
         found_nothing: whether it is a fetch whose answer has no records.
         software: the name of the client's software, if the request gives it; else "".
@@ -80,6 +81,7 @@ class LoggedRequest:
         "errors",
         "found_nothing",
         "group",
+        "may_create",
         "number",
         "rebalance_timeout_ms",
         "software",
@@ -114,6 +116,7 @@ class LoggedRequest:
         self.group = ""
         self.begins = False
         self.rebalance_timeout_ms = -1
+        self.may_create = False
         self.found_nothing = False
         self.software = ""
         self.transactional_id = ""
@@ -183,6 +186,7 @@ class RequestLog:
         reads = api_key in READS
         is_of_transaction = api_key in OF_TRANSACTIONS
         joins = api_key in JOINS
+        is_metadata = api_key == ApiKey.METADATA
         introduces = api_key == ApiKey.API_VERSIONS
 
         def logged(ctx: RequestContext, request: Any, reply: Reply) -> None:
@@ -202,6 +206,8 @@ class RequestLog:
                 entry.rebalance_timeout_ms = request.rebalance_timeout_ms
             if introduces:
                 entry.software = request.client_software_name
+            if is_metadata:
+                entry.may_create = bool(topics) and request.allow_auto_topic_creation
             self.entries.append(entry)
             handler(ctx, request, entry)
 

@@ -30,8 +30,8 @@ def read_requests(log: RequestLog | None, document: Answer) -> Steps:
     `idle_requests` are heartbeats, and polls that found nothing: of each `api`, `client`, and alike `errors` the
     `count`, `first_ms` and `last_ms`. `errors`: of each `client`, `api`, and alike `errors`, `topics` and
     `transactional_id` (or "") the same. `asked`: of each `client` its `apis`, the `topics` of its Metadata requests,
-    and the name of its `software` ("": it gave none). `producers` that began: a `client` initialized
-    `transactional_id` at `at_ms`.
+    the name of its `software` ("": it gave none), and whether one of them `may_create` topics. `producers` that began:
+    a `client` initialized `transactional_id` at `at_ms`.
     """
     requests: list[LoggedRequest] = []
     idle: dict[tuple[object, ...], Answer] = {}
@@ -51,7 +51,7 @@ def read_requests(log: RequestLog | None, document: Answer) -> Steps:
             name = cut(each.transactional_id)
             producers.append({"client": each.client, "transactional_id": name, "at_ms": each.at_ms})
         if each.client in asked or len(asked) < MAX_ASKED:
-            new = {"client": each.client, "software": "", "apis": [], "topics": []}
+            new = {"client": each.client, "software": "", "may_create": False, "apis": [], "topics": []}
             _note(asked.setdefault(each.client, new), each)
         yield COST_OF_REQUEST
     document["requests"] = [_read(each) for each in requests[-MAX_REQUESTS:]]
@@ -67,6 +67,7 @@ def _note(row: Answer, request: LoggedRequest) -> None:
     if request.api not in row["apis"]:
         row["apis"].append(request.api)
     row["software"] = row["software"] or cut(request.software)
+    row["may_create"] = row["may_create"] or request.may_create
     if request.api_key == ApiKey.METADATA:
         row["topics"] += [each for each in request.topics if each not in row["topics"]][
             : MAX_TOPICS - len(row["topics"])

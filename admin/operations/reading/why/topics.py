@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts, plural
-from purgatorio.admin.operations.reading.why.refusals import name_of
+from purgatorio.admin.operations.reading.why.refusals import fault_of, is_over, name_of
 from purgatorio.broker.causes.words import listed
 
 MISSING: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+USES: Final = frozenset(
+    (
+        *("Fetch", "ListOffsets", "Produce", "InitProducerId", "ShareFetch", "ShareGroupHeartbeat"),
+        *("FindCoordinator", "JoinGroup", "ConsumerGroupHeartbeat"),
+    )
+)
+"""The APIs of clients that read or write."""
 NAMES_SHOWN: Final = 5
 MAX_COMPARED: Final = 10
 """Topics whose names are compared with all others, by each rule: a comparison takes some microseconds, or a hundred."""
@@ -19,20 +27,42 @@ MAX_COMPARED_CHARS: Final = 100
 
 
 def asks_for_a_missing_topic(facts: Facts) -> Iterator[Conclusion]:
-    """Yield clients that ask for topics which do not exist, with the nearest of those that do."""
+    """Yield clients that ask for topics which do not exist, with the nearest of those that do.
+
+    Nothing is said of a client that only asks whether there is one, nor of one that has gone on to another topic.
+    """
     names: list[str] = facts.document["topics"]
     if facts.document["topic_count"] > len(names):
         return
     asked: dict[tuple[str, str], None] = {}
     known, hints = dict.fromkeys(names), dict[str, str]()
+    users = {each["client"] for each in facts.document["asked"] if each["may_create"] or USES & set(each["apis"])}
+    used = _used(facts)
     for row in facts.errors:
-        if MISSING in row["errors"]:
+        if MISSING in row["errors"] and row["client"] in users and fault_of(facts, row) is None:
             for topic in row["topics"]:
-                if topic not in known:
+                if topic not in known and not _went_on(facts, row, _near(topic, names, hints), used):
                     asked.setdefault((name_of(row), topic))
     for client, topic in asked:
         says = f"{client} asks for topic {topic}, which does not exist{_those_that_do(topic, names, hints)}"
         yield Conclusion(says, (client, topic), STUCK + 3)
+
+
+def _went_on(facts: Facts, row: Answer, near: str, used: Mapping[str, Mapping[str, int]]) -> bool:
+    """Return whether a client reads or writes the topic of the nearest name since, or asks for others alone."""
+    since = [topic for topic, last_ms in used.get(row["client"], {}).items() if last_ms >= row["last_ms"]]
+    return near in since or (bool(since) and is_over(facts, row))
+
+
+def _used(facts: Facts) -> dict[str, dict[str, int]]:
+    """Return the topics that each client reads or writes, with when it did so last."""
+    found: dict[str, dict[str, int]] = {}
+    for each in facts.positions:
+        found.setdefault(each["client"], {})[each["topic"]] = each["last_ms"]
+    for each in facts.document["requests"]:
+        if each["api"] == "Produce" and not each["errors"]:
+            found.setdefault(each["client"], {}).update(dict.fromkeys(each["topics"], each["at_ms"]))
+    return found
 
 
 def _those_that_do(topic: str, names: Sequence[str], hints: dict[str, str]) -> str:

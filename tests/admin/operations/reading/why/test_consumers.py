@@ -189,7 +189,7 @@ def test_a_client_of_an_earlier_test_is_named_as_such() -> None:
 
 
 def test_a_client_of_an_earlier_test_may_create_a_topic_before_the_test() -> None:
-    asked = [{"client": "late", "software": "", "apis": ["Metadata"], "topics": ["orders"]}]
+    asked = [{"client": "late", "software": "", "may_create": False, "apis": ["Metadata"], "topics": ["orders"]}]
     document = facts(partitions=[partition()], asked=asked, left_over=["late"], clients=["late"])
     assert said(document) == [f"{BEFORE}asks for orders{CLOSE}"]
 

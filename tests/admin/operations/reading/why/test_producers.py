@@ -81,7 +81,7 @@ def test_too_few_replicas_in_sync_are_counted() -> None:
 
 def test_a_producer_that_has_sent_nothing_holds_its_records() -> None:
     apis = ["ApiVersions", "Metadata"]
-    asked = {"client": "checkout", "software": "librdkafka", "apis": apis, "topics": ["orders"]}
+    asked = {"client": "checkout", "software": "librdkafka", "may_create": True, "apis": apis, "topics": ["orders"]}
     document = facts(partitions=[partition("orders")], clients=["checkout"], asked=[asked])
     assert said(document) == [
         "checkout knows where orders is, and has sent no record: it holds what it was given; flush() it, await what "
@@ -93,7 +93,13 @@ def test_a_producer_that_has_sent_nothing_holds_its_records() -> None:
 
 def test_only_a_producer_is_said_to_hold_records() -> None:
     """A consumer of kafkajs that has subscribed has asked for the same; one of librdkafka asks for its group, too."""
-    asked = {"client": "checkout", "software": "", "apis": ["ApiVersions", "Metadata"], "topics": ["orders"]}
+    asked = {
+        "client": "checkout",
+        "software": "",
+        "may_create": True,
+        "apis": ["ApiVersions", "Metadata"],
+        "topics": ["orders"],
+    }
     document = facts(partitions=[partition("orders")], clients=["checkout"], asked=[asked])
     assert said(document) == []
     assert said({**document, "asked": [{**asked, "apis": [*asked["apis"], "InitProducerId"]}]}) != []

@@ -45,7 +45,7 @@ def test_what_clients_asked_is_kept_once(broker: FakeBroker) -> None:
     broker.ask(ApiKey.INIT_PRODUCER_ID, InitProducerIdRequest(), version=4, client="billing")
     (asked,) = read(broker.faults.log)["asked"]
     apis, topics = ["Metadata", "InitProducerId"], ["orders", "payments"]
-    assert asked == {"client": "billing", "software": "", "apis": apis, "topics": topics}
+    assert asked == {"client": "billing", "software": "", "may_create": True, "apis": apis, "topics": topics}
 
 
 def test_topics_and_clients_are_bounded(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:

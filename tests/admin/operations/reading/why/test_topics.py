@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from purgatorio.admin.operations.reading.why import topics
-from tests.admin.operations.reading.why.documents import error, facts, partition, position, said
+from tests.admin.operations.reading.why.documents import error, facts, partition, position, request, said
 
 MISSING = "UNKNOWN_TOPIC_OR_PARTITION"
+USER: dict[str, Any] = {"client": "c", "software": "", "may_create": False, "apis": ["FindCoordinator"], "topics": []}
+
+
+def lacking(*topics: str, **more: Any) -> dict[str, Any]:
+    """A client that wants to read or write, and was refused for these topics."""
+    return {"errors": [error("c", "Metadata", MISSING, topics=[each]) for each in topics], "asked": [USER], **more}
 
 
 def test_a_missing_topic_has_the_nearest_of_those_that_exist() -> None:
     document = facts(
         partitions=[partition("orders"), partition("payments")],
-        errors=[error("c", "Metadata", MISSING, topics=["order"])],
+        **lacking("order"),
     )
     assert said(document) == [
         "c asks for topic order, which does not exist; did you mean orders? Correct the name, or create the topic"
@@ -22,25 +30,40 @@ def test_a_missing_topic_has_the_nearest_of_those_that_exist() -> None:
 
 
 def test_without_a_near_name_those_that_exist_are_listed_and_bounded() -> None:
-    missing = [error("c", "Metadata", MISSING, topics=["x"])]
-    assert said(facts(errors=missing)) == ["c asks for topic x, which does not exist, and there is no other; create it"]
-    assert said(facts(errors=missing, partitions=[partition("orders")])) == [
+    assert said(facts(**lacking("x"))) == ["c asks for topic x, which does not exist, and there is no other; create it"]
+    assert said(facts(**lacking("x"), partitions=[partition("orders")])) == [
         "c asks for topic x, which does not exist; there is orders. Correct the name, or create the topic"
     ]
     many = [partition(f"topic-{number}") for number in range(9)]
-    assert said(facts(errors=missing, partitions=many)) == [
+    assert said(facts(**lacking("x"), partitions=many)) == [
         "c asks for topic x, which does not exist; there are topic-0, topic-1, topic-2, topic-3 and topic-4 and 4 more"
         ". Correct the name, or create the topic"
     ]
 
 
 def test_a_topic_that_was_created_later_is_not_missing() -> None:
-    document = facts(partitions=[partition("orders")], errors=[error("c", "Metadata", MISSING, topics=["orders"])])
+    document = facts(partitions=[partition("orders")], **lacking("orders"))
     assert said(document) == []
 
 
+def test_a_client_that_only_asks_whether_a_topic_is_there_makes_no_mistake() -> None:
+    document = facts(partitions=[partition("orders")], **lacking("order"))
+    assert said({**document, "asked": [{**USER, "apis": ["ApiVersions", "Metadata"]}]}) == []
+    assert said({**document, "asked": [{**USER, "apis": [], "may_create": True}]}) == said(document) != []
+
+
+def test_a_name_that_was_corrected_is_no_mistake_any_more() -> None:
+    document = facts(partitions=[partition("orders", end=1)], **lacking("order"))
+    reads = position("c", 1, first_offset=0)
+    assert said({**document, "positions": [reads]}) == []
+    assert said({**document, "requests": [request("c", "Produce", topics=["orders"])]}) == []
+    other = facts(partitions=[partition("bills", end=1)], positions=[position("c", 1, "bills", first_offset=0)])
+    assert len(said({**other, **lacking("order")})) == 1, "it reads one of two"
+    assert said({**other, **lacking("order"), "requests": [request("c", "Metadata", topics=["bills"])]}) == []
+
+
 def test_of_very_many_topics_nothing_is_said() -> None:
-    assert said(facts(errors=[error("c", "Metadata", MISSING, topics=["x"])], topic_count=2_000)) == []
+    assert said(facts(**lacking("x"), topic_count=2_000)) == []
 
 
 def test_an_empty_topic_beside_a_full_one_of_nearly_the_same_name() -> None:
@@ -59,7 +82,7 @@ def test_few_of_many_names_are_compared(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(topics, "nearest", nearest)
     missing = [error("app", "Metadata", topics.MISSING, topics=[f"missing-{number}"]) for number in range(100)]
-    some = facts(partitions=[partition("orders", end=1)], errors=missing)
+    some = facts(partitions=[partition("orders", end=1)], errors=missing, asked=[{**USER, "client": "app"}])
     assert len(said(some)) == 100
     assert compared == [f"missing-{number}" for number in range(topics.MAX_COMPARED)]
     compared.clear()
