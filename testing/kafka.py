@@ -88,7 +88,8 @@ class Kafka(AccessControls):
         Args:
             library: "confluent" (and others over librdkafka), "aiokafka", "kafka-python"; "faststream": keywords of
                 `KafkaBroker`, and with the role "consumer" those of its subscribers; "java": properties, as text.
-            role: "consumer", "producer" or "admin"; not given: settings that all of them know.
+            role: "consumer", "producer" or "admin"; not given: settings that all of them know, also for share consumers
+                and consumers with `group.protocol=consumer`, whose heartbeats and sessions the brokers set.
             user: who the client is: the principal ``User:…`` of this name. With SASL one of the cluster's users, by
                 default the first; with TLS alone any name, which its certificate has, by default none.
 

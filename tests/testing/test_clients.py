@@ -8,7 +8,7 @@ import time
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -110,6 +110,19 @@ def test_a_client_whose_cluster_is_gone_gives_up_after_seconds(
 ) -> None:
     assert int(kafka.client_config(library, role)[setting]) == GIVE_UP_MS <= 10_000
     assert setting not in kafka.client_config(library)
+
+
+def test_settings_without_a_role_are_for_the_new_protocol_of_groups(kafka: Kafka) -> None:
+    """confluent-kafka refuses the heartbeats and sessions of the role "consumer" there, since the brokers set them."""
+    own = {"group.id": "billing", "group.protocol": "consumer", "auto.offset.reset": "earliest"}
+    with pytest.raises(KafkaException, match="defined broker side"):
+        Consumer(kafka.client_config("confluent", "consumer") | own)
+    kafka.produce(kafka.topic("bills"), "paid")
+    with Consumer(kafka.client_config("confluent") | own) as consumer:
+        consumer.subscribe(["bills"])
+        message = consumer.poll(10)
+    assert message is not None
+    assert message.value() == b"paid"
 
 
 def test_faststream_gets_a_list_of_addresses_and_its_subscribers_a_short_heartbeat(kafka: Kafka) -> None:

@@ -2,6 +2,8 @@
 package franz
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -35,11 +37,50 @@ func Options(kafka Cluster, more ...kgo.Opt) []kgo.Opt {
 	return append(options, more...)
 }
 
-// TransactionalOptions returns options of a producer with a transactional id, whose requests under way franz-go never
-// gives up: a context ends before or between them. The broker gives up a produce request after five seconds.
+// TransactionalOptions returns options of a producer with a transactional id. When the context of a record ends, or after
+// ten seconds, the producer gives up all that it has buffered, with kgo.ErrAborting; abort the transaction then. By
+// default franz-go waits for the answer of a request under way, whatever the context says.
+//
+// BeginTransaction takes no context, and waits until the followers of the transactions' own topic have its entry.
 func TransactionalOptions(kafka Cluster, id string, more ...kgo.Opt) []kgo.Opt {
-	options := append(common(kafka), kgo.TransactionalID(id))
+	patience := &patience{waiting: map[*kgo.Record]context.CancelFunc{}}
+	options := append(common(kafka), kgo.TransactionalID(id), kgo.WithHooks(patience))
 	return append(options, more...)
+}
+
+// patience has a client give up its records when that of one of them is over; the client calls its hooks.
+type patience struct {
+	client  *kgo.Client
+	mutex   sync.Mutex
+	waiting map[*kgo.Record]context.CancelFunc
+}
+
+func (p *patience) OnNewClient(client *kgo.Client) { p.client = client }
+
+func (p *patience) OnProduceRecordBuffered(record *kgo.Record) {
+	limited, cancel := context.WithTimeout(record.Context, giveUp)
+	p.mutex.Lock()
+	p.waiting[record] = cancel
+	p.mutex.Unlock()
+	context.AfterFunc(limited, func() {
+		if p.forget(record) {
+			p.client.UnsafeAbortBufferedRecords()
+		}
+	})
+}
+
+func (p *patience) OnProduceRecordUnbuffered(record *kgo.Record, _ error) { p.forget(record) }
+
+// forget returns whether a record was still waited for.
+func (p *patience) forget(record *kgo.Record) bool {
+	p.mutex.Lock()
+	cancel, ok := p.waiting[record]
+	delete(p.waiting, record)
+	p.mutex.Unlock()
+	if ok {
+		cancel()
+	}
+	return ok
 }
 
 func common(kafka Cluster) []kgo.Opt {

@@ -223,6 +223,24 @@ func TestAContextEndsAProduceRequestThatIsUnderWay(t *testing.T) {
 	}
 }
 
+// franz-go by itself waits as long as above, and cannot be asked not to.
+func TestAContextEndsAProduceRequestOfATransaction(t *testing.T) {
+	kafka := shared.For(t)
+	client := must[*kgo.Client](t)(kgo.NewClient(franz.TransactionalOptions(kafka, "payer")...))
+	defer client.Close()
+	all(t, client.BeginTransaction())
+	holdAll(t, kafka)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	start := time.Now()
+	err := client.ProduceSync(ctx, &kgo.Record{Topic: "orders", Value: []byte("paid")}).FirstErr()
+	if !errors.Is(err, kgo.ErrAborting) || time.Since(start) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(start))
+	}
+	all(t, kafka.Release(1), kafka.Release(2), kafka.Release(3))
+	all(t, client.EndTransaction(within(t), kgo.TryAbort))
+}
+
 func TestATransactionIsCommitted(t *testing.T) {
 	kafka := shared.For(t)
 	client, err := kgo.NewClient(franz.TransactionalOptions(kafka, "payer")...)
