@@ -17,7 +17,8 @@ LATE = (
 )
 MISSPELT = r"sh\w+ asks for topic \w+, which does not exist; did you mean \w+s\? Correct the name, or create the topic"
 SECOND = (
-    r"two own(s|ed) no partition: (\w+) has one, which one own\1; give \2 more partitions, or two another group\.id"
+    r"two own(s|ed) no partition: (\w+) has one, which one own\1; for it to read, give \2 more partitions, "
+    r"or two another group\.id"
 )
 USED = (
     r"billing goes on at its committed offset 1, the end of \w+-0: it has read what is before; reset its offsets, or "

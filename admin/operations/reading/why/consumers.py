@@ -134,8 +134,9 @@ def owns_no_partition(facts: Facts) -> Iterator[Conclusion]:
         which = listed([_owned_by(topic, counts[topic], list(dict.fromkeys(owners[topic])), own) for topic in topics])
         lacking = [names[each["member_id"]] for each in idle]
         says = (
-            f"{listed(lacking)} {own}{'s' * (len(idle) == 1 and gone is None)} no partition: {which}; give "
-            f"{listed(topics)} more partitions, or {lacking[0] if len(idle) == 1 else 'them'} another group.id"
+            f"{listed(lacking)} {own}{'s' * (len(idle) == 1 and gone is None)} no partition: {which}; for "
+            f"{'it' if len(idle) == 1 else 'them'} to read, give {listed(topics)} more partitions, or "
+            f"{lacking[0] if len(idle) == 1 else 'them'} another group.id"
         )
         about = (group["id"], *lacking, *(each["client"] for each in idle), *owners)
         yield Conclusion(says, about, STUCK if gone is None else WAITS)

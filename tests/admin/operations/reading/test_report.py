@@ -84,7 +84,7 @@ def test_a_report_of_very_much_is_bounded_and_counted() -> None:
     assert max(map(len, lines)) <= MAX_WIDTH
     assert lines[0] == (
         "c900, c901, c902, c903, c904 and 95 more own no partition: orders has 900, which c0, c1, c2, c3, c4 and 895 "
-        "more own; give orders more partitions, or them another group.id"
+        "more own; for them to read, give orders more partitions, or them another group.id"
     )
     assert "  … 9988 more" in lines
     assert "  … 892 more" in lines
@@ -101,8 +101,8 @@ def test_what_is_explained_is_of_one_name() -> None:
     found = explained(document, "g")
     assert found["conclusions"] == [
         {
-            "says": "two owns no partition: orders has one, which one owns; give orders more partitions, or two "
-            "another group.id",
+            "says": "two owns no partition: orders has one, which one owns; for it to read, give orders more "
+            "partitions, or two another group.id",
             "about": ("g", "two", "two", "orders"),
             "weight": found["conclusions"][0]["weight"],
         }

@@ -46,7 +46,8 @@ def test_that_nothing_is_wrong_is_said_where_nothing_else_is() -> None:
     idle = group("g", member("c", ("orders", 0)), member("two"))
     document = facts(partitions=[partition()], positions=[position("c", 0)], groups=[idle])
     assert said(document) == [
-        "two owns no partition: orders has one, which c owns; give orders more partitions, or two another group.id"
+        "two owns no partition: orders has one, which c owns; for it to read, give orders more "
+        "partitions, or two another group.id"
     ]
     assert said(document, "c") == [CALM]
 
@@ -115,7 +116,8 @@ def test_a_member_without_a_partition_is_named_with_those_that_have_them() -> No
     members = [member("one", ("orders", 0)), member("two")]
     document = facts(partitions=[partition()], groups=[group("g", *members)])
     assert said(document) == [
-        "two owns no partition: orders has one, which one owns; give orders more partitions, or two another group.id"
+        "two owns no partition: orders has one, which one owns; for it to read, give orders more "
+        "partitions, or two another group.id"
     ]
     assert said(document, "two") == said(document, "g") == said(document, "orders") == said(document)
     document["groups"][0]["state"] = "CompletingRebalance"
@@ -129,8 +131,8 @@ def test_members_of_one_client_id_are_named_by_their_member_ids() -> None:
         member("rdkafka", member_id="rdkafka-c"),
     ]
     assert said(facts(groups=[group("g", *members)])) == [
-        "rdkafka-b and rdkafka-c own no partition: orders has 2, which rdkafka-a owns; give orders more partitions, or "
-        "them another group.id"
+        "rdkafka-b and rdkafka-c own no partition: orders has 2, which rdkafka-a owns; for them to read, give "
+        "orders more partitions, or them another group.id"
     ]
 
 
@@ -315,7 +317,8 @@ def test_members_that_have_left_together_are_explained_as_they_were() -> None:
     gone = {"at_ms": 95_000, "members": [member("one", ("orders", 0)), member("two")]}
     document = facts(groups=[group("g", state="Empty", departed=gone)])
     assert said(document) == [
-        "two owned no partition: orders has one, which one owned; give orders more partitions, or two another group.id"
+        "two owned no partition: orders has one, which one owned; for it to read, give orders more "
+        "partitions, or two another group.id"
     ]
     gone["at_ms"] = 50_000
     assert said(document) == []
