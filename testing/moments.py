@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType, FunctionType, MethodType, TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from purgatorio.testing import closing
 from purgatorio.unpatched import monotonic
@@ -214,11 +214,20 @@ def of_caller(report: Callable[[], str]) -> Moments:
             case = frame.f_locals["self"]
             functions = functions_of(getattr(case, case._testMethodName, None))
             return Moments(report, functions[0].__code__.co_filename if functions else file, functions, noted)
-        if module == "unittest.suite" and frame.f_code.co_name == "_handleClassSetUp":
-            functions = _tests_of(frame.f_locals["currentClass"])
+        if (case := _set_up_by(module, frame)) is not None:
+            functions = _tests_of(case)
             return Moments(report, functions[0].__code__.co_filename if functions else file, functions, noted)
         frame = frame.f_back
     return Moments(report, file)
+
+
+def _set_up_by(module: str, frame: FrameType) -> type | None:
+    """Return the class that a frame of unittest or pytest sets up; None if it does not."""
+    if (module, frame.f_code.co_name) == ("unittest.suite", "_handleClassSetUp"):
+        return cast("type", frame.f_locals["currentClass"])
+    if (module, frame.f_code.co_name) == ("_pytest.unittest", "unittest_setup_class_fixture"):
+        return cast("type | None", frame.f_locals.get("cls"))
+    return None
 
 
 def _tests_of(case: type) -> list[FunctionType]:

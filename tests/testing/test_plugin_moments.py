@@ -255,3 +255,9 @@ def test_unittest_has_the_report_as_a_note(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False, timeout=60)
     assert "FAILED (failures=3)" in done.stderr
     assert done.stderr.count(" ms left: orders-0: broker 2 is at 0 of 1") == 3, done.stderr
+
+
+def test_a_test_case_has_the_report_as_a_note_under_pytest_too(run: Run) -> None:
+    result = run(UNITTEST.replace("unittest.main()", ""))
+    result.assert_outcomes(failed=3)
+    assert result.stdout.str().count(" ms left: orders-0: broker 2 is at 0 of 1") == 3
