@@ -16,7 +16,12 @@ def add_why(commands: Any) -> None:
     """Add the command."""
     summary = "say why a group, a topic or a client of a running cluster gets nothing"
     command = add_command(commands, "why", _ask, _show, summary)
-    command.add_argument("name", nargs="?", help="only about this group, topic or client id; all if it is not given")
+    command.add_argument(
+        "name",
+        metavar="GROUP|TOPIC",
+        nargs="?",
+        help="only about this group, topic or client id; all if it is not given",
+    )
 
 
 def _ask(admin: AdminClient, args: argparse.Namespace) -> Answer:

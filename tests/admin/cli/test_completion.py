@@ -116,13 +116,25 @@ def needs(shell: str) -> pytest.MarkDecorator:
 def test_commands_flags_values_and_names_are_completed(
     shell: str, completed: Complete, tmp_path: Path, capsys: pytest.CaptureFixture[str], kafka: Kafka
 ) -> None:
-    complete = partial(completed, *script(shell, tmp_path, capsys))
+    file, environment = script(shell, tmp_path, capsys)
+    complete = partial(completed, file, environment | {"PURGATORIO_ADMIN": kafka.admin_url})
     assert sorted(complete("purgatorio topics de")) == ["delete", "describe"]
     assert complete("purgatorio records consume --isolation read_c") == ["read_committed"]
     assert complete("purgatorio topics delete --boo") == ["--bootstrap"]
     assert sorted(complete("purgatorio configs set ")) == ["broker", "group", "topic"]
     assert sorted(complete(f"purgatorio topics delete --bootstrap {kafka.bootstrap} o")) == ["orders", "other"]
     assert complete("purgatorio topics delete --bootstrap 127.0.0.1:1 o") == []
+    assert sorted(complete("purgatorio topic de")) == ["delete", "describe"]
+    assert sorted(complete("purgatorio groups reset-offsets g --to ")) == ["earliest", "latest"]
+    assert complete(f"purgatorio why --admin {kafka.admin_url} or") == ["orders"]
+    assert complete(f"purgatorio broker kill --admin {kafka.admin_url} ") == ["1"]
+    assert sorted(complete("purgatorio configs describe topic o")) == ["orders", "other"]
+    assert complete("purgatorio configs set topic orders retention.m") == ["retention.ms="]
+    assert complete("purgatorio topics alter orders retention.m") == ["retention.ms="]
+    assert complete("purgatorio topics alter orders --unset retention.m") == ["retention.ms"]
+    if shell == "bash":  # fish does not know how many words the values of flags are
+        assert complete("purgatorio topics describe orders o") == []
+        assert complete("purgatorio topics describe --limit 3 or") == ["orders"]
 
 
 @pytest.mark.process
@@ -157,8 +169,10 @@ def test_names_come_from_the_cluster_and_none_if_it_does_not_answer(
 def test_the_table_has_all_commands() -> None:
     table = {each.words: each for each in completion.table_of(cli.build_parser())}
     assert {name for name, _ in table[""].subcommands} >= {"cluster", "topics", "records", "completion", "top"}
-    assert table["topics delete"].place == ":topics"
-    assert table["groups describe"].place == ":groups"
+    assert table["topics delete"].places == [":topics"]
+    assert table["groups describe"].places == [":groups"]
+    assert table["configs set"].places == ["topic broker group", ":resources", ":settings"]
+    assert table["broker kill"].places == [":brokers"]
     assert dict((flag, value) for flag, value, _ in table["records consume"].flags)["--group"] == ":groups"
     assert ("--command-config", ":files") in [(flag, value) for flag, value, _ in table["configs set"].flags]
     assert "complete" not in {name for name, _ in table[""].subcommands}
