@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from purgatorio.admin.cli.build import build
 from purgatorio.admin.cli.certificates import client_settings
+from purgatorio.admin.cli.command import ADMIN_VARIABLE, DEFAULT_ADMIN_URL
 from purgatorio.admin.cli.logging_setup import configure_logging
 from purgatorio.admin.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with_parent
 from purgatorio.admin.cluster import Cluster
 from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginning
 from purgatorio.admin.operations.control.importing import NotImported
 from purgatorio.admin.web.server import AdminServer
+from purgatorio.broker.causes.words import and_more
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that stop the cluster in good order. SIGHUP is a terminal that was closed; Windows has none."""
+MAX_TAKEN: Final = 5
+"""Addresses that are named when others listen on them."""
 _DEFAULT_BOOTSTRAP_PORT: Final = 9092
 THREAD_SWITCH_SECONDS: Final = 0.0005
 """The time for which another thread may hold the interpreter while the event loop wants it. The text of a scrape is
@@ -238,6 +242,8 @@ def greeting(
     elif plain:
         lines.append("Try, in another terminal:")
         lines += [*(f"  {command}" for command in next_commands(cluster.bootstrap)), ""]
+    if url != DEFAULT_ADMIN_URL:
+        lines += [f"Commands such as `purgatorio why` find it by: export {ADMIN_VARIABLE}={url}", ""]
     return "\n".join([*lines, "Ctrl-C stops it."])
 
 
@@ -292,7 +298,7 @@ def _from_here(path: Path) -> str:
 
 
 def why_not_listening(config: ClusterConfig, *, admin_ports: int = 1) -> str | None:
-    """The first address that cannot be listened on, and why; None if all can be by now.
+    """The addresses that cannot be listened on, and why; None if all can be by now.
 
     Args:
         admin_ports: how many ports are taken from ``admin.port`` on.
@@ -302,6 +308,7 @@ def why_not_listening(config: ClusterConfig, *, admin_ports: int = 1) -> str | N
     admin_host, first = config.admin_address
     last = min(first + admin_ports - 1, 65535) if first else 0
     wanted += [(admin_host, port, "--admin-port") for port in range(first, last + 1)]
+    taken = []
     for host, port, flag in wanted:
         try:
             family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -310,6 +317,13 @@ def why_not_listening(config: ClusterConfig, *, admin_ports: int = 1) -> str | N
                 probe.bind(address)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                return f"port {port} on {host} is in use; choose another with {flag} (0: any free port)"
+                taken.append((host, port, flag))
+                continue
             return f"cannot listen on {host}:{port}: {error.strerror or os.strerror(error.errno or 0)}"
+    if len(taken) > 1:
+        ports = ", ".join(f"{host}:{port}" for host, port, _ in taken[:MAX_TAKEN]) + and_more(len(taken[MAX_TAKEN:]))
+        flags = " and ".join(dict.fromkeys(flag for _, _, flag in taken))
+        return f"these are in use: {ports}; choose others with {flags} (0: any free port)"
+    for host, port, flag in taken:
+        return f"port {port} on {host} is in use; choose another with {flag} (0: any free port)"
     return None

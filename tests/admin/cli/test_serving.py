@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.cli import serving
+from purgatorio.broker.config.sources import load_cluster_config
 
 
 def test_next_commands_name_the_brokers_only_when_they_are_not_the_default() -> None:
@@ -42,6 +43,9 @@ def test_who_learns_is_shown_the_page_and_no_program() -> None:
     urls = {"admin_url": "http://127.0.0.1:9644", "page_url": "http://127.0.0.1:9644/"}
     running: Any = SimpleNamespace(endpoints=addresses, bootstrap="127.0.0.1:9092", **urls)
     assert "toy_producer.py" in serving.greeting(running)
+    assert "PURGATORIO_ADMIN" not in serving.greeting(running)
+    running.admin_url = "http://127.0.0.1:4711/"
+    assert "find it by: export PURGATORIO_ADMIN=http://127.0.0.1:4711\n" in serving.greeting(running)
     learning = serving.greeting(running, learns=True)
     assert "Open the page, and start a scene" in learning
     assert "toy_producer.py" not in learning
@@ -77,6 +81,7 @@ def test_systemd_may_listen_under_a_name_without_a_file(there: bool, monkeypatch
 HANGING = """
 import asyncio, signal
 from purgatorio.admin.cli import serving
+from purgatorio.broker.config.sources import load_cluster_config
 
 class Hanging:
     endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
@@ -136,6 +141,7 @@ def test_under_nohup_the_end_of_the_terminal_does_not_stop_it() -> None:
 FILLING = """
 import asyncio, sys
 from purgatorio.admin.cli import serving
+from purgatorio.broker.config.sources import load_cluster_config
 
 class Endless(serving.Beginning):
     async def fill(self, cluster):
@@ -164,6 +170,7 @@ def test_a_signal_ends_a_cluster_that_is_given_what_it_begins_with() -> None:
 SHOWING = """
 import sys
 from purgatorio.admin.cli import serving
+from purgatorio.broker.config.sources import load_cluster_config
 
 class Showing:
     endpoints = [(1, [serving.Endpoint("PLAINTEXT", "127.0.0.1", 9092)])]
@@ -186,3 +193,13 @@ serving.run(serving.ClusterConfig())
 def test_collector_and_threads_are_set_so_that_they_do_not_hold_the_event_loop() -> None:
     shown = subprocess.run([sys.executable, "-c", SHOWING], capture_output=True, text=True, check=True).stdout
     assert shown.splitlines()[0] == f"GarbageTuning {serving.THREAD_SWITCH_SECONDS}"
+
+
+def test_all_ports_in_use_are_named_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        port, admin_port = one.getsockname()[1], other.getsockname()[1]
+        flags = {"brokers": "1", "port": str(port), "admin_port": str(admin_port)}
+        assert serving.why_not_listening(load_cluster_config(flags=flags)) == (
+            f"these are in use: 127.0.0.1:{port}, 127.0.0.1:{admin_port}; "
+            "choose others with --port and --admin-port (0: any free port)"
+        )
