@@ -100,7 +100,7 @@ def test_an_unknown_setting_names_the_near_one() -> None:
 
 
 def test_a_topic_that_does_not_exist_is_named(kafka: Kafka) -> None:
-    with pytest.raises(ValueError, match="no topic 'orders'"):
+    with pytest.raises(ValueError, match="there is no topic 'orders': the cluster has no topics"):
         kafka.records("orders")
 
 
