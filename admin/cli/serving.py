@@ -242,7 +242,7 @@ def greeting(
     elif plain:
         lines.append("Try, in another terminal:")
         lines += [*(f"  {command}" for command in next_commands(cluster.bootstrap)), ""]
-    if url != DEFAULT_ADMIN_URL:
+    if url.rpartition(":")[2] != DEFAULT_ADMIN_URL.rpartition(":")[2]:
         lines += [f"Commands such as `purgatorio why` find it by: export {ADMIN_VARIABLE}={url}", ""]
     return "\n".join([*lines, "Ctrl-C stops it."])
 

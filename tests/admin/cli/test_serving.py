@@ -43,6 +43,7 @@ def test_who_learns_is_shown_the_page_and_no_program() -> None:
     urls = {"admin_url": "http://127.0.0.1:9644", "page_url": "http://127.0.0.1:9644/"}
     running: Any = SimpleNamespace(endpoints=addresses, bootstrap="127.0.0.1:9092", **urls)
     assert "toy_producer.py" in serving.greeting(running)
+    running.admin_url = "http://localhost:9644/"  # as a cluster names its usual address
     assert "PURGATORIO_ADMIN" not in serving.greeting(running)
     running.admin_url = "http://127.0.0.1:4711/"
     assert "find it by: export PURGATORIO_ADMIN=http://127.0.0.1:4711\n" in serving.greeting(running)
