@@ -132,7 +132,7 @@ _OF_COMMANDS: Final = {
     ("groups reset-offsets", "to"): WHERE,
     ("share-groups reset-offsets", "to"): WHERE,
 }
-"""What values are whose word in help does not say it, by command and attribute."""
+"""Values of arguments whose word in help does not say which they are, by command and attribute."""
 
 
 # --- scripts ---
