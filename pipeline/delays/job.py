@@ -23,7 +23,7 @@ from purgatorio.pipeline.delays.report import Reporter
 from purgatorio.pipeline.delays.settings import TOPIC, ReportSettings, source_options, spark_options
 from purgatorio.pipeline.delays.tables import CannotGoOn, Tables
 from purgatorio.pipeline.offsets import DataLoss
-from purgatorio.pipeline.options import read_options
+from purgatorio.pipeline.options import OptionError, read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,7 @@ def _unreadable(settings: ReportSettings) -> str | None:
     except UnknownTopic as error:
         hint = "; brokers write it when started by `purgatorio cluster --record-delays`"
         return f"{error}{hint if settings.topic == TOPIC else ''}"
-    except (BrokerUnreachable, KafkaException) as error:
+    except (BrokerUnreachable, KafkaException, OptionError) as error:
         return str(error.args[0].str() if isinstance(error, KafkaException) else error)
     return None
 

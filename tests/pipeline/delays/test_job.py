@@ -136,7 +136,7 @@ def test_an_unknown_topic_and_an_unreachable_broker_are_reported_before_spark_st
     assert "there is no topic '__delayed_operations'" in told()
     assert "purgatorio cluster --record-delays" in told()
     assert "--record-delays" not in told(topic="other")
-    assert 'No such configuration property: "no.such.setting"' in told(kafka={"no.such.setting": "1"})
+    assert "kafka.no.such.setting is no setting of the client" in told(kafka={"no.such.setting": "1"})
     monkeypatch.setattr("purgatorio.pipeline.client.TIMEOUT_SECONDS", 0.2)
     assert "no broker at 127.0.0.1:1 answers" in told(bootstrap="127.0.0.1:1")
     assert not (tmp_path / "out").exists()
