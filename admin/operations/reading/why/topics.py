@@ -19,6 +19,8 @@ USES: Final = frozenset(
     )
 )
 """The APIs of clients that read or write."""
+INSISTS_COUNT: Final = 2
+"""So often a client asks for a missing topic that it wants to use; it asks once whether there is one."""
 NAMES_SHOWN: Final = 5
 MAX_COMPARED: Final = 10
 """Topics whose names are compared with all others, by each rule: a comparison takes some microseconds, or a hundred."""
@@ -39,7 +41,8 @@ def asks_for_a_missing_topic(facts: Facts) -> Iterator[Conclusion]:
     users = {each["client"] for each in facts.document["asked"] if each["may_create"] or USES & set(each["apis"])}
     used = _used(facts)
     for row in facts.errors:
-        if MISSING in row["errors"] and row["client"] in users and fault_of(facts, row) is None:
+        wants = row["client"] in users or row["count"] >= INSISTS_COUNT
+        if MISSING in row["errors"] and wants and fault_of(facts, row) is None:
             for topic in row["topics"]:
                 if topic not in known and not _went_on(facts, row, _near(topic, names, hints), used):
                     asked.setdefault((name_of(row), topic))

@@ -52,6 +52,13 @@ def test_a_client_that_only_asks_whether_a_topic_is_there_makes_no_mistake() -> 
     assert said({**document, "asked": [{**USER, "apis": [], "may_create": True}]}) == said(document) != []
 
 
+def test_a_client_that_asks_for_a_missing_topic_again_and_again_wants_to_use_it() -> None:
+    """As consumers of franz-go and producers of kafkajs do, which send nothing else before they know the topic."""
+    document = facts(partitions=[partition("orders")], **lacking("order"))
+    document["errors"][0]["count"] = 2
+    assert said({**document, "asked": [{**USER, "apis": ["ApiVersions", "Metadata"]}]}) == said(document) != []
+
+
 def test_a_name_that_was_corrected_is_no_mistake_any_more() -> None:
     document = facts(partitions=[partition("orders", end=1)], **lacking("order"))
     reads = position("c", 1, first_offset=0)
