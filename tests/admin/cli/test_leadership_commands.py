@@ -71,7 +71,6 @@ def test_logs_are_compacted_and_retention_is_applied(command: Run, controlled: K
         ("topics compact order", "there is no topic 'order'; did you mean orders?"),
         ("topics compact orders", "topic 'orders' is not compacted: its cleanup.policy is delete"),
         ("topics no-leader order", "there is no topic 'order'; did you mean orders?"),
-        ("topics no-leader orders -1", "partition: Input should be greater than or equal to 0"),
     ],
 )
 def test_what_cannot_be_is_refused(command: Run, line: str, why: str) -> None:
