@@ -59,7 +59,7 @@ class AdvanceClock(Operation, http="POST /clock/advance", command="clock advance
     """Move the brokers' time forward; answers with the operations whose time was over."""
 
     seconds: Annotated[float, Limits(ge=0, le=MAX_ADVANCE_SECONDS, finite=True)] = arg("how far", positional=True)
-    sessions: bool = arg("true: also for members of groups, who cannot send heartbeats at that pace", default=False)
+    sessions: bool = arg("true: also for members of groups, which cannot send heartbeats at that pace", default=False)
 
     limit: Annotated[int, Limits(ge=0, le=MAX_ENDED)] = arg(
         f"how many operations to list, up to {MAX_ENDED}", default=ENDED_SHOWN

@@ -471,7 +471,7 @@ func (k *Kafka) Explain(name string) (string, error) {
 
 // AdvanceOptions has what may be left out of Advance.
 type AdvanceOptions struct {
-	// True: also for members of groups, who cannot send heartbeats at that pace.
+	// True: also for members of groups, which cannot send heartbeats at that pace.
 	Sessions bool
 }
 

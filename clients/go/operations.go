@@ -696,7 +696,7 @@ type AdvanceClock struct {
 	// How far.
 	Seconds float64 `body:"seconds"`
 
-	// True: also for members of groups, who cannot send heartbeats at that pace.
+	// True: also for members of groups, which cannot send heartbeats at that pace.
 	Sessions *bool `body:"sessions"`
 
 	// How many operations to list, up to 10000.

@@ -22,7 +22,7 @@ NAME: Final = "purgatorio"
 FIRST_VERSION: Final = 3
 """The version of the first question: brokers that do not know it name those that they know."""
 Login = Callable[["NegotiatedLink"], Awaitable[None]]
-"""Proves to a broker who the client is, before its first request; raises Unavailable if the broker does not believe."""
+"""Logs the client in at a broker before its first request; raises Unavailable if the broker refuses."""
 
 
 class NotServed(Refused):

@@ -31,7 +31,7 @@ SOURCES: Final = {
 }
 """Where a value is from, by Kafka's numbers."""
 OWN: Final = frozenset((1, 2, 3, 7, 8))
-"""Sources of values that somebody has set for a resource while the cluster ran."""
+"""Sources of values that were set for a resource while the cluster ran."""
 DEFAULT: Final = 5
 SET, UNSET = 0, 1
 

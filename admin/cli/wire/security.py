@@ -1,4 +1,4 @@
-"""How a command proves who it is: TLS and SASL by a file of Kafka's client settings, as Kafka's own tools take it."""
+"""The login of a command: TLS and SASL by a file of Kafka's client settings, as Kafka's own tools take it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FROM_KCAT: Final = {"sasl.mechanisms": "sasl.mechanism"}
 
 
 class LoginRefused(CommandRefused):
-    """A broker does not believe who the client is; no other one would."""
+    """A broker refuses the client's login, as every other one would."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"purgatorio: {printable(why)}", 1)

@@ -68,7 +68,7 @@ class ClockControl:
         at once; the lease clock takes it for a time in which the process stood still.
 
         Args:
-            sessions: whether the time counts for members of groups, who cannot send heartbeats at that pace.
+            sessions: whether the time counts for members of groups, which cannot send heartbeats at that pace.
 
         Raises:
             OperationRefused: the clock cannot be moved.

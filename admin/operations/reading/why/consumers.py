@@ -58,7 +58,7 @@ def was_there_before(facts: Facts) -> Iterator[Conclusion]:
 
 
 OVERRIDES: Final = STUCK + 8
-"""The weight of a conclusion about one who has no business here, and takes something away."""
+"""The weight of a conclusion about a client of another test that takes something from this one's."""
 
 
 def reads_from_the_end(facts: Facts) -> Iterator[Conclusion]:

@@ -1,4 +1,4 @@
-"""Share groups: where they read, who has the records, and rules about members that get none."""
+"""Share groups: where they read, which members have the records, and rules about members that get none."""
 
 from __future__ import annotations
 

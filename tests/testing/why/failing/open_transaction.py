@@ -1,4 +1,4 @@
-"""The records of a transaction that nobody ended.
+"""The records of a transaction that its producer did not end.
 
 As in https://github.com/softwaremill/klag-exporter/issues/104.
 """

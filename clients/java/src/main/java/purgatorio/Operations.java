@@ -899,7 +899,7 @@ public final class Operations {
             body("seconds", seconds);
         }
 
-        /** True: also for members of groups, who cannot send heartbeats at that pace. */
+        /** True: also for members of groups, which cannot send heartbeats at that pace. */
         public AdvanceClock sessions(boolean sessions) {
             body("sessions", sessions);
             return this;
