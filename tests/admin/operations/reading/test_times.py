@@ -90,8 +90,8 @@ class Busy:
 
     async def wrong(self, *also: tuple[str, Any]) -> list[str]:
         """Return the times that cannot be, with their places: in answers, also these, and on the screen of `top`."""
-        now_ms = self.cluster.clock.now_ms()
         answers = [*await self.answers(), *also]
+        now_ms = self.cluster.clock.now_ms()  # after them: a clock that goes moves while they are asked for
         numbers = [
             f"{name}{place}: {value}"
             for name, answer in answers
