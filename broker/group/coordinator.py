@@ -68,7 +68,7 @@ class GroupCoordinator(Shards[GroupShard]):
         return self.shard_of(group_id)
 
     def discard(self, shard: GroupShard, group: Group) -> bool:
-        """Write the tombstones of an empty group, forget it, but for its offsets, and stop its timers.
+        """Write the tombstones of an empty group, forget it, its history too, but not its offsets; stop its timers.
 
         The next expiry finds a group again whose tombstones are not committed.
 
@@ -80,6 +80,7 @@ class GroupCoordinator(Shards[GroupShard]):
         if is_appended:
             shard.remove(group.group_id)
             self.lifecycles[group.type].unloaded(shard, group)
+            self.services.history.forget(group.group_id)
         return is_appended
 
     def new_shard(self, tp: TopicPartition, leader_epoch: int) -> GroupShard:
@@ -97,6 +98,7 @@ class GroupCoordinator(Shards[GroupShard]):
     def unload_steps(self, shard: GroupShard) -> Steps:
         for group in list(shard.groups.values()):
             self.lifecycles[group.type].unloaded(shard, group)
+            self.services.history.forget(group.group_id)
             yield _timers_cost(group)
         shard.memory.leave()
 

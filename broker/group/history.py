@@ -13,8 +13,11 @@ MAX_GROUPS: Final = 200
 MAX_REBALANCES: Final = 5
 """Rebalances of each of them."""
 MAX_DETAIL: Final = 300
+"""Characters of a detail, and of each id of a departed member."""
 MAX_DEPARTED: Final = 20
 """Members of each group that are kept when they leave."""
+MAX_ASSIGNMENT: Final = 2_000
+"""Bytes of each assignment of those, some 450 partitions: clients choose what is in them, and how much."""
 
 
 class Rebalance(NamedTuple):
@@ -40,7 +43,8 @@ class Departed(NamedTuple):
 
     Attributes:
         at_ms: when, on the broker's monotonic clock.
-        members: of each its member id, its client id, and the bytes of its assignment; of many the first ones.
+        members: of each its member id, its client id, and the bytes of its assignment; of many the first ones. A longer
+            assignment is cut, and then cannot be decoded: it is unknown.
     """
 
     at_ms: int
@@ -48,7 +52,10 @@ class Departed(NamedTuple):
 
 
 class RebalanceHistory:
-    """Keeps the last rebalances of the groups that rebalanced last, and the members of groups that all left."""
+    """Keeps the last rebalances of the groups that rebalanced last, and the members of groups that all left.
+
+    It knows no group that this broker does not coordinate: what is kept of a group goes with it.
+    """
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, deque[Rebalance]] = OrderedDict()
@@ -59,7 +66,12 @@ class RebalanceHistory:
         self._departed.pop(group_id, None)
         if len(self._departed) == MAX_GROUPS:
             self._departed.popitem(last=False)
-        self._departed[group_id] = departed._replace(members=departed.members[:MAX_DEPARTED])
+        self._departed[group_id] = departed._replace(
+            members=tuple(
+                (member_id[:MAX_DETAIL], client_id[:MAX_DETAIL], assignment[:MAX_ASSIGNMENT])
+                for member_id, client_id, assignment in departed.members[:MAX_DEPARTED]
+            )
+        )
 
     def departed(self, group_id: str) -> Departed | None:
         """Return the members of a group before the last departure; None if that is not known."""
@@ -78,6 +90,11 @@ class RebalanceHistory:
     def of(self, group_id: str) -> Sequence[Rebalance]:
         """Return the last rebalances of a group, oldest first."""
         return tuple(self._groups.get(group_id, ()))
+
+    def forget(self, group_id: str) -> None:
+        """Keep nothing of a group that was deleted, or that another broker coordinates now."""
+        self._groups.pop(group_id, None)
+        self._departed.pop(group_id, None)
 
 
 def named(members: Sequence[str]) -> str:

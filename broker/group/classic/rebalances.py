@@ -491,8 +491,7 @@ class Rebalances:
         if group.group_id not in group.shard.groups:
             group.shard.put(group)
 
-    @staticmethod
-    def _forget_unused(group: ClassicGroup) -> None:
+    def _forget_unused(self, group: ClassicGroup) -> None:
         """Forget a group that was made for a member which never joined."""
         is_unused = group.is_empty and not group.pending and not group.is_logged
         if (
@@ -501,3 +500,4 @@ class Rebalances:
             and not group.shard.offsets.knows(group.group_id)
         ):
             group.shard.remove(group.group_id)
+            self._services.history.forget(group.group_id)

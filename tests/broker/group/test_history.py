@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.group.history import (
+    MAX_ASSIGNMENT,
     MAX_DEPARTED,
     MAX_DETAIL,
     MAX_GROUPS,
@@ -12,6 +13,8 @@ from purgatorio.broker.group.history import (
     RebalanceHistory,
     named,
 )
+from purgatorio.broker.group.overview import owned_by
+from purgatorio.protocol.consumer_protocol import ASSIGNMENT, ConsumerProtocolAssignment, TopicPartitions
 from tests.broker.group.classic.harness import GROUP, Clients
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness
 from tests.broker.group.share.harness import Member, ShareHarness, settle
@@ -78,3 +81,45 @@ def test_the_members_of_a_group_that_all_leave_are_kept_with_what_they_owned() -
     for number in range(MAX_GROUPS):
         history.note_departed(str(number), Departed(6, ()))
     assert history.departed("g") is None
+
+
+def test_what_is_kept_of_departed_members_is_small_and_a_long_assignment_is_unknown() -> None:
+    history = RebalanceHistory()
+    partitions = list(range(MAX_ASSIGNMENT))
+    assigned = [TopicPartitions(topic="orders", partitions=partitions)]
+    assignment = ASSIGNMENT.encode(ConsumerProtocolAssignment(assigned_partitions=assigned), 3)
+    history.note_departed("g", Departed(5, (("m" * 1_000, "c" * 1_000, assignment),)))
+    departed = history.departed("g")
+    assert departed is not None
+    ((member_id, client_id, kept),) = departed.members
+    assert (len(member_id), len(client_id), len(kept)) == (MAX_DETAIL, MAX_DETAIL, MAX_ASSIGNMENT)
+    assert (owned_by(assignment), owned_by(kept)) == ({"orders": tuple(partitions)}, None)
+
+
+def test_the_history_of_a_classic_group_goes_with_it() -> None:
+    clients = Clients()
+    clients.leave(*clients.stable(2))
+    history = clients.groups.history
+    assert history.of(GROUP)
+    assert history.departed(GROUP)
+    clients.groups.cleaner.delete_group(GROUP, lambda code: None)
+    assert (history.of(GROUP), history.departed(GROUP)) == ((), None)
+
+
+def test_the_history_of_a_consumer_group_goes_with_it() -> None:
+    broker = ConsumerHarness()
+    broker.create(orders=2)
+    one = Consumer(broker, "one")
+    broker.settle(one)
+    one.leave()
+    assert broker.groups.history.of("app")
+    broker.groups.cleaner.delete_group("app", lambda code: None)
+    assert broker.groups.history.of("app") == ()
+
+
+def test_a_broker_that_coordinates_a_group_no_more_keeps_no_history_of_it() -> None:
+    clients = Clients()
+    clients.leave(*clients.stable(2))
+    clients.elect(2, 5)
+    clients.work()
+    assert (clients.groups.history.of(GROUP), clients.groups.history.departed(GROUP)) == ((), None)
