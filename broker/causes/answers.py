@@ -31,7 +31,7 @@ from purgatorio.broker.causes.cause import (
 )
 from purgatorio.broker.causes.kinds import of_noun
 from purgatorio.broker.causes.why import Why
-from purgatorio.broker.causes.words import listed
+from purgatorio.broker.causes.words import listed, plural, seconds
 
 Document = dict[str, Any]
 
@@ -106,7 +106,7 @@ def _way(does: str, path: str, **body: Any) -> Document:
 
 def _subject(wait: Mapping[str, Any]) -> str:
     """Return the requests and their clients: "134 produce requests of 12 clients wait"."""
-    counted = [_plural(number, *of_noun(noun).one_and_many) for noun, number in wait["counts"].items()]
+    counted = [plural(number, *of_noun(noun).one_and_many) for noun, number in wait["counts"].items()]
     total = sum(wait["counts"].values())
     about = "about " if wait["estimated"] else ""
     return f"{about}{listed(counted)}{_clients(wait)} wait{'s' if total == 1 else ''}"
@@ -122,14 +122,6 @@ def _places(wait: Mapping[str, Any]) -> str:
     return wait["partitions"][0] if wait["partition_count"] == 1 else f"{wait['partition_count']} partitions"
 
 
-def _plural(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
-
-
-def _seconds(ms: int) -> str:
-    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
-
-
 def _range(least: int, most: int) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
@@ -143,7 +135,7 @@ def _sentence(text: str) -> str:
 
 def _follower_behind(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     actor, ways = cluster.named(wait["broker_ids"], "which has not fetched the records yet")
-    behind = _plural(wait["behind"], "record", "records")
+    behind = plural(wait["behind"], "record")
     up_to = "up to " if wait["behind"] > 1 and wait["partition_count"] > 1 else ""
     return _sentence(f"{_subject(wait)} for {actor}: {up_to}{behind} behind on {_places(wait)}"), ways
 
@@ -156,7 +148,7 @@ def _log_start_behind(wait: Document, cluster: _Cluster) -> tuple[str, list[Docu
 def _too_few_in_sync(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     actor, ways = cluster.named(wait["broker_ids"], "which is not in sync")
     there, needed = wait["cause"]["in_sync_count"], wait["cause"]["needed_count"]
-    replicas = f"{_plural(there, 'replica is', 'replicas are')} in sync on {_places(wait)}"
+    replicas = f"{plural(there, 'replica is', 'replicas are')} in sync on {_places(wait)}"
     return _sentence(f"{_subject(wait)} for {actor or 'replicas'}: {replicas}, min.insync.replicas is {needed}"), ways
 
 
@@ -207,8 +199,8 @@ def _open_transaction(wait: Document, cluster: _Cluster) -> tuple[str, list[Docu
         return _sentence(f"{_subject(wait)} for the end of the transaction of {owner} to be committed"), []
     end = ""
     if row is not None and row["timeout_left_ms"] is not None:
-        end = f", and will be aborted in {_seconds(row['timeout_left_ms'])}"
-    open_for = f"which has been open for {_seconds(cause['open_ms'])} on {_places(wait)}"
+        end = f", and will be aborted in {seconds(row['timeout_left_ms'])}"
+    open_for = f"which has been open for {seconds(cause['open_ms'])} on {_places(wait)}"
     text = f"{_subject(wait)} for the transaction of {owner}, {open_for}{end}"
     return _sentence(text), [_abort(transactional_id)] if transactional_id else []
 
@@ -251,7 +243,7 @@ def _members_to_join(wait: Document, cluster: _Cluster) -> tuple[str, list[Docum
     cause = wait["cause"]
     awaited = [_members(cause["members"], cause["more_count"])] if cause["members"] else []
     if cause["new_count"]:
-        awaited.append(_plural(cause["new_count"], "new member", "new members"))
+        awaited.append(plural(cause["new_count"], "new member"))
     text = f"the rebalance of group {cause['group_id']} waits for {' and for '.join(awaited)} to join"
     return _sentence(text), _session_ends(cause["group_id"], cause["members"])
 
@@ -280,7 +272,7 @@ def _session_ends(group_id: str, members: Sequence[Document]) -> list[Document]:
 
 def _first_members_to_join(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     cause = wait["cause"]
-    members = _plural(cause["joined_count"], "has", "have")
+    members = plural(cause["joined_count"], "has", "have")
     text = f"the first rebalance of group {cause['group_id']} waits for more members: {members} joined"
     return _sentence(text), []
 

@@ -56,6 +56,16 @@ def and_more(count: int) -> str:
     return f" and {count} more" if count else ""
 
 
+def plural(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: "1 record", "2 records"."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def seconds(ms: float) -> str:
+    """Return a time, given in milliseconds, in a sentence: "1.5 s", from ten seconds on "12 s"."""
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
+
+
 def bytes_per_second(rate: float) -> str:
     """Return a rate in the unit that suits it: "3 kB/s"."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

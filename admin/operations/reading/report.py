@@ -11,16 +11,8 @@ from typing import Any, Final
 
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.admin.operations.reading.why.conclusions import conclude
-from purgatorio.admin.operations.reading.why.known import (
-    Conclusion,
-    Facts,
-    name_of,
-    names_of,
-    owned,
-    plural,
-    seconds,
-)
-from purgatorio.broker.causes.words import listed, shortened
+from purgatorio.admin.operations.reading.why.known import Conclusion, Facts, name_of, names_of, owned
+from purgatorio.broker.causes.words import listed, plural, seconds, shortened
 from purgatorio.broker.cluster.errors import NotThere
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.metadata.topic_name import is_internal

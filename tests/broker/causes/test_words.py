@@ -35,7 +35,7 @@ from purgatorio.broker.causes.cause import (
     TransactionNotEnded,
     UnwrittenMarker,
 )
-from purgatorio.broker.causes.words import as_document, in_words, listed
+from purgatorio.broker.causes.words import as_document, in_words, listed, plural, seconds
 from purgatorio.broker.log.topic_partition import TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 1)
@@ -196,3 +196,8 @@ def test_a_cause_as_json_has_its_kind_and_texts_that_are_cut() -> None:
         "bytes_per_second": 1.5,
         "limit": 1,
     }
+
+
+def test_a_number_has_its_noun_and_a_time_its_unit() -> None:
+    assert [plural(1, "record"), plural(2, "record"), plural(0, "has", "have")] == ["1 record", "2 records", "0 have"]
+    assert [seconds(ms) for ms in (0, 1_460, 9_949, 10_000, 61_700)] == ["0.0 s", "1.5 s", "9.9 s", "10 s", "62 s"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import STUCK, WAITS, Conclusion, Facts, name_of, plural
-from purgatorio.broker.causes.words import listed
+from purgatorio.admin.operations.reading.why.known import STUCK, WAITS, Conclusion, Facts, name_of
+from purgatorio.broker.causes.words import listed, plural
 
 DEAD: Final = STUCK + 9
 """The weight of a conclusion about brokers without which nothing else counts."""

@@ -18,11 +18,9 @@ from purgatorio.admin.operations.reading.why.known import (
     name_of,
     names_of,
     owned,
-    plural,
-    seconds,
 )
 from purgatorio.admin.operations.reading.why.refusals import is_over
-from purgatorio.broker.causes.words import MAX_NAMED, listed
+from purgatorio.broker.causes.words import MAX_NAMED, listed, plural, seconds
 
 STABLE: Final = "Stable"
 EMPTY: Final = ("Empty", "Dead")

@@ -264,16 +264,6 @@ def names_of(group: Answer) -> dict[str, str]:
     }
 
 
-def seconds(ms: float) -> str:
-    """Return a time in a sentence."""
-    return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
-
-
 def name_of(partition: Answer) -> str:
     """Return the name of the partition that a row is about: "orders-0"."""
     return f"{partition['topic']}-{partition['partition']}"
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun: "1 record", "2 records"."""
-    return f"{number} {one if number == 1 else many or one + 's'}"

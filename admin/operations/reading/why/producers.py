@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts, seconds
+from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts
 from purgatorio.admin.operations.reading.why.known import name_of as partition_of
 from purgatorio.admin.operations.reading.why.refusals import REFUSED, fault_of, is_over, name_of
-from purgatorio.broker.causes.words import listed
+from purgatorio.broker.causes.words import listed, seconds
 from purgatorio.broker.metadata.topic_name import is_internal
 
 ACKS_MS: Final = 200

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import WAITS, Conclusion, Facts, seconds
+from purgatorio.admin.operations.reading.why.known import WAITS, Conclusion, Facts
 from purgatorio.admin.operations.reading.why.refusals import name_of
+from purgatorio.broker.causes.words import seconds
 
 QUOTAS: Final[Mapping[str, str]] = {
     "Produce": "producer_byte_rate",

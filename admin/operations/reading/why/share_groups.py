@@ -6,16 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import (
-    WAITS,
-    Conclusion,
-    Facts,
-    name_of,
-    names_of,
-    plural,
-    seconds,
-)
-from purgatorio.broker.causes.words import MAX_NAMED, listed
+from purgatorio.admin.operations.reading.why.known import WAITS, Conclusion, Facts, name_of, names_of
+from purgatorio.broker.causes.words import MAX_NAMED, listed, plural, seconds
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.share.share_partition import SharePartition
 from purgatorio.broker.time.long_work import Steps

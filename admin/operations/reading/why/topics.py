@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts, plural
+from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts
 from purgatorio.admin.operations.reading.why.refusals import fault_of, is_over, name_of
-from purgatorio.broker.causes.words import listed
+from purgatorio.broker.causes.words import listed, plural
 
 MISSING: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 USES: Final = frozenset(

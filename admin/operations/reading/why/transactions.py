@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from purgatorio.admin.operations.declare import Answer
-from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts, seconds
+from purgatorio.admin.operations.reading.why.known import NOTED, STUCK, Conclusion, Facts
 from purgatorio.admin.operations.reading.why.known import name_of as partition_of
 from purgatorio.admin.operations.reading.why.refusals import REFUSED, name_of
+from purgatorio.broker.causes.words import seconds
 
 FENCED: Final = frozenset(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
 
