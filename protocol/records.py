@@ -41,6 +41,8 @@ MAX_SEQUENCE: Final = 2**31 - 1
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PLACE: Final = struct.Struct(">qii")  # base offset, batch length, partition leader epoch
 _LENGTH: Final = struct.Struct(">i")
+_OFFSET: Final = struct.Struct(">q")
+_EPOCH: Final = struct.Struct(">i")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
 
@@ -307,6 +309,12 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
     crc = _crc32c(bytes(memoryview(placed)[_CRC_END:]))
     placed[_CRC_START:_CRC_END] = crc.to_bytes(4, "big")
     return bytes(placed)
+
+
+def place_in(memory: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give the batch at `position` of a writable memory the base offset and leader epoch that it has in the log."""
+    _OFFSET.pack_into(memory, position, base_offset)
+    _EPOCH.pack_into(memory, position + _LENGTH_END, leader_epoch)
 
 
 def with_create_time(header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, bytes]:

@@ -93,5 +93,5 @@ def _shown(name: str, snapshot: Snapshot) -> Answer:
         "name": name,
         "topics": topics[:MAX_TOPICS_SHOWN],
         "topic_count": len(topics),
-        "size_bytes": sum(len(batch) for saved in snapshot.logs.values() for batch in saved.batches),
+        "size_bytes": sum(saved.size_bytes for saved in snapshot.logs.values()),
     }

@@ -16,7 +16,6 @@ from purgatorio.broker.coordinator.shard import ShardState
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.log.errors import LogError
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.controller import TopicSettings
 from purgatorio.broker.metadata.controller.elections import min_in_sync_replicas, settle, with_epochs
@@ -26,6 +25,8 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.late import dataclass
+from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.records import iter_batches
 
 MAX_SNAPSHOTS: Final = 10
 MAX_NAME_CHARS: Final = 100
@@ -43,12 +44,19 @@ class SavedPartition:
 
     Attributes:
         start_offset, end_offset: its first offset, and the one after its last.
-        batches: its record batches, in parts.
+        batches: its record batches, in parts: one or more whole ones in each.
+        overhead_bytes: memory that a log takes for them, besides their bytes.
     """
 
     start_offset: int
     end_offset: int
-    batches: tuple[bytes, ...] = field(repr=False)
+    batches: tuple[Buffer, ...] = field(repr=False)
+    overhead_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all batches."""
+        return sum(map(len, self.batches))
 
 
 NO_RECORDS: Final = SavedPartition(0, 0, ())
@@ -178,14 +186,14 @@ def _has(replica: Partition, state: PartitionState) -> tuple[bool, int, int]:
 def _saved(log: Log, end_offset: int) -> SavedPartition:
     start, end = log.log_start_offset, max(end_offset, log.log_start_offset)
     read = log.read(start, max_bytes=1 << 62, end_offset=end)
-    return SavedPartition(start, end, tuple(read.parts))
+    return SavedPartition(start, end, tuple(read.parts), log.overhead_between(start, end))
 
 
 def _check(snapshot: Snapshot, log_memory_bytes: Mapping[int, int]) -> None:
     """Refuse a snapshot of brokers that are not there, or that would have to delete records at once."""
     needed_bytes: Counter[int] = Counter()
     for tp, saved in snapshot.logs.items():
-        size_bytes = sum(len(batch) + BATCH_OVERHEAD_BYTES for batch in saved.batches)
+        size_bytes = saved.size_bytes + saved.overhead_bytes
         for broker_id in snapshot.topics[tp.topic].partitions[tp.partition].replicas:
             needed_bytes[broker_id] += size_bytes
     for broker_id, size_bytes in sorted(needed_bytes.items()):
@@ -220,7 +228,7 @@ def _fill(broker: Broker, snapshot: Snapshot) -> Steps:
             continue
         log = broker.replicas.begin_with(tp, topic)
         log.truncate_fully_and_start_at(saved.start_offset)
-        for batch in saved.batches:
+        for _, batch in (each for batches in saved.batches for each in iter_batches(batches)):
             try:
                 log.append_as_follower(batch, committed_offset=saved.end_offset)
             except LogError as error:

@@ -25,12 +25,13 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.producer_state import ProducerStates, end_marker_in
 from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.log.transactions import CompactedTransactions
 from purgatorio.broker.time.long_work import SLICE, Steps
-from purgatorio.protocol.compression import compress_steps
+from purgatorio.protocol.compression import Buffer, compress_steps
 from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.record import Record, RecordsEncoder
 from purgatorio.protocol.records import (
@@ -82,6 +83,7 @@ class Compaction:
         producers: ProducerStates,
         limit_offset: int,
         wall_ms: int,
+        arena: Arena,
         *,
         forced: bool = False,
     ) -> CompactionJob | None:
@@ -92,6 +94,7 @@ class Compaction:
             config: the topic's; the dirty ratio and the lags decide whether a pass is due and how far it goes.
             limit_offset: the pass does not touch records at or above it; at most the last stable offset.
             wall_ms: the time, in milliseconds since 1970.
+            arena: the memory for the result.
             forced: whether a pass is due as soon as anything is dirty.
         """
         newest_ms = wall_ms - config.min_compaction_lag_ms
@@ -104,7 +107,7 @@ class Compaction:
         dirty = [segment for segment in compactable if segment.next_offset > self.clean_offset]
         if not (forced and dirty) and not self._is_due(compactable, dirty, config, wall_ms):
             return None
-        return CompactionJob(compactable, len(compactable) - len(dirty), config, producers, wall_ms)
+        return CompactionJob(compactable, len(compactable) - len(dirty), config, producers, wall_ms, arena)
 
     def _is_due(
         self, compactable: Sequence[Segment], dirty: Sequence[Segment], config: LogConfig, wall_ms: int
@@ -135,6 +138,7 @@ class CompactionJob:
     Attributes:
         result: the segments that replace those of the pass, after `build`; `base_position` is not set.
         segment_count: the number of segments that its result replaces; known after `build`.
+        memory_bytes: memory of the result so far.
         end_offset: the log is compacted below it afterwards; known after `build`.
         next_horizon_ms: the time after which the first kept tombstone or end marker may be dropped, or None; known
             after `build`.
@@ -147,7 +151,10 @@ class CompactionJob:
         config: LogConfig,
         producers: ProducerStates,
         wall_ms: int,
+        arena: Arena,
     ) -> None:
+        self._arena = arena
+        self.memory_bytes = 0
         self._segments = list(segments)
         self._first_dirty = first_dirty
         self._delete_retention_ms = config.delete_retention_ms
@@ -178,8 +185,8 @@ class CompactionJob:
         yield from self._map_keys()
         last_segment = self._segments[-1]
         for segment in self._segments:
-            last = len(segment.batches) - 1
-            for index, batch in enumerate(segment.batches):
+            last = segment.batch_count - 1
+            for index, batch in enumerate(segment.batches()):
                 header = read_header(batch)
                 must_stay = segment is last_segment and index == last
                 if header.is_control:
@@ -193,24 +200,27 @@ class CompactionJob:
                     self._keep(segment, header if cleaned is batch else read_header(cleaned), cleaned, segment_bytes)
                 yield BATCH_COST
 
-    def _keep(self, source: Segment, header: BatchHeader, batch: bytes, segment_bytes: int) -> None:
+    def _keep(self, source: Segment, header: BatchHeader, batch: Buffer, segment_bytes: int) -> None:
         """Append a batch to the result."""
         result = self.result
         if not result or result[-1].size_bytes + len(batch) > segment_bytes:
             base_offset = header.base_offset if result else source.base_offset
-            result.append(Segment(base_offset, 0, created_ms=source.created_ms, sequence=source.sequence))
-        result[-1].append(batch, header.last_offset, header.max_timestamp, source.appended_ms)
+            if result:
+                self.memory_bytes -= result[-1].close()
+            made_ms, sequence = source.created_ms, source.sequence
+            result.append(Segment(base_offset, 0, created_ms=made_ms, sequence=sequence, arena=self._arena))
+        self.memory_bytes += result[-1].append(batch, header.last_offset, header.max_timestamp, source.appended_ms)
 
     def _map_keys(self) -> Steps:
         newest = self._newest
         for number in range(self._first_dirty, len(self._segments)):
-            for batch in self._segments[number].batches:
+            for batch in self._segments[number].batches():
                 yield from self._map_batch(batch)
             if len(newest) > MAX_KEYS:
                 del self._segments[number + 1 :]
                 return
 
-    def _map_batch(self, batch: bytes) -> Steps:
+    def _map_batch(self, batch: Buffer) -> Steps:
         header = read_header(batch)
         records = None
         if not header.is_control and not self._transactions.is_aborted(header):
@@ -223,7 +233,7 @@ class CompactionJob:
                 yield RECORD_COST
         yield BATCH_COST
 
-    def _clean(self, header: BatchHeader, batch: bytes, must_stay: bool) -> Generator[int, None, bytes | None]:
+    def _clean(self, header: BatchHeader, batch: Buffer, must_stay: bool) -> Generator[int, None, Buffer | None]:
         """Return the batch without superseded and aborted records; None if it is dropped."""
         records: Iterable[Record] | None = ()
         if not self._transactions.is_aborted(header):
@@ -255,7 +265,7 @@ class CompactionJob:
         self.next_horizon_ms = min(horizon_ms, self.next_horizon_ms or horizon_ms)
         return horizon_ms
 
-    def _clean_marker(self, header: BatchHeader, batch: bytes, must_stay: bool) -> bytes | None:
+    def _clean_marker(self, header: BatchHeader, batch: Buffer, must_stay: bool) -> Buffer | None:
         """Return an end marker, with a delete horizon if its transaction has no batch any more; None: it is dropped.
 
         Other control batches stay, as those that cannot be read.
@@ -310,7 +320,7 @@ class _Records:
         return iter_unpacked(self._header, self._data)
 
 
-def _readable(header: BatchHeader, batch: bytes) -> Generator[int, None, Iterable[Record] | None]:
+def _readable(header: BatchHeader, batch: Buffer) -> Generator[int, None, Iterable[Record] | None]:
     """Return the records of a batch, or None if compaction must keep the batch as it is.
 
     All of them are read once before: no key of a damaged batch may supersede a record.
@@ -361,7 +371,7 @@ def _rebuilt(
     )
 
 
-def _with_horizon(header: BatchHeader, batch: bytes, delete_horizon_ms: int) -> bytes:
+def _with_horizon(header: BatchHeader, batch: Buffer, delete_horizon_ms: int) -> bytes:
     """The same end marker with a delete horizon."""
     append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return build_batch(

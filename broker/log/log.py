@@ -19,7 +19,7 @@ from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.errors import LogError, MemoryExhausted, OffsetOutOfRange
 from purgatorio.broker.log.memory import FILLING_DIVISOR, Age, MemoryBudget
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
-from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
 from purgatorio.broker.log.validator import Admission, RecordValidation, check_fetched
@@ -100,7 +100,7 @@ class Log:
         self.on_cut: Callable[[], None] = _nothing
         self._compaction = Compaction()
         self._compacting = False
-        self._segments = Segments(self._memory.next_sequence)
+        self._segments = Segments(self._memory.next_sequence, self._memory.arena)
 
     @property
     def config(self) -> LogConfig:
@@ -148,8 +148,8 @@ class Log:
             InvalidBatch: as `Admission.admit`.
             OutOfOrderSequence, StaleProducerEpoch, InvalidTransactionState, StaleCoordinatorEpoch, TooManyTransactions:
                 as `ProducerStates.check` and, for the broker's own batches, `check_own`.
-            MemoryExhausted: the log has its share of uncommitted records, or the memory cap is reached, and no segment
-                can be deleted for this log.
+            MemoryExhausted: the log has its share of uncommitted records; or the memory cap is reached, and no segment
+                can be deleted for this log; or the system has no memory for the batch.
         """
         header, batch = self._admission.admit(records, wall_ms, from_client=from_client)
         if header.producer_id >= 0:
@@ -159,14 +159,15 @@ class Log:
                 return self._duplicate(known)
         offset = self.log_end_offset
         if self._append_time:
-            placed = place_batch(batch, offset, leader_epoch, log_append_time_ms=wall_ms)
-            header = read_header(placed)
-        else:
-            placed = place_batch(batch, offset, leader_epoch)
-        size_bytes = len(placed)
+            batch = place_batch(batch, offset, leader_epoch, log_append_time_ms=wall_ms)
+            header = read_header(batch)
+        size_bytes = len(batch)
         memory_bytes = size_bytes + BATCH_OVERHEAD_BYTES
         self._reserve(memory_bytes, memory_bytes)
-        self._append(header, placed, offset, leader_epoch, wall_ms)
+        try:
+            self._append(header, batch, offset, leader_epoch, wall_ms, is_leader=True)
+        except MemoryError:
+            raise self._refused(memory_bytes) from None
         return AppendInfo(
             offset,
             self.log_end_offset - 1,
@@ -182,7 +183,7 @@ class Log:
         """Append batches from the leader, with their offsets, epochs and timestamps; None if there is no whole one.
 
         Args:
-            records: batches; a last one that is incomplete is ignored. One batch as `bytes` is kept without a copy.
+            records: batches; a last one that is incomplete is ignored. They are copied.
             wall_ms: the time since 1970 in milliseconds; not given: the batches' own timestamps.
             leader_epoch: if given, batches of higher epochs are ignored: the sender had lost the leadership, and the
                 next leader decides their offsets (KAFKA-18723).
@@ -192,7 +193,8 @@ class Log:
             InvalidBatch: a batch is damaged; nothing was appended.
             UnexpectedOffset: the offsets do not ascend from this log's end; nothing was appended. A batch may begin
                 before the end of an empty log only: the leader's log start then lies within the batch.
-            MemoryExhausted: as `append_as_leader`.
+            MemoryExhausted: as `append_as_leader`; nothing was appended. If the system has no memory for a batch after
+                the first one, those before it are appended.
         """
         empty = self._segments.is_empty
         batches = check_fetched(records, self.log_end_offset, leader_epoch=leader_epoch, is_empty=empty)
@@ -207,11 +209,20 @@ class Log:
         self._reserve(memory_bytes, memory_bytes - committed_bytes)
         if batches[0][0].base_offset < self.log_end_offset:
             self._segments.active.base_offset = batches[0][0].base_offset
-        whole = records if isinstance(records, bytes) and size_bytes == len(batches[0][1]) == len(records) else None
+        appended = 0
         for header, batch in batches:
             appended_ms = wall_ms if wall_ms >= 0 else header.max_timestamp
-            self._append(header, whole or bytes(batch), header.base_offset, header.partition_leader_epoch, appended_ms)
-        count = sum(header.record_count for header, _ in batches)
+            try:
+                self._append(header, batch, header.base_offset, header.partition_leader_epoch, appended_ms)
+            except MemoryError:
+                left_bytes = sum(len(each) + BATCH_OVERHEAD_BYTES for _, each in batches[appended:])
+                refused = self._refused(left_bytes)
+                if not appended:
+                    raise refused from None
+                size_bytes -= left_bytes - BATCH_OVERHEAD_BYTES * (len(batches) - appended)
+                break
+            appended += 1
+        count = sum(header.record_count for header, _ in batches[:appended])
         first_offset = batches[0][0].base_offset
         return AppendInfo(first_offset, self.log_end_offset - 1, -1, self.log_start_offset, size_bytes, count)
 
@@ -222,7 +233,7 @@ class Log:
         )
 
     def _reserve(self, memory_bytes: int, uncommitted_bytes: int) -> None:
-        """Count the memory of an append, of which a part will be uncommitted, or raise MemoryExhausted."""
+        """Make room for an append, and count the part of it that will be uncommitted, or raise MemoryExhausted."""
         share, memory = self._share, self._memory
         if FILLING_DIVISOR * (self.uncommitted_bytes + uncommitted_bytes) > share.limit_bytes - share.used_bytes:
             share.check(self.uncommitted_bytes, uncommitted_bytes)
@@ -231,25 +242,42 @@ class Log:
                 f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, "
                 "and no committed segment is left to delete for this log"
             )
-        memory.used_bytes += memory_bytes
         self.uncommitted_bytes += memory_bytes
         share.used_bytes += memory_bytes
 
-    def _append(self, header: BatchHeader, batch: bytes, offset: int, leader_epoch: int, wall_ms: int) -> None:
-        """Append a batch that was checked and for which memory is reserved; cannot fail."""
+    def _refused(self, memory_bytes: int) -> MemoryExhausted:
+        """Give back what `_reserve` has counted for batches for which the system has no memory; return the error."""
+        self.uncommitted_bytes -= memory_bytes
+        self._share.used_bytes -= memory_bytes
+        return MemoryExhausted(
+            f"the system has no memory for {memory_bytes} bytes more; the logs of this broker hold "
+            f"{self._memory.used_bytes} bytes of at most {self._memory.limit_bytes}: lower log.memory.bytes"
+        )
+
+    def _append(
+        self, header: BatchHeader, batch: Buffer, offset: int, leader_epoch: int, wall_ms: int, is_leader: bool = False
+    ) -> None:
+        """Append a copy of a batch that was checked and for which there is room.
+
+        Args:
+            is_leader: whether the copy gets the offset and the leader epoch; otherwise the batch has them.
+
+        Raises:
+            MemoryError: the system has no memory. Nothing was appended.
+        """
         segment, timestamp_ms = self._segments.active, header.max_timestamp
         before_bytes = segment.size_bytes
-        ages = not segment.batches
-        if (
-            not ages
-        ):  # a new segment, by size or by the records' own time if they have one, so that all replicas roll alike
+        ages = not before_bytes
+        if not ages:  # a new segment, by size or by the records' own time if they have one: all replicas roll alike
             first_ms = segment.first_timestamp_ms
             age_ms = timestamp_ms - first_ms if first_ms >= 0 else wall_ms - segment.created_ms
             if before_bytes + len(batch) > self._segment_bytes or age_ms > self._segment_ms:
-                segment, before_bytes = self._segments.roll(offset, wall_ms, self.producers.snapshot()), 0
+                segment, before_bytes = self._roll(offset, wall_ms), 0
                 ages = len(self._segments) == 2
         last_offset = offset + header.last_offset_delta
-        segment.append(batch, last_offset, timestamp_ms, wall_ms)
+        self._memory.used_bytes += segment.append(
+            batch, last_offset, timestamp_ms, wall_ms, offset if is_leader else -1, leader_epoch
+        )
         self.log_end_offset = last_offset + 1
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, offset)
@@ -257,6 +285,11 @@ class Log:
             self.producers.appended(header, batch, offset, wall_ms)
         if ages or before_bytes < self._memory.small_bytes <= segment.size_bytes:
             self._memory.aged(self)
+
+    def _roll(self, base_offset: int, wall_ms: int) -> Segment:
+        """Start a new active segment."""
+        self._memory.release(self._segments.active.close())
+        return self._segments.roll(base_offset, wall_ms, self.producers.snapshot())
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -281,6 +314,11 @@ class Log:
     def size_between(self, start_offset: int, end_offset: int) -> int:
         """Bytes from the batch that contains `start_offset` to before the batch that contains `end_offset`."""
         return self._segments.size_between(start_offset, end_offset)
+
+    def overhead_between(self, start_offset: int, end_offset: int) -> int:
+        """Memory of those batches besides their bytes."""
+        segments = self._segments
+        return segments.memory_between(start_offset, end_offset) - segments.size_between(start_offset, end_offset)
 
     def is_on_older_segment(self, offset: int, end_offset: int) -> bool:
         """Whether `offset` lies on an older segment than `end_offset`, the end of the reader's range."""
@@ -406,7 +444,7 @@ class Log:
             return 0
         if count == len(self._segments):
             active = self._segments.active
-            self._segments.roll(self.log_end_offset, active.appended_ms, self.producers.snapshot())
+            self._roll(self.log_end_offset, active.appended_ms)
         deleted = self._segments.delete_oldest(count)
         self._memory.release(sum(segment.memory_bytes for segment in deleted))
         if deleted[-1].next_offset > self.high_watermark:
@@ -460,7 +498,7 @@ class Log:
         if oldest.next_offset > self.high_watermark:
             self._awaits_commit = True
             if oldest is active and oldest.size_bytes >= self._memory.small_bytes:
-                self._segments.roll(self.log_end_offset, active.appended_ms, self.producers.snapshot())
+                self._roll(self.log_end_offset, active.appended_ms)
             return False
         self._delete_oldest(1)
         return True
@@ -482,8 +520,8 @@ class Log:
         self.commit_to(min(high_watermark, self.log_end_offset))
         if self._compacting or not self._config.compact:
             return
-        if forced and self._segments.active.batches:
-            self._segments.roll(self.log_end_offset, wall_ms, self.producers.snapshot())
+        if forced and self._segments.active.size_bytes:
+            self._roll(self.log_end_offset, wall_ms)
             self._memory.aged(self)
         self._compacting = True
         try:
@@ -494,16 +532,26 @@ class Log:
     def _compaction_pass(self, wall_ms: int, forced: bool) -> Steps:
         limit_offset = self.last_stable_offset(self.high_watermark)
         segments = self._segments.inactive
-        job = self._compaction.plan(segments, self._config, self.producers, limit_offset, wall_ms, forced=forced)
+        config, memory = self._config, self._memory
+        job = self._compaction.plan(
+            segments, config, self.producers, limit_offset, wall_ms, memory.arena, forced=forced
+        )
         if job is None:
             return
         cuts = self._segments.cuts
-        yield from job.build(self._segment_bytes)
+        counted_bytes = 0
+        try:
+            for cost in job.build(self._segment_bytes):
+                memory.count_built(job.memory_bytes - counted_bytes)
+                counted_bytes = job.memory_bytes
+                yield cost
+        finally:
+            memory.count_built(-counted_bytes)
         if cuts != self._segments.cuts:
             return
         before_bytes = self._segments.memory_bytes
         self._segments.replace_oldest(job.segment_count, job.result)
-        self._memory.release(before_bytes - self._segments.memory_bytes)
+        memory.release(before_bytes - self._segments.memory_bytes)
         self._memory.aged(self)
         self._compaction.done(job)
         self.producers.aborted.delete_before(job.end_offset)  # their records are gone

@@ -8,6 +8,7 @@ import heapq
 from collections import Counter
 from typing import Final, Protocol
 
+from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.log.errors import MemoryExhausted
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock
@@ -130,9 +131,11 @@ class MemoryBudget:
             still.
         uncommitted_percent: the share of the logs that the broker leads, in percent of the cap; those that it follows
             have twice as much.
+        arena: the memory of all logs; not given: one of its own, with the clock.
 
     Attributes:
-        used_bytes: memory of all logs, which count what they append.
+        used_bytes: memory of all logs, which count what they append, and of what compaction builds.
+        building_bytes: the latter.
         led: the share of the logs that the broker leads.
         followed: the share of the logs that it follows.
         max_segment_bytes: the largest size of a segment, whatever its topic's config.
@@ -144,8 +147,11 @@ class MemoryBudget:
         limit_bytes: int,
         clock: Clock | None = None,
         uncommitted_percent: int = UNCOMMITTED_PERCENT,
+        arena: Arena | None = None,
     ) -> None:
+        self.arena = arena if arena is not None else Arena(clock)
         self.used_bytes = 0
+        self.building_bytes = 0
         self.evicted_bytes = 0
         self.max_segment_bytes = max(MIN_SEGMENT_BYTES, limit_bytes // _SEGMENTS_PER_BUDGET)
         self.led = UncommittedShare("leads")
@@ -207,6 +213,11 @@ class MemoryBudget:
         if self.used_bytes < before_bytes:
             self._warn()
         return self.used_bytes + size_bytes <= self.limit_bytes
+
+    def count_built(self, size_bytes: int) -> None:
+        """Count bytes more, or less if negative, of what compaction builds."""
+        self.building_bytes += size_bytes
+        self.used_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
         """Count bytes no more: a log has freed them."""

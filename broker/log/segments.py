@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.log.memory import ACTIVE, CLOSED, SMALL, Age
 from purgatorio.broker.log.producer_state import ProducerSnapshot, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
@@ -21,7 +22,7 @@ _base_offset = attrgetter("base_offset")
 class LogRead(NamedTuple):
     """The batches of a read: the log's own bytes, not copies. The next read continues at `next_offset`."""
 
-    parts: list[bytes]
+    parts: list[memoryview]
     size_bytes: int
     next_offset: int
 
@@ -31,15 +32,17 @@ class Segments:
 
     Args:
         next_sequence: gives a new segment its place in the age order of all logs' segments.
+        arena: the memory for batches.
 
     Attributes:
         active: the segment that gets new batches.
         cuts: counts deletions and truncations, so that a long compaction pass notices them.
     """
 
-    __slots__ = ("_next_sequence", "_segments", "active", "cuts")
+    __slots__ = ("_arena", "_next_sequence", "_segments", "active", "cuts")
 
-    def __init__(self, next_sequence: Callable[[], int]) -> None:
+    def __init__(self, next_sequence: Callable[[], int], arena: Arena) -> None:
+        self._arena = arena
         self._next_sequence = next_sequence
         self.cuts = 0
         self.active = self._new(0, 0, 0)
@@ -72,14 +75,16 @@ class Segments:
     @property
     def is_empty(self) -> bool:
         """Whether there is no batch."""
-        return not self.active.batches and len(self._segments) == 1
+        return not self.active.size_bytes and len(self._segments) == 1
 
     @property
     def _end_position(self) -> int:
         return self.active.base_position + self.active.size_bytes
 
     def _new(self, base_offset: int, base_position: int, wall_ms: int) -> Segment:
-        return Segment(base_offset, base_position, created_ms=wall_ms, sequence=self._next_sequence())
+        return Segment(
+            base_offset, base_position, created_ms=wall_ms, sequence=self._next_sequence(), arena=self._arena
+        )
 
     def number_of(self, offset: int) -> int:
         """The number of the last segment that starts at or before `offset`; of the first one if there is none."""
@@ -110,27 +115,27 @@ class Segments:
         for number in range(first, last + 1):
             segment = self._segments[number]
             start = segment.index_of(start_offset) if number == first else 0
-            stop = segment.index_of(end_offset) if number == last else len(segment.batches)
+            stop = segment.index_of(end_offset) if number == last else segment.batch_count
             memory_bytes += segment.start_of(stop) - segment.start_of(start) + BATCH_OVERHEAD_BYTES * (stop - start)
         return memory_bytes
 
     def read(self, offset: int, max_bytes: int, end_offset: int, min_one: bool) -> LogRead:
         """Read whole batches from the one that contains `offset` on, as `Log.read` says."""
-        parts: list[bytes] = []
+        parts: list[memoryview] = []
         size_bytes, next_offset = 0, offset
         segments = self._segments
         number = self.number_of(offset)
         segment = segments[number]
         first = segment.index_of(offset)
         while True:
-            count = len(segment.batches)
+            count = segment.batch_count
             stop = count if segment.next_offset <= end_offset else bisect_left(segment.last_offsets, end_offset, first)
             start = segment.start_of(first)
             fit = bisect_right(segment.ends, start + max_bytes - size_bytes, first, stop)
             if fit == first < stop and min_one and not parts:
                 fit += 1
             if fit > first:
-                parts += segment.batches[first:fit]
+                parts += segment.runs(first, fit)
                 size_bytes += segment.ends[fit - 1] - start
                 next_offset = segment.last_offsets[fit - 1] + 1
             number += 1
@@ -171,7 +176,7 @@ class Segments:
         else:
             producers.restore(snapshot, segments[first].base_offset)
         for segment in segments[first:]:
-            for batch in segment.batches:
+            for batch in segment.batches():
                 header = read_header(batch)
                 if header.producer_id >= 0:
                     producers.appended(header, batch, header.base_offset, segment.appended_ms)
@@ -179,7 +184,7 @@ class Segments:
     def oldest_age(self, small_bytes: int) -> Age | None:
         """The age of the oldest segment, or None if there is no batch; an active one below `small_bytes` is small."""
         segment = self._segments[0]
-        if not segment.batches:
+        if not segment.size_bytes:
             return None
         kind = CLOSED if segment is not self.active else SMALL if segment.size_bytes < small_bytes else ACTIVE
         return kind, segment.appended_ms, segment.sequence
@@ -197,7 +202,7 @@ class Segments:
         for number, segment in enumerate(self._segments):
             expired = retention_ms >= 0 and 0 <= segment.newest_ms < wall_ms - retention_ms
             too_much = 0 < segment.size_bytes <= excess_bytes
-            if not segment.batches or segment.next_offset > high_watermark or not (expired or too_much):
+            if not segment.size_bytes or segment.next_offset > high_watermark or not (expired or too_much):
                 return number
             excess_bytes -= segment.size_bytes
         return len(self._segments)
@@ -217,10 +222,10 @@ class Segments:
         segments = self._segments
         del segments[self.number_of(offset) + 1 :]
         index = segments[-1].index_of(offset)
-        if index < len(segments[-1].batches):
+        if index < segments[-1].batch_count:
             offset = min(offset, segments[-1].base_offset_of(index))
             segments[-1].truncate(index)
-        if len(segments) > 1 and not segments[-1].batches:
+        if len(segments) > 1 and not segments[-1].size_bytes:
             segments.pop()
         self.active = segments[-1]
         self.cuts += 1

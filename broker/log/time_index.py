@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from purgatorio.broker.log.segment import Segment
-from purgatorio.protocol.compression import decompress_within
+from purgatorio.protocol.compression import Buffer, decompress_within
 from purgatorio.protocol.errors import CorruptRecordError
 from purgatorio.protocol.records import HEADER_SIZE, BatchHeader, TimestampType, iter_unpacked, read_header
 
@@ -59,8 +59,8 @@ def find_timestamp(
         if segment.max_timestamp_ms < timestamp_ms:
             continue
         first = max(bisect_left(segment.max_timestamps, timestamp_ms), segment.index_of(start_offset))
-        for index in range(first, len(segment.batches)):
-            batch = segment.batches[index]
+        for index in range(first, segment.batch_count):
+            batch = segment.batch(index)
             header = read_header(batch)
             if header.base_offset >= end_offset:
                 return None
@@ -92,14 +92,16 @@ def find_max_timestamp(
     return best
 
 
-def _newest_first(segment: Segment, first: int, stop: int, budget: LookUpBudget) -> Iterable[tuple[BatchHeader, bytes]]:
+def _newest_first(
+    segment: Segment, first: int, stop: int, budget: LookUpBudget
+) -> Iterable[tuple[BatchHeader, Buffer]]:
     """The batches of a range that may hold its highest timestamp: one, unless that batch begins before the range."""
     newest = bisect_left(segment.max_timestamps, segment.max_timestamps[stop - 1], 0, stop)
     if newest > first or stop - first > budget.looks:
-        batch = segment.batches[max(newest, first)]
+        batch = segment.batch(max(newest, first))
         return [(read_header(batch), batch)]
     budget.looks -= stop - first
-    batches = [(read_header(batch), batch) for batch in segment.batches[first:stop]]
+    batches = [(read_header(batch), batch) for batch in segment.batches(first, stop)]
     return sorted(batches, key=lambda pair: -pair[0].max_timestamp)
 
 
@@ -109,7 +111,7 @@ def _start_of(header: BatchHeader, start_offset: int) -> TimestampOffset:
     return TimestampOffset(offset, header.max_timestamp, header.partition_leader_epoch)
 
 
-def _records(header: BatchHeader, batch: bytes, start_offset: int, budget: LookUpBudget) -> Iterator[TimestampOffset]:
+def _records(header: BatchHeader, batch: Buffer, start_offset: int, budget: LookUpBudget) -> Iterator[TimestampOffset]:
     """The records of a batch from `start_offset` on; only the first if all have the same timestamp, or cannot be read.
 
     The broker does not unpack a producer's batch when it appends it, so the records may be garbage; then the header's

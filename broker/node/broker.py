@@ -450,6 +450,7 @@ class Broker:
         finally:
             unwatch()
             self.lifecycle.close()
+            self.log_memory.arena.close()
             self._tasks = None
             await self._listeners.drain(0)
             await self._spans.close()

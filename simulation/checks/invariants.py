@@ -228,7 +228,7 @@ class Invariants:
     def _check_memory(self, process: SimulatedProcess, logs: list[KnownLog]) -> None:
         memory = process.broker.replicas.memory
         held = {id(known.partition.log) for known in logs}
-        used_bytes = sum(known.memory_bytes for known in logs)
+        used_bytes = sum(known.memory_bytes for known in logs) + memory.building_bytes
         if memory.used_bytes != used_bytes or {id(log) for log in memory._logs} != held:
             what = (
                 f"{len(held)} logs hold {used_bytes} bytes; counted are {len(memory._logs)}, {memory.used_bytes} bytes"

@@ -6,9 +6,10 @@ from bisect import bisect_left
 from operator import attrgetter
 from typing import NamedTuple
 
-from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
+from purgatorio.broker.log.arena import Block
 from purgatorio.broker.log.segments import Segments
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.records import read_header
 
 _base_offset = attrgetter("base_offset")
@@ -37,13 +38,13 @@ class BatchPool:
     def __init__(self) -> None:
         self._by_last_offset: dict[int, _Parsed] = {}
 
-    def parse(self, raw: bytes, last_offset: int) -> _Parsed:
+    def parse(self, raw: Buffer, last_offset: int) -> _Parsed:
         """Return what is in a batch."""
         parsed = self._by_last_offset.get(last_offset)
         if parsed is None or parsed.raw != raw:
             header = read_header(raw)
             batch = KnownBatch(header.base_offset, header.last_offset, header.partition_leader_epoch, header.crc)
-            parsed = self._by_last_offset[last_offset] = _Parsed(raw, batch, hash(batch), header.producer_id)
+            parsed = self._by_last_offset[last_offset] = _Parsed(bytes(raw), batch, hash(batch), header.producer_id)
         return parsed
 
 
@@ -61,7 +62,7 @@ class KnownLog:
         self._pool = pool
         self.batches: list[KnownBatch] = []
         self.checked = 0
-        self._raw: list[bytes] = []
+        self._places: list[tuple[Block, int]] = []
         self._sums: list[int] = []  # of the hashes up to and including each batch; only differences have a meaning
         self._cuts = -1
         self._windows: dict[int, int] = {}
@@ -86,12 +87,12 @@ class KnownLog:
         return self.partition.log.config.compact
 
     def _drop_first(self, count: int) -> None:
-        del self.batches[:count], self._raw[:count], self._sums[:count]
+        del self.batches[:count], self._places[:count], self._sums[:count]
         self.checked = max(0, self.checked - count)
 
     def _drop_truncated(self, segments: Segments) -> None:
-        while self.batches and not _holds(segments, self.batches[-1], self._raw[-1]):
-            del self.batches[-1], self._raw[-1], self._sums[-1]
+        while self.batches and not _holds(segments, self.batches[-1], self._places[-1]):
+            del self.batches[-1], self._places[-1], self._sums[-1]
         self.checked = min(self.checked, len(self.batches))
 
     def _append_new(self, segments: Segments) -> dict[int, None]:
@@ -102,11 +103,10 @@ class KnownLog:
             return touched
         for number in range(segments.number_of(next_offset), len(segments)):
             segment = segments[number]
-            for index in range(segment.index_of(next_offset), len(segment.batches)):
-                raw = segment.batches[index]
-                parsed = self._pool.parse(raw, segment.last_offsets[index])
+            for index in range(segment.index_of(next_offset), segment.batch_count):
+                parsed = self._pool.parse(segment.batch(index), segment.last_offsets[index])
                 self.batches.append(parsed.batch)
-                self._raw.append(raw)
+                self._places.append(segment.place_of(index))
                 self._sums.append((self._sums[-1] if self._sums else 0) + parsed.hash)
                 touched[parsed.producer_id] = None
         return touched
@@ -137,10 +137,7 @@ class KnownLog:
     @property
     def memory_bytes(self) -> int:
         """Memory of the log, as its memory budget has to count it."""
-        segments = self.partition.log._segments
-        if self.is_compacted:
-            return segments.memory_bytes
-        return segments.size_bytes + BATCH_OVERHEAD_BYTES * len(self.batches)
+        return self.partition.log._segments.memory_bytes
 
     @property
     def uncommitted_bytes(self) -> int:
@@ -179,7 +176,7 @@ class KnownLog:
         return bool(self.batches) and self.batches[0].base_offset == 0
 
 
-def _holds(segments: Segments, batch: KnownBatch, raw: bytes) -> bool:
+def _holds(segments: Segments, batch: KnownBatch, place: tuple[Block, int]) -> bool:
     segment = segments[segments.number_of(batch.base_offset)]
     index = segment.index_of(batch.base_offset)
-    return index < len(segment.batches) and segment.batches[index] is raw
+    return index < segment.batch_count and segment.place_of(index) == place

@@ -21,6 +21,7 @@ from purgatorio.simulation.history.history import Acked, History
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedLoop
 from purgatorio.simulation.world.network import SimulatedNetwork
+from tests.batches import batches_of
 from tests.compiled import skip_if_compiled
 
 TP = TopicPartition("orders", 0)
@@ -75,7 +76,8 @@ class One:
 
         await self.loop.node("producer").spawn(producer.run(stopped))
         log = cluster.brokers[1].replicas.partitions[TP].log
-        self.headers = [read_header(part) for part in log.read(0, max_bytes=10**9, end_offset=log.log_end_offset).parts]
+        read = log.read(0, max_bytes=10**9, end_offset=log.log_end_offset)
+        self.headers = [read_header(batch) for batch in batches_of(read.parts)]
         await cluster.stop()
 
     @property

@@ -17,7 +17,7 @@ from purgatorio.broker.cluster.errors import named
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot, take_what_is_left
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.late import dataclass
-from purgatorio.protocol.records import read_header
+from purgatorio.protocol.records import iter_batches, read_header
 
 if TYPE_CHECKING:
     from purgatorio.admin.operations.control.data_folder import DataFolder
@@ -129,6 +129,7 @@ def _is_cut(saved: SavedPartition, end_offset: int, leader_epoch: int) -> bool:
 
     A leader that was elected uncleanly appends from where its log ended. Leader epochs never become lower in a log.
     """
-    index = bisect_left(saved.batches, end_offset, key=lambda batch: read_header(batch).base_offset)
-    later = index > 0 and read_header(saved.batches[index - 1]).partition_leader_epoch > leader_epoch
+    number = bisect_left(saved.batches, end_offset, key=lambda batches: read_header(batches).base_offset)
+    before = [header for header, _ in iter_batches(saved.batches[number - 1])] if number else []
+    later = any(each.base_offset < end_offset and each.partition_leader_epoch > leader_epoch for each in before)
     return later or saved.end_offset < end_offset

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from purgatorio.broker.node.machine import usable_memory_bytes
+from purgatorio.protocol.compression import Buffer
 
 _OPENED: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _FLAGS: Final = {
@@ -108,7 +109,7 @@ class FileSteps:
         """Make a folder, its owner's alone."""
         path.mkdir(mode=0o700)
 
-    def write(self, path: Path, parts: Iterable[bytes]) -> None:
+    def write(self, path: Path, parts: Iterable[Buffer]) -> None:
         """Make a new file."""
         with open_plain(path, "xb") as file:
             file.writelines(parts)

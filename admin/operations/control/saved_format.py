@@ -17,6 +17,7 @@ from purgatorio.admin.operations.control.damage import Damaged, one_line, requir
 from purgatorio.broker.cluster.restart import partitions_of
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
 from purgatorio.broker.log.errors import LogError
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.setting import MAX_INT
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.log.validator import check_fetched
@@ -82,8 +83,8 @@ class Manifest(NamedTuple):
 def log_entry(number: int, tp: TopicPartition, saved: SavedPartition) -> dict[str, Any]:
     """Return what the manifest says of a log whose file has this number."""
     crc, size_bytes = 0, 0
-    for batch in saved.batches:
-        crc, size_bytes = zlib.crc32(batch, crc), size_bytes + len(batch)
+    for batches in saved.batches:
+        crc, size_bytes = zlib.crc32(batches, crc), size_bytes + len(batches)
     return {
         "topic": tp.topic,
         "partition": tp.partition,
@@ -260,7 +261,8 @@ def read_log(file: IO[bytes], log: SavedLog) -> SavedPartition:
         position, crc, next_offset = position + len(batch), zlib.crc32(batch, crc), header.last_offset + 1
     require(crc == log.crc32, f"it is not as it was written: the crc32 of {log.tp} differs")
     require(next_offset == log.end_offset, f"{log.tp} ends at {log.end_offset}, and this at {next_offset}")
-    return SavedPartition(log.start_offset, log.end_offset, tuple(batches))
+    overhead_bytes = len(batches) * BATCH_OVERHEAD_BYTES
+    return SavedPartition(log.start_offset, log.end_offset, tuple(batches), overhead_bytes)
 
 
 def _read_batch(file: IO[bytes], left_bytes: int) -> bytes:

@@ -19,6 +19,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from tests.batches import batches_of
 from tests.broker.api.harness import Replies, context
 from tests.broker.replica.harness import Harness, batch, topic
 from tests.broker.time.by_hand import HandListings
@@ -58,7 +59,10 @@ def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **r
 def test_topics_are_found_by_name_and_by_id(filled: Harness) -> None:
     for version in (12, 13):
         (answered,) = fetch(filled, version=version).responses
-        assert (answered.partitions[0].error_code, len(answered.partitions[0].records)) == (ErrorCode.NONE, 3)
+        assert (answered.partitions[0].error_code, len(batches_of(answered.partitions[0].records))) == (
+            ErrorCode.NONE,
+            3,
+        )
 
 
 def test_an_unknown_topic_id_is_answered_with_an_error(filled: Harness) -> None:
@@ -90,7 +94,7 @@ def test_a_consumer_may_name_so_many_partitions_and_no_more(filled: Harness) -> 
 def test_the_broker_limits_the_response_even_if_the_request_allows_more(filled: Harness) -> None:
     one_batch = len(batch(b"value"))
     (answered,) = fetch(filled, max_bytes=2 * one_batch).responses
-    assert len(answered.partitions[0].records) == 2
+    assert len(batches_of(answered.partitions[0].records)) == 2
 
 
 @pytest.mark.parametrize(
@@ -121,7 +125,10 @@ def test_zstd_batches_are_sent_in_all_versions(filled: Harness, version: int) ->
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
         topics = [FetchTopic(topic="orders", partitions=[asked])]
         (answered,) = fetch(filled, version=version, topics=topics).responses
-        assert (answered.partitions[0].error_code, len(answered.partitions[0].records)) == (ErrorCode.NONE, batches)
+        assert (answered.partitions[0].error_code, len(batches_of(answered.partitions[0].records))) == (
+            ErrorCode.NONE,
+            batches,
+        )
 
 
 def place(nth: int) -> int:

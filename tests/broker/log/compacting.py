@@ -6,6 +6,7 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import iter_records
+from tests.batches import batches_of
 
 DAY_MS = 24 * 60 * 60 * 1000
 NOW_MS = 5000
@@ -19,7 +20,7 @@ def compacted(**configs) -> Log:
 
 
 def batches(log: Log) -> list[bytes]:
-    return log.read(log.log_start_offset, max_bytes=10**9, end_offset=log.log_end_offset).parts
+    return batches_of(log.read(log.log_start_offset, max_bytes=10**9, end_offset=log.log_end_offset).parts)
 
 
 def records(log: Log) -> list[Record]:

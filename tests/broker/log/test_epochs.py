@@ -9,6 +9,7 @@ import pytest
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.log import Log
+from tests.batches import batches_of
 from tests.histories import seeds
 
 
@@ -99,7 +100,7 @@ class Replica:
         self.log.append_as_leader(batch, leader_epoch=epoch, wall_ms=0)
 
     def content(self) -> list[bytes]:
-        return self.log.read(0, max_bytes=1 << 30, end_offset=self.log.log_end_offset).parts
+        return batches_of(self.log.read(0, max_bytes=1 << 30, end_offset=self.log.log_end_offset).parts)
 
     def fetch_from(self, leader: Replica) -> None:
         """Fetch until nothing diverges and nothing is missing, as followers do since KIP-595."""

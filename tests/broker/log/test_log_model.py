@@ -13,6 +13,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import iter_records
+from tests.batches import batches_of
 from tests.histories import seeds
 
 STEPS = 150
@@ -200,7 +201,7 @@ class Run:
             assert not self.model.start <= offset <= self.model.end
             return
         expected = self.model.read(offset, max_bytes, end_offset, min_one)
-        assert [list(iter_records(part)) for part in read.parts] == [batch.records for batch in expected]
+        assert [list(iter_records(part)) for part in batches_of(read.parts)] == [batch.records for batch in expected]
         assert read.size_bytes == sum(batch.size_bytes for batch in expected)
         assert read.next_offset == (expected[-1].next if expected else offset)
 

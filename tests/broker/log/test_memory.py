@@ -18,6 +18,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, place_batch
 from purgatorio.purgatory.clock import ManualClock
+from tests.batches import ExactArena
 from tests.compiled import extends_classes
 from tests.logs import capture_logs
 
@@ -28,7 +29,7 @@ def memory_from(log: Log, offset: int) -> int:
     """Memory of the log's batches that end after `offset`, counted one by one."""
     segments = list(log._segments)
     ends = [
-        (last, len(batch)) for each in segments for last, batch in zip(each.last_offsets, each.batches, strict=True)
+        (last, len(batch)) for each in segments for last, batch in zip(each.last_offsets, each.batches(), strict=True)
     ]
     return sum(size_bytes + BATCH_OVERHEAD_BYTES for last, size_bytes in ends if last >= offset)
 
@@ -55,7 +56,7 @@ def small_logs(budget: MemoryBudget, count: int) -> list[Log]:
 
 
 def test_bytes_and_overhead_are_counted_and_given_back(append) -> None:
-    budget = MemoryBudget(100_000)
+    budget = MemoryBudget(100_000, arena=ExactArena())
     log = small_logs(budget, 1)[0]
     append(log, 10)
     assert budget.used_bytes == 10 * BATCH_BYTES
@@ -68,7 +69,7 @@ def test_bytes_and_overhead_are_counted_and_given_back(append) -> None:
 
 
 def test_the_oldest_segments_over_all_logs_go_first(append) -> None:
-    budget = MemoryBudget(32 * BATCH_BYTES)
+    budget = MemoryBudget(32 * BATCH_BYTES, arena=ExactArena())
     first, second = small_logs(budget, 2)
     append(first, 12)
     append(second, 12)
@@ -81,7 +82,7 @@ def test_the_oldest_segments_over_all_logs_go_first(append) -> None:
 
 
 def test_uncommitted_records_are_never_deleted(append) -> None:
-    budget = MemoryBudget(12 * BATCH_BYTES, uncommitted_percent=200)
+    budget = MemoryBudget(12 * BATCH_BYTES, uncommitted_percent=200, arena=ExactArena())
     log = small_logs(budget, 1)[0]
     append(log, 12, commit=False)
     log.commit_to(5)
@@ -99,7 +100,7 @@ def test_uncommitted_records_are_never_deleted(append) -> None:
 
 
 def test_a_refused_append_leaves_no_trace(append, batch_of) -> None:
-    budget = MemoryBudget(2 * BATCH_BYTES, uncommitted_percent=200)
+    budget = MemoryBudget(2 * BATCH_BYTES, uncommitted_percent=200, arena=ExactArena())
     log = small_logs(budget, 1)[0]
     append(log, 2, commit=False)
     with pytest.raises(MemoryExhausted):
@@ -114,7 +115,7 @@ def test_a_refused_append_leaves_no_trace(append, batch_of) -> None:
 
 def test_even_the_active_segment_goes_if_that_is_all_there_is(append) -> None:
     """A thousand logs with one small segment each must not fill the memory for good."""
-    budget = MemoryBudget(100 * BATCH_BYTES)
+    budget = MemoryBudget(100 * BATCH_BYTES, arena=ExactArena())
     logs = [Log(LogConfig(), memory=budget) for _ in range(100)]
     for log in logs:
         append(log)
@@ -132,28 +133,28 @@ def test_even_the_active_segment_goes_if_that_is_all_there_is(append) -> None:
 
 def test_eviction_makes_a_little_more_room_than_it_must(append) -> None:
     """So that a full broker does not look for the oldest segment at each append."""
-    budget = MemoryBudget(320 * BATCH_BYTES)
+    budget = MemoryBudget(320 * BATCH_BYTES, arena=ExactArena())
     log = small_logs(budget, 1)[0]
     append(log, 321)
     assert budget.used_bytes <= budget.limit_bytes - budget.limit_bytes // 32
 
 
 def test_segments_are_small_against_the_cap_whatever_the_topic_says(append) -> None:
-    assert MemoryBudget(640 << 20).max_segment_bytes == 10 << 20
-    assert MemoryBudget(1000).max_segment_bytes == MIN_SEGMENT_BYTES
-    log = Log(LogConfig(segment_bytes=1 << 30), memory=MemoryBudget(8 << 20))
+    assert MemoryBudget(640 << 20, arena=ExactArena()).max_segment_bytes == 10 << 20
+    assert MemoryBudget(1000, arena=ExactArena()).max_segment_bytes == MIN_SEGMENT_BYTES
+    log = Log(LogConfig(segment_bytes=1 << 30), memory=MemoryBudget(8 << 20, arena=ExactArena()))
     append(log, 3000)
     assert log.segment_count == 3
 
 
 def test_one_batch_larger_than_the_cap_is_refused(batch_of) -> None:
-    log = Log(LogConfig(), memory=MemoryBudget(1000))
+    log = Log(LogConfig(), memory=MemoryBudget(1000, arena=ExactArena()))
     with pytest.raises(MemoryExhausted):
         log.append_as_leader(batch_of(bytes(1000)), leader_epoch=0, wall_ms=0)
 
 
 def test_a_closed_log_is_not_asked_any_more(append) -> None:
-    budget = MemoryBudget(6 * BATCH_BYTES)
+    budget = MemoryBudget(6 * BATCH_BYTES, arena=ExactArena())
     closed, log = small_logs(budget, 2)
     append(closed, 3)
     closed.close()
@@ -163,7 +164,7 @@ def test_a_closed_log_is_not_asked_any_more(append) -> None:
 
 def test_a_flood_loses_its_own_records_and_not_the_newest_of_a_quiet_topic(append) -> None:
     """The quiet topic's segment is the older one, and its records are the newer ones."""
-    budget = MemoryBudget(64 * BATCH_BYTES)
+    budget = MemoryBudget(64 * BATCH_BYTES, arena=ExactArena())
     quiet, flood = small_logs(budget, 2)
     append(quiet, wall_ms=1)
     for second in range(2, 50):
@@ -177,7 +178,7 @@ def test_a_flood_loses_its_own_records_and_not_the_newest_of_a_quiet_topic(appen
 
 def test_a_quiet_topics_newest_records_stay_even_if_they_are_old(append) -> None:
     """An hour old, and all that the topic has: a consumer of it has lost nothing to its neighbour."""
-    budget = MemoryBudget(64 * BATCH_BYTES)
+    budget = MemoryBudget(64 * BATCH_BYTES, arena=ExactArena())
     quiet, flood = small_logs(budget, 2)
     append(quiet, 2, wall_ms=0)
     append(flood, 500, wall_ms=3_600_000)
@@ -186,7 +187,7 @@ def test_a_quiet_topics_newest_records_stay_even_if_they_are_old(append) -> None
 
 def test_records_go_by_their_age_among_topics_that_have_several_segments(append) -> None:
     """Not by the time at which their segments began."""
-    budget = MemoryBudget(24 * BATCH_BYTES)
+    budget = MemoryBudget(24 * BATCH_BYTES, arena=ExactArena())
     slow, fast = small_logs(budget, 2)
     append(slow, wall_ms=1)
     append(fast, 3, wall_ms=2)
@@ -199,7 +200,7 @@ def test_records_go_by_their_age_among_topics_that_have_several_segments(append)
 
 def test_one_warning_a_minute_names_the_partitions_and_the_bytes(append) -> None:
     clock = ManualClock()
-    budget = MemoryBudget(64 * BATCH_BYTES, clock)
+    budget = MemoryBudget(64 * BATCH_BYTES, clock, arena=ExactArena())
     log = Log(LogConfig(segment_bytes=3_000), memory=budget, name="orders-0")
     append(log, 64)
     with capture_logs() as logs:
@@ -270,7 +271,7 @@ CHANGES: dict[str, Callable[[Log, int], object]] = {
 )
 def test_whatever_happens_to_logs_the_oldest_segment_of_all_goes_first(steps: list[tuple[str, int, int]]) -> None:
     """Seen to fail: without the note when a log's first segment is closed, and without the one of its first batch."""
-    budget = MemoryBudget(20 * BATCH_BYTES, uncommitted_percent=100)
+    budget = MemoryBudget(20 * BATCH_BYTES, uncommitted_percent=100, arena=ExactArena())
     logs: list[Checked] = []
     config = LogConfig(segment_bytes=3 * (BATCH_BYTES - BATCH_OVERHEAD_BYTES) + 10)
     logs += (Checked(config, budget, logs) for _ in range(5))
@@ -299,7 +300,7 @@ def test_whatever_happens_to_logs_the_oldest_segment_of_all_goes_first(steps: li
 
 
 def test_a_log_that_is_not_evictable_keeps_its_records_and_the_others_make_room(append) -> None:
-    budget = MemoryBudget(32 * BATCH_BYTES)
+    budget = MemoryBudget(32 * BATCH_BYTES, arena=ExactArena())
     kept, other = small_logs(budget, 2)
     kept.is_evictable = False
     append(kept, 12)
@@ -326,7 +327,7 @@ def flood(append, log: Log) -> int:
 
 def test_a_flood_that_no_follower_fetches_is_refused_before_another_topic_loses_a_record(append) -> None:
     """Seen to fail: it took all the memory, and the committed records of all other topics were deleted for it."""
-    budget = MemoryBudget(400 * BATCH_BYTES)
+    budget = MemoryBudget(400 * BATCH_BYTES, arena=ExactArena())
     quiet, first, second = (Log(LogConfig(), memory=budget) for _ in range(3))
     append(quiet, 2)
     assert flood(append, first) == 50
@@ -340,7 +341,7 @@ def test_a_flood_that_no_follower_fetches_is_refused_before_another_topic_loses_
 
 
 def test_the_share_is_free_again_when_the_records_are_committed_truncated_or_removed(append) -> None:
-    budget = MemoryBudget(400 * BATCH_BYTES)
+    budget = MemoryBudget(400 * BATCH_BYTES, arena=ExactArena())
     log = small_logs(budget, 1)[0]
     assert flood(append, log) == 50
     log.commit_to(47)
@@ -353,7 +354,7 @@ def test_the_share_is_free_again_when_the_records_are_committed_truncated_or_rem
 
 def test_a_batch_larger_than_the_share_is_appended_if_nothing_else_is_uncommitted(append, batch_of) -> None:
     """As without a follower, where each batch is committed at once."""
-    budget = MemoryBudget(20 * BATCH_BYTES)
+    budget = MemoryBudget(20 * BATCH_BYTES, arena=ExactArena())
     log, other = (Log(LogConfig(), memory=budget) for _ in range(2))
     large = batch_of(bytes(8 * BATCH_BYTES))
     log.append_as_leader(large, leader_epoch=0, wall_ms=0)
@@ -366,7 +367,7 @@ def test_a_batch_larger_than_the_share_is_appended_if_nothing_else_is_uncommitte
 
 
 def test_followed_logs_have_room_whatever_is_written_to_the_logs_that_the_broker_leads(append, batch_of) -> None:
-    budget = MemoryBudget(400 * BATCH_BYTES)
+    budget = MemoryBudget(400 * BATCH_BYTES, arena=ExactArena())
     led, other, followed = small_logs(budget, 3)
     followed.count_as(led=False)
     append(other, 400)
@@ -386,7 +387,7 @@ def test_followed_logs_have_room_whatever_is_written_to_the_logs_that_the_broker
 
 def test_an_append_deletes_its_own_logs_active_segment_before_that_of_a_smaller_log(append) -> None:
     """Seen to fail: the older one went, which was that of the quiet topic."""
-    budget = MemoryBudget(64 * BATCH_BYTES)
+    budget = MemoryBudget(64 * BATCH_BYTES, arena=ExactArena())
     quiet, busy = (Log(LogConfig(), memory=budget) for _ in range(2))
     append(quiet, 2, wall_ms=1)
     append(busy, 500, wall_ms=2)
@@ -397,7 +398,7 @@ def test_an_append_deletes_its_own_logs_active_segment_before_that_of_a_smaller_
 
 
 def test_a_log_whose_records_wait_for_followers_is_refused_more_rather_than_a_smaller_one_be_emptied(append) -> None:
-    budget = MemoryBudget(64 * BATCH_BYTES)
+    budget = MemoryBudget(64 * BATCH_BYTES, arena=ExactArena())
     quiet, busy = (Log(LogConfig(), memory=budget) for _ in range(2))
     append(quiet, 2)
     append(busy, 61)
@@ -413,7 +414,7 @@ def test_a_log_whose_records_wait_for_followers_is_refused_more_rather_than_a_sm
 
 def test_small_active_segments_go_after_all_others(append) -> None:
     """An old record of a quiet topic stays, when a new topic needs room and others have much."""
-    budget = MemoryBudget(768 * BATCH_BYTES)
+    budget = MemoryBudget(768 * BATCH_BYTES, arena=ExactArena())
     quiet, *busy, new = (Log(LogConfig(), memory=budget) for _ in range(6))
     append(quiet, 2, wall_ms=1)
     for log in busy:
@@ -425,7 +426,7 @@ def test_small_active_segments_go_after_all_others(append) -> None:
 
 def test_nothing_small_goes_while_much_of_the_memory_waits_for_followers(append) -> None:
     """Not even for a topic that has nothing yet: it is refused, until the others' records are committed."""
-    budget = MemoryBudget(768 * BATCH_BYTES, uncommitted_percent=100)
+    budget = MemoryBudget(768 * BATCH_BYTES, uncommitted_percent=100, arena=ExactArena())
     quiet, busy, new = (Log(LogConfig(), memory=budget) for _ in range(3))
     append(quiet, 2, wall_ms=1)
     append(busy, 765, wall_ms=2)
@@ -442,7 +443,7 @@ def test_nothing_small_goes_while_much_of_the_memory_waits_for_followers(append)
 
 def test_small_segments_go_by_their_age_if_the_memory_is_full_of_them(append) -> None:
     """Thousands of forgotten topics do not keep a new one from getting records."""
-    budget = MemoryBudget(512 * BATCH_BYTES)
+    budget = MemoryBudget(512 * BATCH_BYTES, arena=ExactArena())
     small = [Log(LogConfig(), memory=budget) for _ in range(512)]
     for log in small:
         append(log)

@@ -14,6 +14,7 @@ from purgatorio.broker.log.time_index import MAX_LOOKS, MAX_UNPACKED_BYTES, Look
 from purgatorio.broker.log.validator import RecordValidation
 from purgatorio.protocol.compression import Compression
 from purgatorio.protocol.records import iter_records, read_header
+from tests.batches import batches_of
 from tests.histories import seeds
 
 
@@ -105,11 +106,12 @@ def test_every_look_up_agrees_with_a_look_at_every_record(seed: int, batch_of) -
     start = log.log_start_offset
     everything = [
         TimestampOffset(record.offset, record.timestamp_ms, read_header(batch).partition_leader_epoch)
-        for batch in log.read(start, max_bytes=10**9, end_offset=log.log_end_offset).parts
+        for batch in batches_of(log.read(start, max_bytes=10**9, end_offset=log.log_end_offset).parts)
         for record in iter_records(batch)
         if record.offset >= start
     ]
-    ends = [read_header(batch).last_offset + 1 for batch in log.read(start, max_bytes=10**9, end_offset=10**9).parts]
+    read = log.read(start, max_bytes=10**9, end_offset=10**9)
+    ends = [read_header(batch).last_offset + 1 for batch in batches_of(read.parts)]
     for end in [start, *ends]:
         visible = [record for record in everything if record.offset < end]
         for timestamp_ms in range(-1, 2100, 25):

@@ -16,6 +16,7 @@ from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from tests.batches import batches_of
 
 
 def batch(count: int = 1) -> bytes:
@@ -184,7 +185,7 @@ def test_a_follower_whose_memory_is_full_adopts_the_high_watermark_so_that_its_r
     source = leader(replicas=(1,))
     append(source, 3)
     append(source, 1)
-    first, second = source.log.read(0, max_bytes=10_000, end_offset=4).parts
+    first, second = batches_of(source.log.read(0, max_bytes=10_000, end_offset=4).parts)
     memory = MemoryBudget(source.log.size_bytes + BATCH_OVERHEAD_BYTES)
     log = Log(LogConfig(), memory=memory)
     partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), log)
@@ -204,7 +205,7 @@ def test_a_follower_whose_memory_is_full_deletes_what_the_same_answer_says_is_co
     source = leader(replicas=(1,))
     append(source, 3)
     append(source, 1)
-    first, second = source.log.read(0, max_bytes=10_000, end_offset=4).parts
+    first, second = batches_of(source.log.read(0, max_bytes=10_000, end_offset=4).parts)
     log = Log(LogConfig(), memory=MemoryBudget(source.log.size_bytes + BATCH_OVERHEAD_BYTES))
     partition = Partition(TopicPartition("orders", 0), b"o" * 16, incarnation(1), log)
     partition.apply_state(state(2, 1), 0)

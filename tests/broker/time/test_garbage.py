@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from purgatorio.admin.cluster import Cluster
+from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.time.garbage import MANY_OBJECTS, RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
 from purgatorio.purgatory.clock import ManualClock
@@ -90,15 +91,14 @@ def test_begin_freezes_all_objects_and_makes_passes_rare_and_end_undoes_both() -
     tuning.end()
 
 
-def test_no_pass_visits_the_batches_of_a_log_while_the_collector_is_set() -> None:
-    tuning = GarbageTuning()
-    tuning.begin()
-    segment = Segment(0, 0, created_ms=0, sequence=0)
-    segment.append(b"a batch", 0, 0, 0)
-    assert not gc.is_tracked(segment.batches)
-    tuning.end()
-    assert gc.is_tracked(Segment(0, 0, created_ms=0, sequence=0).batches)
-    assert segment.batches == [b"a batch"]
+def test_no_pass_visits_the_batches_of_a_log() -> None:
+    """A pass over 20,000 batches, of which each was an object in a list, took 3 ms; none of them is one now."""
+    segment = Segment(0, 0, created_ms=0, sequence=0, arena=Arena())
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(20_000):
+        segment.append(bytes(100), number, 0, 0)
+    assert len(gc.get_objects()) - before < 400
 
 
 async def test_a_cluster_leaves_the_collector_as_it_is() -> None:

@@ -149,8 +149,10 @@ def test_a_leader_that_lacks_committed_records_is_found(loop: SimulatedLoop) -> 
 
 def put_another_batch(partition: Partition, index: int) -> None:
     """Replace a batch of the active segment by one with another checksum."""
-    batches = partition.log._segments.active.batches
-    batches[index] = batches[index][:17] + b"\0\0\0\0" + batches[index][21:]
+    segment = partition.log._segments.active
+    start = segment.start_of(segment.batch_count + index)
+    block = max((each for each in segment._blocks if each.start <= start), key=lambda each: each.start)
+    block.writable[start - block.start + 17 : start - block.start + 21] = b"\0\0\0\0"
 
 
 def test_a_replica_with_another_committed_record_is_found(loop: SimulatedLoop) -> None:
@@ -173,7 +175,7 @@ def test_replicas_that_differ_before_their_last_record_are_found(loop: Simulated
 def test_records_that_were_truncated_are_compared_again(loop: SimulatedLoop) -> None:
     async def damage(three: Three) -> None:
         log = three.follower.log
-        truncated = log._segments.active.batches[7:]
+        truncated = list(log._segments.active.batches(7))
         log.truncate_to(7)
         log.append_as_follower(b"".join(truncated), wall_ms=0, leader_epoch=three.follower.leader_epoch)
         log.commit_to(10)

@@ -19,6 +19,7 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, read_header
 from purgatorio.simulation.checks import known_log
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
+from tests.batches import batches_of
 from tests.histories import seeds
 
 
@@ -58,13 +59,13 @@ class Replica:
     def copy(self, leader: Replica) -> None:
         """Append what the leader has from this log's end on."""
         end_offset = leader.log.log_end_offset
-        parts = leader.log.read(self.log.log_end_offset, max_bytes=10**9, end_offset=end_offset).parts
+        parts = batches_of(leader.log.read(self.log.log_end_offset, max_bytes=10**9, end_offset=end_offset).parts)
         self.log.append_as_follower(b"".join(parts), wall_ms=0, leader_epoch=9)
 
     def read_on(self) -> KnownLog:
         """Read on, and compare what is known with the log."""
         self.known.read_on()
-        headers = [read_header(raw) for segment in self.log._segments for raw in segment.batches]
+        headers = [read_header(raw) for segment in self.log._segments for raw in segment.batches()]
         assert self.known.batches == [
             KnownBatch(h.base_offset, h.last_offset, h.partition_leader_epoch, h.crc) for h in headers
         ]
@@ -83,7 +84,7 @@ def parsed() -> Iterator[Counter[bytes]]:
     counted: Counter[bytes] = Counter()
 
     def count(raw: bytes) -> Any:
-        counted[raw] += 1
+        counted[bytes(raw)] += 1
         return read_header(raw)
 
     with mock.patch.object(known_log, "read_header", count):

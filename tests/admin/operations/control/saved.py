@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot
+from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import (
     AclBinding,
@@ -16,6 +19,7 @@ from purgatorio.broker.metadata.image import BrokerIncarnation, PartitionState, 
 from purgatorio.broker.security.scram import new_credential
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from tests.batches import batches_of
 
 BATCHES = tuple(build_batch([Record(offset, 5, b"k", b"v")], base_offset=offset) for offset in (3, 4))
 ORDERS = TopicPartition("orders", 0)
@@ -41,7 +45,10 @@ def snapshot(batches: tuple[bytes, ...] = BATCHES) -> Snapshot:
             "orders": Topic("orders", bytes(range(16)), (state,), {"retention.ms": "1"}),
             "bills": Topic("bills", bytes(range(1, 17)), (PartitionState(2, 0, (2,), in_sync[1:]),)),
         },
-        {ORDERS: SavedPartition(3, 3 + len(batches), batches), BILLS: SavedPartition(0, 0, ())},
+        {
+            ORDERS: SavedPartition(3, 3 + len(batches), batches, len(batches) * BATCH_OVERHEAD_BYTES),
+            BILLS: SavedPartition(0, 0, ()),
+        },
         {"": {"log.cleaner.backoff.ms": "2000"}},
         77,
         {
@@ -51,3 +58,9 @@ def snapshot(batches: tuple[bytes, ...] = BATCHES) -> Snapshot:
             "group_configs": {"jobs": {"share.auto.offset.reset": "earliest"}},
         },
     )
+
+
+def in_batches(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot of a cluster as it is read from a folder: each part of a log is one batch."""
+    logs = {tp: replace(saved, batches=tuple(batches_of(saved.batches))) for tp, saved in snapshot.logs.items()}
+    return replace(snapshot, logs=logs)

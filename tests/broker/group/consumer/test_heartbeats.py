@@ -7,6 +7,7 @@ import pytest
 from purgatorio.broker.group.modern.partitions import to_wire
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from tests.batches import batches_of
 from tests.broker.group.consumer.harness import Consumer, ConsumerHarness, is_consistent
 from tests.broker.group.harness import PARTITION
 
@@ -28,7 +29,7 @@ def test_the_records_of_a_join_are_in_one_batch(broker: ConsumerHarness) -> None
     log = broker.partition(PARTITION).log
     Consumer(broker, "one").beat()
     assert log.log_end_offset == 5
-    assert len(log.read(0, max_bytes=10_000, end_offset=5).parts) == 1
+    assert len(batches_of(log.read(0, max_bytes=10_000, end_offset=5).parts)) == 1
 
 
 def test_a_heartbeat_that_changes_nothing_writes_nothing_and_tells_no_assignment(broker: ConsumerHarness) -> None:

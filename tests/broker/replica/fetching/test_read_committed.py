@@ -13,6 +13,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction, FetchPartition
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
+from tests.batches import batches_of
 from tests.broker.replica.harness import MIB, ORDERS, Harness, topic
 from tests.broker.replica.transactions import coordinator_of, send
 
@@ -76,7 +77,7 @@ def test_a_consumer_is_told_of_the_aborted_transactions_in_what_it_reads(broker:
     end(broker, 7, committed=False)
     end(broker, 8)
     data = broker.fetch((ORDERS, 0), read_committed=True).data
-    assert len(data.records or []) == 4
+    assert len(batches_of(data.records or [])) == 4
     assert data.aborted_transactions == [AbortedTransaction(producer_id=7, first_offset=0)]
     assert broker.fetch((ORDERS, 3), read_committed=True).data.aborted_transactions == []
     one_batch = broker.fetch((ORDERS, 1), read_committed=True, partition_max_bytes=1).data
@@ -112,8 +113,8 @@ def test_it_reads_up_to_the_last_stable_offset(broker: Harness) -> None:
     write(broker)
     broker.produce(acks=1)
     data = broker.fetch((ORDERS, 0), read_committed=True).data
-    assert (len(data.records or []), data.last_stable_offset, data.high_watermark) == (1, 1, 3)
-    assert len(broker.fetch((ORDERS, 0)).data.records or []) == 3
+    assert (len(batches_of(data.records or [])), data.last_stable_offset, data.high_watermark) == (1, 1, 3)
+    assert len(batches_of(broker.fetch((ORDERS, 0)).data.records or [])) == 3
 
 
 def test_it_waits_until_the_marker_is_committed(broker: Harness) -> None:
@@ -123,7 +124,7 @@ def test_it_waits_until_the_marker_is_committed(broker: Harness) -> None:
     end(broker)
     assert not waiting.answered
     level(broker)
-    assert len(waiting.data.records or []) == 2
+    assert len(batches_of(waiting.data.records or [])) == 2
 
 
 def test_an_advance_of_the_high_watermark_alone_does_not_even_check_it(broker: Harness) -> None:
@@ -149,7 +150,7 @@ def test_without_a_follower_the_marker_itself_ends_the_wait_and_no_append_before
     write(broker, sequence=1)
     assert checks(broker) == before
     end(broker)
-    assert len(waiting.data.records or []) == 4
+    assert len(batches_of(waiting.data.records or [])) == 4
 
 
 def test_it_is_woken_also_by_what_is_committed_outside_of_transactions(broker: Harness) -> None:
@@ -157,7 +158,7 @@ def test_it_is_woken_also_by_what_is_committed_outside_of_transactions(broker: H
     broker.produce(acks=1)
     assert not waiting.answered
     level(broker)
-    assert len(waiting.data.records or []) == 1
+    assert len(batches_of(waiting.data.records or [])) == 1
 
 
 def test_a_new_segment_behind_what_it_may_read_ends_its_wait(broker: Harness) -> None:
@@ -186,7 +187,7 @@ def test_at_a_follower_it_is_woken_when_the_follower_learns_that_the_marker_is_c
     broker.set_topics(topic(isr=(1,), partition_epoch=1))
     write(broker)
     end(broker)
-    records = broker.partition().log.read(0, max_bytes=10_000, end_offset=2).parts
+    records = batches_of(broker.partition().log.read(0, max_bytes=10_000, end_offset=2).parts)
     follower = Harness()
     follower.set_topics(topic(leader=2, isr=(1, 2)))
     replica = follower.partition()
@@ -198,7 +199,7 @@ def test_at_a_follower_it_is_woken_when_the_follower_learns_that_the_marker_is_c
     follower.replicas.append_as_follower(replica, records[1], 1, 0)
     assert not waiting.answered
     follower.replicas.append_as_follower(replica, b"", 2, 0)
-    assert len(waiting.data.records or []) == 2
+    assert len(batches_of(waiting.data.records or [])) == 2
 
 
 def test_it_tells_which_transaction_it_waits_for_and_for_how_long(broker: Harness) -> None:
