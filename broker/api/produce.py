@@ -327,12 +327,16 @@ def _endpoints(image: ClusterImage | None, results: Sequence[AppendResult], list
 
 
 def _batches(request: ProduceRequest) -> list[tuple[TopicPartition, Buffer | None]]:
-    """Return each partition of the request with its records."""
+    """Return each partition of the request with its records.
+
+    The request gives them away: it waits for the replicas, but its memory need not.
+    """
     batches: list[tuple[TopicPartition, Buffer | None]] = []
     for topic in request.topic_data:
         for data in topic.partition_data:
             # The decoder returns records as one view into the request.
             records: Buffer | None = data.records  # type: ignore[assignment]
+            data.records = None
             batches.append((TopicPartition(topic.name, data.index), records))
     return batches
 

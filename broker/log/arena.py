@@ -169,6 +169,8 @@ class Arena:
         self._chunks: list[Chunk] = []
         self._clock = clock
         self._alarm: Alarm | None = None
+        self._types: dict[int, Any] = {}
+        """The type of a block by its pages: ctypes would make one for each block, and leave it to the collector."""
 
     @property
     def taken_bytes(self) -> int:
@@ -198,18 +200,28 @@ class Arena:
             return Block(bytearray(capacity_bytes), capacity_bytes, None)
         return self._pages(-(-wanted_bytes // PAGE_BYTES))
 
-    def _pages(self, count: int) -> Block:
-        import ctypes  # 4 ms, which a cluster of small logs need not wait for
+    def gather(self, size_bytes: int) -> memoryview:
+        """Return memory for a request or an answer that arrives in pieces; raises as `block`."""
+        return self.block(size_bytes, 0).writable
 
+    def _pages(self, count: int) -> Block:
         self._count_freed()
         chunk, first = self._find(count)
         chunk.take(first, count)
         self.trim_later()
         size_bytes = count * PAGE_BYTES
-        memory = (ctypes.c_char * size_bytes).from_buffer(chunk.memory, first * PAGE_BYTES)
+        memory = (self._types.get(count) or self._type_of(count)).from_buffer(chunk.memory, first * PAGE_BYTES)
         run = Run(self, chunk, first, count, memory)
         self.runs.add(run)
         return Block(memory, size_bytes, run)
+
+    def _type_of(self, count: int) -> Any:
+        import ctypes  # 4 ms, which a cluster of small logs need not wait for
+
+        made = ctypes.c_char * (count * PAGE_BYTES)
+        if count <= PAGES_PER_CHUNK:
+            self._types[count] = made
+        return made
 
     def _find(self, count: int) -> tuple[Chunk, int]:
         """Return a chunk and the first of so many free pages in it, whose memory is there if possible."""

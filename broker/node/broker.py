@@ -142,15 +142,21 @@ class Broker:
         )
         self.recorder = DelayRecorder(self.replicas, clock, self.metrics)
         self.peer_network = PeerNetwork()
+        gather = self.replicas.memory.arena.gather
         self._connections = BrokerConnections(
-            config, self._credentials, store=store, clock=clocks.lease, peer_network=self.peer_network
+            config,
+            self._credentials,
+            store=store,
+            clock=clocks.lease,
+            peer_network=self.peer_network,
+            gather=gather,
         )
         self.peers = Peers(partial(self._connections.connect, client="coordinator"))
         self.coordinators = self._build_coordinators()
         self.groups, self.transactions = self.coordinators.groups, self.coordinators.transactions
         self.led_shares = self.coordinators.led_shares
         self._listings = Listings(self._work)
-        self.request_memory = RequestMemory(config.queued_max_request_bytes)
+        self.request_memory = RequestMemory(connection_limits(config).request_memory_bytes, gather)
         self._listeners = self._build_listeners(turns, long_work)
         self.listeners = self._listeners.by_name
         self.fetchers = self._build_fetchers()

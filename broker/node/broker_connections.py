@@ -11,6 +11,7 @@ from purgatorio.broker.security.tls import ReloadedContext, client_context
 from purgatorio.broker.server.broker_login import log_in
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import PeerNetwork
+from purgatorio.protocol.framing import Gather
 from purgatorio.purgatory.clock import Clock
 
 
@@ -23,6 +24,7 @@ class BrokerConnections:
         store: has the image that this broker acts on.
         clock: times connecting and answers.
         peer_network: gets each connection, so that a test can hold it.
+        gather: gives the memory for large answers.
 
     Raises:
         TlsError: the files for TLS between brokers cannot be used.
@@ -36,6 +38,7 @@ class BrokerConnections:
         store: MetadataStore,
         clock: Clock,
         peer_network: PeerNetwork,
+        gather: Gather,
     ) -> None:
         self._broker_id = config.broker_id
         self._listener = inter_broker_listener(config)
@@ -46,6 +49,7 @@ class BrokerConnections:
         self._store = store
         self._clock = clock
         self._peer_network = peer_network
+        self._gather = gather
 
     async def connect(self, broker_id: int, *, client: str) -> PeerConnection:
         """Open a connection to another broker, for one part of this broker.
@@ -58,7 +62,7 @@ class BrokerConnections:
         endpoint = None if registration is None else registration.endpoint(self._listener)
         if endpoint is None:
             raise ConnectionError(f"broker {broker_id} is not registered with a listener {self._listener}")
-        peer = PeerConnection(self._clock, client_id=f"broker-{self._broker_id}-{client}")
+        peer = PeerConnection(self._clock, client_id=f"broker-{self._broker_id}-{client}", gather=self._gather)
         await peer.connect(endpoint.host, endpoint.port, tls=None if self._tls is None else self._tls())
         self._peer_network.connected(broker_id, peer)
         if self._credentials is not None:

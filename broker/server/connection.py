@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
             return
         self._bytes_in += len(data)
         services.observer.bytes_in(len(data))
-        continued = requests.partial_bytes > 0
+        continued = requests.arrived_bytes > 0
         try:
             completed = requests.feed(data, self)
         except DecodeError as error:
@@ -438,7 +438,7 @@ class Connection(asyncio.Protocol):
     def is_quiet(self, now_ms: int) -> bool:
         """Whether no deadline can have passed: nothing is under way, and the client is not idle for too long."""
         replies, requests = self._replies, self._requests
-        is_busy = replies.in_flight or requests.waiting or requests.partial_bytes or replies.writing_paused
+        is_busy = replies.in_flight or requests.waiting or requests.arrived_bytes or replies.writing_paused
         return self._deadlines.may_rest(now_ms) and not is_busy and self._gate is None
 
     def enforce_deadlines(self, now_ms: int, *, answers_short: bool = False) -> None:
@@ -452,7 +452,7 @@ class Connection(asyncio.Protocol):
         overdue = self._deadlines.overdue(
             now_ms,
             busy=bool(replies.in_flight or requests.waiting),
-            partial_bytes=requests.partial_bytes,
+            partial_bytes=requests.arrived_bytes,
             reading_paused=self._reading_paused,
             writing_paused=replies.writing_paused,
             taken_bytes=self._bytes_out - buffered_bytes,
@@ -471,8 +471,8 @@ class Connection(asyncio.Protocol):
         """Return the bytes of requests that wait here for this client or for its quota; None without any."""
         requests = self._requests
         if self._replies.throttled:
-            return requests.complete_bytes + requests.partial_bytes or None
-        return None if self._reading_paused else requests.partial_bytes or None
+            return requests.complete_bytes + requests.arrived_bytes or None
+        return None if self._reading_paused else requests.arrived_bytes or None
 
     def make_room(self, why: str) -> None:
         """Close: another client gets the slot; see `connection_slots`."""

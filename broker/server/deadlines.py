@@ -156,7 +156,7 @@ class Deadlines:
 
         Args:
             busy: requests are in flight or wait.
-            partial_bytes: bytes held of a request that is not complete.
+            partial_bytes: bytes that have come of a request that is not complete.
             reading_paused: the connection does not read, so no byte can come.
             writing_paused: answers back up because the client does not take them.
             taken_bytes: bytes of answers that the client has taken so far; read only while `writing_paused`.

@@ -22,7 +22,7 @@ from purgatorio.broker.server.held_transport import held, released
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import decode_response, encode_request
 from purgatorio.protocol.errors import DecodeError
-from purgatorio.protocol.framing import FrameDecoder
+from purgatorio.protocol.framing import FrameDecoder, Gather, gather_plain
 from purgatorio.purgatory.clock import Alarm, Clock, time_limit
 
 _log = get_logger(__name__)
@@ -56,6 +56,7 @@ class PeerConnection(asyncio.Protocol):
         max_response_bytes: a larger answer ends the connection when its size arrives, before memory is allocated.
         max_outstanding_requests: requests that may wait for their answers; bounds the memory held for a peer that
             neither reads nor answers.
+        gather: gives the memory for large answers.
     """
 
     def __init__(
@@ -65,11 +66,12 @@ class PeerConnection(asyncio.Protocol):
         client_id: str,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         max_outstanding_requests: int = MAX_OUTSTANDING_REQUESTS,
+        gather: Gather = gather_plain,
     ) -> None:
         self._clock = clock
         self._client_id = client_id
         self._max_outstanding = max_outstanding_requests
-        self._decoder = FrameDecoder(max_response_bytes)
+        self._decoder = FrameDecoder(max_response_bytes, gather)
         self._outstanding: deque[_Outstanding] = deque()
         self._correlation_id = 0
         self._name = "a peer"

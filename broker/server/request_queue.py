@@ -12,8 +12,9 @@ send halves of large requests cannot make all others wait; only requests as larg
 
 Incomplete requests alone could fill the memory, and then no answer would ever make room. So one connection at a time,
 in the order in which they stopped, may overdraw: it reads on until its request is complete. All connections together
-therefore hold at most twice the bound and one request (and a chunk each): the bound in incomplete requests, the bound
-in complete ones, and the request that overdraws.
+therefore hold at most twice the bound and one request (and a few chunks each): the bound in incomplete requests, the
+bound in complete ones, and the request that overdraws. Counted is the memory that an incomplete request takes, which
+may be several times what has arrived of it: see `FrameDecoder`.
 """
 
 # compiled: docs/compiled.md
@@ -23,7 +24,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, Protocol
 
-from purgatorio.protocol.framing import SIZE_BYTES, FrameDecoder
+from purgatorio.protocol.framing import SIZE_BYTES, FrameDecoder, Gather, gather_plain
 from purgatorio.protocol.primitives import Buffer
 
 SMALL_REQUEST_BYTES: Final = 64 * 1024
@@ -45,14 +46,16 @@ class RequestMemory:
 
     Args:
         limit_bytes: while this much is held, only the reader that overdraws may read.
+        gather: gives the memory for large requests.
 
     Attributes:
         partial_bytes: bytes of incomplete requests.
         complete_bytes: bytes of complete requests that are not answered.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, gather: Gather = gather_plain) -> None:
         self.limit_bytes = limit_bytes
+        self.gather = gather
         self._large_limit_bytes = int(limit_bytes * LARGE_SHARE)
         self.partial_bytes = 0
         self.complete_bytes = 0
@@ -163,16 +166,18 @@ class RequestQueue:
 
     Attributes:
         waiting: complete requests without their sizes, oldest first; the connection pops those that it starts.
-        partial_bytes: bytes held of a request that is not complete, its size included.
+        arrived_bytes: bytes that have come of a request that is not complete, its size included.
+        partial_bytes: the memory that this request takes.
         complete_bytes: bytes of complete requests that were not released: waiting or started.
     """
 
-    __slots__ = ("_decoder", "_memory", "complete_bytes", "partial_bytes", "waiting")
+    __slots__ = ("_decoder", "_memory", "arrived_bytes", "complete_bytes", "partial_bytes", "waiting")
 
     def __init__(self, memory: RequestMemory, max_request_bytes: int) -> None:
         self._memory = memory
-        self._decoder = FrameDecoder(max_request_bytes)
+        self._decoder = FrameDecoder(max_request_bytes, memory.gather)
         self.waiting: deque[Buffer] = deque()
+        self.arrived_bytes = 0
         self.partial_bytes = 0
         self.complete_bytes = 0
 
@@ -186,11 +191,11 @@ class RequestQueue:
             DecodeError: the stream cannot be cut into requests any more.
         """
         frames = self._decoder.feed(data)
-        had_bytes = self.partial_bytes
-        has_bytes = self.partial_bytes = self._decoder.pending_bytes
-        complete_bytes = had_bytes + len(data) - has_bytes
+        arrived_bytes, held_bytes = self._decoder.pending_bytes, self._decoder.held_bytes
+        complete_bytes = self.arrived_bytes + len(data) - arrived_bytes
         self.complete_bytes += complete_bytes
-        self._memory.received(reader, partial_bytes=has_bytes - had_bytes, complete_bytes=complete_bytes)
+        self._memory.received(reader, partial_bytes=held_bytes - self.partial_bytes, complete_bytes=complete_bytes)
+        self.arrived_bytes, self.partial_bytes = arrived_bytes, held_bytes
         if not frames:
             return False
         self.waiting.extend(frames)
@@ -218,12 +223,12 @@ class RequestQueue:
     def ended(self, reader: MemoryReader) -> None:
         """Forget the request that is not complete, as no more bytes come, and give back its memory."""
         self._memory.leave(reader, partial_bytes=self.partial_bytes, complete_bytes=0)
-        self.partial_bytes = 0
+        self.arrived_bytes = self.partial_bytes = 0
         self._decoder = FrameDecoder(0)
 
     def leave(self, reader: MemoryReader) -> None:
         """Forget everything and give back all memory, also that of requests which are still being worked on."""
         self._memory.leave(reader, partial_bytes=self.partial_bytes, complete_bytes=self.complete_bytes)
-        self.partial_bytes = self.complete_bytes = 0
+        self.arrived_bytes = self.partial_bytes = self.complete_bytes = 0
         self.waiting.clear()
         self._decoder = FrameDecoder(0)

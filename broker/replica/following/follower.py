@@ -289,6 +289,7 @@ class FollowerFetcher:
             self._failures = 0
             got_records, out_of_range = await self._apply(response)
             self._session.answered(response.session_id)
+            del response  # it may be 10 MiB, and the leader may hold the next fetch for long
             for partition in out_of_range:
                 await self._reset_into_leaders_log(peer, partition)
             if got_records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -135,6 +136,23 @@ def test_kip_951_a_waiting_request_is_answered_with_the_new_leader_when_leadersh
     assert told == ((3, 5, [(3, 9093)]) if version >= 10 else (-1, -1, []))
 
 
+def test_a_request_that_waits_does_not_keep_its_records() -> None:
+    """They are in the log; a large request would keep its memory until it is answered."""
+    broker = Harness()
+    broker.set_topics(topic())
+    records = memoryview(bytearray(batch(b"value")))
+    kept = weakref.ref(records)
+    data = PartitionProduceData(index=0, records=records)
+    request = ProduceRequest(
+        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="orders", partition_data=[data])]
+    )
+    replies = Replies()
+    ctx = context(ApiKey.PRODUCE, 9)
+    produce.handle(broker.replicas, lambda: broker.image, HandListings(), ctx, request, replies)
+    del records
+    assert (replies.said, broker.partition().log.log_end_offset, kept()) == ([], 1, None)
+
+
 def test_kip_467_the_response_names_the_records_at_fault(alone: Harness) -> None:
     alone.set_topics(topic(isr=(1,), cleanup_policy="compact"))
     records = [Record(i, 1_700_000_000_000, key, b"value", ()) for i, key in enumerate((b"a", None, b"b"))]
@@ -147,8 +165,9 @@ def test_kip_467_the_response_names_the_records_at_fault(alone: Harness) -> None
 
 def produce_to(broker: Harness, *names: str, client_id: str = "test") -> list[int]:
     """The error codes of a request with a batch for each topic."""
-    data = [PartitionProduceData(index=0, records=batch(b"value"))]
-    request = ProduceRequest(acks=1, topic_data=[TopicProduceData(name=name, partition_data=data) for name in names])
+    batches = [PartitionProduceData(index=0, records=batch(b"value")) for _ in names]
+    topics = [TopicProduceData(name=name, partition_data=[data]) for name, data in zip(names, batches, strict=True)]
+    request = ProduceRequest(acks=1, topic_data=topics)
     replies = Replies()
     ctx = context(ApiKey.PRODUCE, 9)
     ctx.client_id = client_id
@@ -290,9 +309,9 @@ def flood(broker: Harness, *, acks: int) -> tuple[Muted, int]:
     channel, records = Muted(), batch(bytes(1_000_000))
     ctx = context(ApiKey.PRODUCE, 9)
     ctx.session.channel = channel
-    data = PartitionProduceData(index=0, records=records)
-    request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=[data])])
     for count in range(1, 65):
+        data = PartitionProduceData(index=0, records=records)
+        request = ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="orders", partition_data=[data])])
         replies = Replies()
         produce.handle(broker.replicas, lambda: broker.image, HandListings(), ctx, request, replies)
         if channel.times:

@@ -19,6 +19,7 @@ from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.server.peers import PeerNetwork
 from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.framing import gather_plain
 from purgatorio.protocol.messages.api_versions import ApiVersionsRequest
 from tests.broker.impostors import Impostor, impostor, moved, taken
 
@@ -40,6 +41,7 @@ async def connect_to(cluster: Cluster, found: Impostor, broker_id: int) -> list[
         store=SimpleNamespace(image=moved(cluster.store.image, broker_id, found.port)),
         clock=SystemClock(),
         peer_network=PeerNetwork(),
+        gather=gather_plain,
     )
     coming = (connections.connect(broker_id, client="fetcher") for _ in range(TIMES))
     outcomes = await asyncio.gather(*coming, return_exceptions=True)

@@ -14,7 +14,8 @@ from purgatorio.broker.server.peer import PeerBusy, PeerConnection
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import EncodeError
-from purgatorio.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from purgatorio.protocol.framing import GATHERED_ABOVE_BYTES, gather_plain
+from purgatorio.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from purgatorio.purgatory.clock import ManualClock
 from tests.logs import capture_logs
 
@@ -30,7 +31,7 @@ async def make_peer(clock: ManualClock) -> AsyncIterator[MakePeer]:
     """Makes peer connections, and closes them in the end."""
     made: list[PeerConnection] = []
 
-    def make(**options: int) -> PeerConnection:
+    def make(**options: Any) -> PeerConnection:
         peer = PeerConnection(clock, client_id="broker-1", **options)
         made.append(peer)
         return peer
@@ -39,6 +40,24 @@ async def make_peer(clock: ManualClock) -> AsyncIterator[MakePeer]:
     for peer in made:
         peer.close()
         await peer.wait_closed()
+
+
+async def test_a_large_answer_lies_in_memory_that_was_given_for_it(
+    start_listener: Start, make_peer: MakePeer, handler: Handler, probe: Probe
+) -> None:
+    asked: list[int] = []
+
+    def gather(size_bytes: int) -> memoryview:
+        asked.append(size_bytes)
+        return gather_plain(size_bytes)
+
+    peer = make_peer(gather=gather)
+    versions = [ApiVersion(api_key=3, max_version=each % 100) for each in range(100_000)]
+    handler.decide = lambda reply: reply(ApiVersionsResponse(api_keys=versions))
+    await peer.connect(*(await start_listener()).address)
+    response = await _ask(peer)
+    assert response.api_keys == versions
+    assert GATHERED_ABOVE_BYTES < max(asked) <= 601_000
 
 
 def _ask(peer: PeerConnection, timeout_ms: int = 30_000) -> asyncio.Future[Any]:

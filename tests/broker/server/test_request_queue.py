@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.server.request_queue import MAX_AHEAD, MAX_AHEAD_BYTES, RequestMemory, RequestQueue
 from purgatorio.protocol.errors import FrameTooLarge
 
@@ -74,6 +75,33 @@ def test_leaving_gives_everything_back_and_wakes_the_others() -> None:
     assert not memory.may_read(waiting, partial_bytes=0)
     queue.leave(reader)
     assert (memory.used_bytes, queue.partial_bytes, queue.complete_bytes, waiting.wakes) == (0, 0, 0, 1)
+
+
+def test_a_large_request_lies_in_the_arena_until_nothing_refers_to_it() -> None:
+    """And what the arena gives for it counts, not what has come of it."""
+    arena = Arena()
+    memory = RequestMemory(10_000_000, arena.gather)
+    queue, reader = RequestQueue(memory, 10_000_000), _Reader()
+    data = (1_000_000).to_bytes(4) + bytes(1_000_000)
+    assert not queue.feed(data[:100_000], reader)
+    assert (queue.arrived_bytes, queue.partial_bytes) == (100_000, 4 + arena.taken_bytes)
+    assert memory.partial_bytes == queue.partial_bytes > 390_000
+    assert not queue.feed(data[100_000:800_000], reader)
+    assert queue.feed(data[800_000:], reader)
+    assert (memory.partial_bytes, memory.complete_bytes) == (0, len(data))
+    part = queue.waiting.popleft()[500_000:500_001]
+    assert arena.taken_bytes >= 1_000_000
+    del part
+    assert arena.taken_bytes == 0
+
+
+def test_leaving_gives_back_the_memory_of_a_large_request() -> None:
+    arena = Arena()
+    memory = RequestMemory(10_000_000, arena.gather)
+    queue, reader = RequestQueue(memory, 10_000_000), _Reader()
+    queue.feed((1_000_000).to_bytes(4) + bytes(200_000), reader)
+    queue.leave(reader)
+    assert (memory.used_bytes, queue.arrived_bytes, arena.taken_bytes) == (0, 0, 0)
 
 
 def test_a_request_beyond_the_limit_is_an_error() -> None:

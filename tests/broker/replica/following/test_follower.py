@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -131,6 +132,18 @@ async def test_it_fetches_from_its_log_end_with_its_broker_id_and_epoch(follower
     assert (partition.log.log_end_offset, partition.high_watermark) == (2, 1)
     state = leader.asked[0].replica_state
     assert (state.replica_id, state.replica_epoch) == follower.replicas.incarnation
+
+
+async def test_the_answer_is_gone_when_the_next_fetch_waits_at_the_leader(follower: Harness) -> None:
+    """It may be 10 MiB, and the next one may come late."""
+    records = memoryview(bytearray(batch(0)))
+    kept = weakref.ref(records)
+    leader = Leader(answer(records=records, high_watermark=1))
+    del records
+    seen: list[bool] = []
+    leader.when_asked = lambda: seen.append(kept() is not None)
+    partition = await follow(follower, leader)
+    assert (partition.log.log_end_offset, seen) == (1, [True, False])
 
 
 async def ends_of(harness: Harness, records: bytes, at: Callable[[int], None] = lambda end: None) -> list[int]:
