@@ -17,9 +17,7 @@ from __future__ import annotations
 import enum
 import zlib
 from collections.abc import Callable, Generator
-from typing import Final
-
-import cramjam
+from typing import Any, Final
 
 from purgatorio.protocol.errors import DamagedPayloadError, RecordTooLargeError
 
@@ -86,12 +84,19 @@ class Compression(enum.IntEnum):
     ZSTD = 4
 
 
+def _cramjam() -> Any:
+    """Return the library of all codecs."""
+    import cramjam  # 2 MB and 2 ms, which a cluster need not have before the first batch to unpack or compress
+
+    return cramjam
+
+
 def compress(codec: Compression, data: Buffer) -> bytes:
     """Compress the records of a batch, in the format that all clients can read."""
     if codec is Compression.GZIP:
-        return bytes(cramjam.gzip.compress(data, level=_gzip_level(data)))
+        return bytes(_cramjam().gzip.compress(data, level=_gzip_level(data)))
     if codec is Compression.ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=_ZSTD_LEVEL))
+        return bytes(_cramjam().zstd.compress(data, level=_ZSTD_LEVEL))
     if codec is Compression.LZ4:
         return _compress_lz4(memoryview(data))
     if codec is Compression.SNAPPY:
@@ -103,7 +108,7 @@ def _gzip_level(data: Buffer) -> int:
     if len(data) <= GZIP_IS_FAST_ABOVE_BYTES:
         return _GZIP_LEVEL
     sample = memoryview(data)[:_GZIP_SAMPLE_BYTES]
-    is_noise = len(cramjam.gzip.compress(sample, level=_GZIP_LEVEL_OF_NOISE)) > len(sample) * 15 // 16
+    is_noise = len(_cramjam().gzip.compress(sample, level=_GZIP_LEVEL_OF_NOISE)) > len(sample) * 15 // 16
     return _GZIP_LEVEL_OF_NOISE if is_noise else _GZIP_FAST_LEVEL
 
 
@@ -121,7 +126,7 @@ def compress_steps(codec: Compression, data: Buffer) -> Generator[int, None, byt
             yield len(step) // 26
         parts.append(gzip.flush())
     elif codec is Compression.ZSTD:
-        zstd = cramjam.zstd.Compressor(level=_ZSTD_LEVEL)
+        zstd = _cramjam().zstd.Compressor(level=_ZSTD_LEVEL)
         for step in steps:
             zstd.compress(bytes(step))
             yield len(step) // 130
@@ -199,10 +204,10 @@ def _unpack(codec: Compression, data: Buffer, max_bytes: int) -> tuple[bytes, in
     if codec is Compression.ZSTD:
         if len(data) > _MAX_PIECES * _ZSTD_FRAME_BYTES:
             _count_members(codec, data)
-        return _decompress_growing(cramjam.zstd.decompress_into, data, max_bytes), 0
+        return _decompress_growing(_cramjam().zstd.decompress_into, data, max_bytes), 0
     if codec is Compression.LZ4:
         frame, blocks = _lz4_frame(memoryview(data))
-        return _decompress_growing(cramjam.lz4.decompress_into, frame, max_bytes), blocks
+        return _decompress_growing(_cramjam().lz4.decompress_into, frame, max_bytes), blocks
     if codec is Compression.SNAPPY:
         return _decompress_snappy(data, max_bytes)
     if len(data) > max_bytes:
@@ -228,7 +233,7 @@ def _decompress_growing(into: Callable[[Buffer, bytearray], int], data: Buffer, 
         output = bytearray(size_bytes)
         try:
             written = into(data, output)
-        except cramjam.DecompressionError as error:
+        except _cramjam().DecompressionError as error:
             if str(error) != _OUTPUT_FULL:
                 raise _damaged(error) from error
         else:
@@ -242,7 +247,7 @@ def _decompress_gzip(view: memoryview, max_bytes: int) -> bytes:
     if len(view) > _MAX_PIECES * _GZIP_MEMBER_BYTES:
         _count_members(Compression.GZIP, view)
     try:
-        return _decompress_growing(cramjam.gzip.decompress_into, view, max_bytes)
+        return _decompress_growing(_cramjam().gzip.decompress_into, view, max_bytes)
     except DamagedPayloadError:
         data = _gzip_members(view, min(max_bytes, _MAX_TRAILED_BYTES))
         if data is None:
@@ -323,13 +328,13 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> tuple[bytes, int]:
 
 def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
     try:
-        size_bytes = cramjam.snappy.decompress_raw_len(block)
+        size_bytes = _cramjam().snappy.decompress_raw_len(block)
         if size_bytes > _SNAPPY_MAX_RATIO * len(block):
             raise _damaged("a snappy block promises more than it can hold")
         if size_bytes > max_bytes:
             raise _too_large(max_bytes)
-        return bytes(cramjam.snappy.decompress_raw(block))
-    except cramjam.DecompressionError as error:
+        return bytes(_cramjam().snappy.decompress_raw(block))
+    except _cramjam().DecompressionError as error:
         raise _damaged(error) from error
 
 
@@ -340,7 +345,7 @@ def _compress_snappy(data: memoryview) -> bytes:
 def _xerial_blocks(data: memoryview) -> list[bytes]:
     parts: list[bytes] = []
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        block = bytes(_cramjam().snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
         parts += (len(block).to_bytes(4, "big"), block)
     return parts
 
@@ -353,7 +358,7 @@ def _lz4_blocks(data: memoryview) -> list[bytes]:
     parts: list[bytes] = []
     for start in range(0, len(data), _LZ4_BLOCK_BYTES):
         plain = data[start : start + _LZ4_BLOCK_BYTES]
-        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        block = bytes(_cramjam().lz4.compress_block(plain, store_size=False))
         if len(block) < len(plain):
             parts += (len(block).to_bytes(4, "little"), block)
         else:

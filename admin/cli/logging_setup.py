@@ -8,9 +8,10 @@ imported with the first line: that takes a tenth of the time until a cluster is 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from purgatorio.broker.time.system_clock import SystemClock
@@ -68,8 +69,25 @@ class _LateFormatter(logging.Formatter):
         return self._made.format(record)
 
 
+@contextlib.contextmanager
+def _without_rich() -> Iterator[None]:
+    """Let nothing import rich: structlog does if it is installed, for tracebacks in colour, which are not used here.
+
+    It takes 4 MB, and a tenth of the CPU time until a cluster is ready.
+    """
+    if "rich" in sys.modules:
+        yield
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment] # so that its import fails
+    try:
+        yield
+    finally:
+        del sys.modules["rich"]
+
+
 def _formatter(log_format: LogFormat, stream: TextIO) -> logging.Formatter:
-    import structlog
+    with _without_rich():
+        import structlog
 
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,7 +13,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from purgatorio.admin.learn.lessons import STATIC, SceneLessons
 from purgatorio.admin.metrics.prometheus import (
     BrokerCollector,
     FaultsCollector,
@@ -33,6 +32,9 @@ from purgatorio.admin.web.tokens import AdminTokens, TokenGuard
 from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.errors import OperationRefused
 from purgatorio.broker.time.long_work import Steps
+
+if TYPE_CHECKING:
+    from purgatorio.admin.learn.lessons import SceneLessons
 
 COST_OF_SAMPLE: Final = 3
 """The cost of a sample in a scrape (see `LongWork`)."""
@@ -60,6 +62,8 @@ def create_app(
     operator = Operator(cluster, control)
     operations, more = OPERATIONS, None
     if lessons is not None:
+        from purgatorio.admin.learn.lessons import STATIC  # scenes, with their clients: 1 MB, which few clusters have
+
         lessons.take(operator)
         operations, more = (*OPERATIONS, *LEARNING), STATIC
     api = [Route("/api/v1/targets", health.targets), *routes(operator, allowed_host, operations)]

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from purgatorio.admin.operations.declare import Argument, Operation
 from purgatorio.admin.operations.table import OPERATIONS
-from purgatorio.admin.web.bodies import body_of, typed
+from purgatorio.admin.web.models import body_of, typed
 
 _JSON: Final = "application/json"
 _REFUSALS: Final = {

@@ -20,8 +20,7 @@ from starlette.routing import Route
 from purgatorio.admin.operations.declare import Argument, Operation, limits_of
 from purgatorio.admin.operations.operator import Operator
 from purgatorio.admin.operations.table import OPERATIONS
-from purgatorio.admin.web.bodies import json_response, read_change
-from purgatorio.admin.web.openapi import openapi
+from purgatorio.admin.web.bodies import json_response, load_models, read_change
 from purgatorio.admin.web.sharing import SharedAnswers
 from purgatorio.broker.cluster.decisions import when_led
 from purgatorio.broker.cluster.errors import (
@@ -75,6 +74,9 @@ async def _list(content: object, request: Request) -> Response:
 
 
 async def _openapi(operations: tuple[type[Operation], ...], request: Request) -> Response:
+    await load_models()
+    from purgatorio.admin.web.openapi import openapi
+
     return json_response(openapi(operations))
 
 
@@ -84,8 +86,7 @@ async def _run(
     """Answer a request for an operation; the body becomes values of its attributes, never names of parameters."""
     given: dict[str, Any] = {}
     if kind.method != "GET":
-        read = await read_change(request, kind, allowed_host, operator.cluster.clock)
-        given = read.given()
+        given = await read_change(request, kind, allowed_host, operator.cluster.clock)
     operation = asked_for(kind, request, given)
     run = partial(when_led, partial(operation.run, operator))
     if found := await shared.answer(kind, request, run):

@@ -17,5 +17,5 @@ def rows(quick: bool = False) -> list[Row]:
             resident.append(running.resident_mb)
     return [
         at_most("three brokers, process start to accepting", statistics.median(seconds), 1.0, " s"),
-        at_most("three brokers, resident memory", statistics.median(resident), 80, " MB"),
+        at_most("three brokers, resident memory", statistics.median(resident), 66, " MB"),
     ]

@@ -78,8 +78,7 @@ class WatchServer(HttpService):
         return state
 
     async def _move(self, host: str, request: Request) -> Response:
-        body = await read_change(request, MovePlayer, host, self._clock)
-        self._player.move(MovePlayer(**body.given()))
+        self._player.move(MovePlayer(**await read_change(request, MovePlayer, host, self._clock)))
         return json_response(self._player.state())
 
 

@@ -20,7 +20,7 @@ with cluster():
 """
 """A test process with pytest-asyncio or anyio has loaded asyncio before."""
 
-PACKAGES = {"cramjam", "google_crc32c", "purgatorio", "uvloop"}
+PACKAGES = {"google_crc32c", "purgatorio", "uvloop"}
 STANDARD = {
     "bisect",
     "concurrent",
@@ -35,6 +35,7 @@ STANDARD = {
     "importlib",
     "ipaddress",
     "json",
+    "mmap",
     "ntpath",
     "pathlib",
     "queue",

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -155,6 +154,8 @@ class DataFolder:
             if saved.batches:  # otherwise the name is all, which the folder has
                 steps.sync(path)
         steps.sync(folder)
+        from importlib.metadata import version  # 1 MB with what it imports, for a cluster that is saved
+
         content = saved_format.manifest_of(snapshot, folder.name, logs, version("purgatorio"))
         if len(content) > MAX_MANIFEST_BYTES:
             raise DataUnusable(f"{self.path}: {MANIFEST} would have more than {MAX_MANIFEST_BYTES} bytes")

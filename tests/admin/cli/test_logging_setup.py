@@ -71,6 +71,25 @@ def test_what_writes_lines_is_imported_with_the_first_one() -> None:
     assert "written" in done.stderr
 
 
+@pytest.mark.process
+def test_a_line_loads_no_terminal_library_and_leaves_it_to_others() -> None:
+    """structlog imports rich if it is there, which takes 4 MB of each cluster's process."""
+    script = (
+        "import logging, sys\n"
+        "from purgatorio.admin.cli.logging_setup import configure_logging\n"
+        "configure_logging('console', 'warning')\n"
+        "try:\n"
+        "    int('x')\n"
+        "except ValueError:\n"
+        "    logging.exception('written')\n"
+        "print('rich' in sys.modules)\n"
+        "import rich.text\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert "ValueError: invalid literal" in done.stderr
+
+
 def test_clients_that_cause_lines_without_end_do_not_fill_the_log() -> None:
     """Members that join again and again: each rebalance is a line."""
     clock = ManualClock()
