@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-import google_crc32c
+from fastcrc import crc32
 
 from purgatorio.protocol.compression import MAX_DECOMPRESSED_BYTES, Buffer, Compression, compress, decompress
 from purgatorio.protocol.errors import (
@@ -57,8 +57,6 @@ _ATTRIBUTES_END: Final = 23
 _MIN_LENGTH: Final = HEADER_SIZE - _LENGTH_END
 _MIN_MESSAGE_LENGTH: Final = 14
 """The length of a message of magic 0 without key and value, as its length field says it."""
-RECORDS_AFTER_CRC: Final = HEADER_SIZE - _CRC_END
-"""Bytes of the header that the CRC covers; the records follow them."""
 
 CODEC_MASK: Final = 0x07
 """The bits of a batch's attributes that name its codec; 0: not compressed."""
@@ -72,7 +70,7 @@ _LAST_CODEC: Final = max(Compression)
 _MIN_INT64: Final = -(2**63)
 _MAX_INT64: Final = 2**63 - 1
 
-_crc32c = google_crc32c.value
+_crc32c = crc32.iscsi  # the CRC-32C, of any buffer
 _new_tuple = tuple.__new__
 
 
@@ -228,39 +226,30 @@ def end_of_batches(data: Buffer, count: int) -> int:
     return end if count > 0 else position
 
 
-def check_crc(header: BatchHeader, batch: Buffer) -> bytes:
-    """Check the CRC-32C of exactly one batch.
-
-    Returns:
-        The bytes that the CRC covers: the rest of the header, of `RECORDS_AFTER_CRC` bytes, and the records. They are a
-        copy, since the CRC is computed over `bytes` only; a reader of the records needs no other copy.
+def check_crc(header: BatchHeader, batch: Buffer) -> None:
+    """Check the CRC-32C of exactly one batch, which is not copied if it is a view.
 
     Raises:
         CorruptRecordError: the header's CRC differs from the computed one.
     """
-    covered = bytes(batch[_CRC_END:])
-    computed = _crc32c(covered)
+    computed = _crc32c(batch[_CRC_END:])
     if computed != header.crc:
         raise CorruptRecordError(f"the batch is corrupt: its CRC is {header.crc}, computed is {computed}")
-    return covered
 
 
-def validate_batch(header: BatchHeader, batch: Buffer) -> bytes:
+def validate_batch(header: BatchHeader, batch: Buffer) -> None:
     """Check CRC and header of a batch that a producer sent; its records are not read.
 
     Args:
         header: the header of `batch`.
         batch: exactly one batch.
 
-    Returns:
-        The bytes that the CRC covers, as `check_crc`.
-
     Raises:
         CorruptRecordError: CORRUPT_MESSAGE for a wrong CRC; INVALID_RECORD for a base offset other than 0, a record
             count that does not match the offsets, a control batch, or a missing sequence number;
             UNSUPPORTED_COMPRESSION_TYPE for an unknown codec.
     """
-    covered = check_crc(header, batch)
+    check_crc(header, batch)
     if header.base_offset:
         raise InvalidRecordError(f"the base offset of a produced batch is 0, not {header.base_offset}")
     count = header.record_count
@@ -272,7 +261,6 @@ def validate_batch(header: BatchHeader, batch: Buffer) -> bytes:
         raise InvalidRecordError("control records are not for clients to write")
     if header.base_sequence < 0 <= header.producer_id:
         raise InvalidRecordError(f"producer {header.producer_id} sends no sequence number ({header.base_sequence})")
-    return covered
 
 
 def is_transactional(batch: Buffer) -> bool:
@@ -306,7 +294,7 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
     header = _HEADER.unpack_from(placed)
     attributes = header[5] | LOG_APPEND_TIME
     _AFTER_CRC.pack_into(placed, _CRC_END, attributes, header[6], header[7], log_append_time_ms, *header[9:])
-    crc = _crc32c(bytes(memoryview(placed)[_CRC_END:]))
+    crc = _crc32c(memoryview(placed)[_CRC_END:])
     placed[_CRC_START:_CRC_END] = crc.to_bytes(4, "big")
     return bytes(placed)
 
@@ -321,7 +309,7 @@ def with_create_time(header: BatchHeader, batch: Buffer) -> tuple[BatchHeader, b
     """Return a batch whose attributes do not say any more that a broker set its timestamps, with its header."""
     changed = bytearray(batch)
     changed[_ATTRIBUTES_END - 1] &= ~LOG_APPEND_TIME
-    crc = _crc32c(bytes(memoryview(changed)[_CRC_END:]))
+    crc = _crc32c(memoryview(changed)[_CRC_END:])
     changed[_CRC_START:_CRC_END] = crc.to_bytes(4, "big")
     return header._replace(crc=crc, attributes=header.attributes & ~LOG_APPEND_TIME), bytes(changed)
 

@@ -17,7 +17,6 @@ from purgatorio.protocol.records import (
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    RECORDS_AFTER_CRC,
     BatchHeader,
     TimestampType,
     check_crc,
@@ -95,13 +94,13 @@ class RecordValidation:
         self.left = left - cost_bytes // UNPACKED_PER_UNIT
         return data
 
-    def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None, start: int = 0) -> None:
-        """Check the records from the position `start` of `data` on, as far as the rest of the work goes.
+    def check(self, header: BatchHeader, data: bytes, keyless: list[int] | None = None) -> None:
+        """Check the records, as far as the rest of the work goes.
 
         Raises:
             InvalidRecordError: as `check_records`.
         """
-        self.left = check_records(data, header.record_count, self.left, keyless, start)
+        self.left = check_records(data, header.record_count, self.left, keyless)
 
     def may_read(self, count: int) -> bool:
         """Return whether work is left for reading so many records in full; if so, take it."""
@@ -176,18 +175,19 @@ class Admission:
             batch = records if len(records) == size_bytes else _only_batch(records, size_bytes)
             if size_bytes > self._limit_bytes:
                 raise _too_large(size_bytes, self._limit_bytes)
-            covered = validate_batch(header, batch) if from_client else check_crc(header, batch)
+            if from_client:
+                validate_batch(header, batch)
+            else:
+                check_crc(header, batch)
             if attributes & LOG_APPEND_TIME:
                 header, batch = self._with_create_time(header, batch)
             if self._create_time and header.max_timestamp > wall_ms + self._after_max_ms:
                 self._name_late_records(header, batch, wall_ms)
                 raise self._out_of_range(header.max_timestamp, wall_ms)
-            if attributes & CONTROL:
-                pass  # the broker's own: a client's was refused above
-            elif self._needs_records:
+            if self._needs_records:
                 header, batch = self._check(header, batch, wall_ms)
-            elif self._validation.full:
-                self._check_form(header, batch, covered)
+            elif self._validation.full and not attributes & CONTROL:
+                self._check_form(header, batch)
         except InvalidRecordAtError as at_fault:  # not `error` again: mypyc gives a name one type
             record_errors = [RecordError(at_fault.index, at_fault.reason)]
             raise InvalidBatch(at_fault.error_code, str(at_fault), record_errors) from at_fault
@@ -237,20 +237,22 @@ class Admission:
         if data is not None:
             self._check_lower_bound(header, data, wall_ms)
 
-    def _check_form(self, header: BatchHeader, batch: Buffer, covered: bytes) -> None:
-        """Check the form of the records; `covered` are the bytes that the CRC covers, which spare another copy."""
+    def _check_form(self, header: BatchHeader, batch: Buffer) -> None:
+        """Check the form of the records."""
         validation = self._validation
         if not header.attributes & CODEC_MASK:  # as `RecordValidation.check`, without the call
-            left = validation.left
-            validation.left = check_records(covered, header.record_count, left, None, RECORDS_AFTER_CRC)
+            validation.left = check_records(bytes(batch[HEADER_SIZE:]), header.record_count, validation.left)
         elif (data := self._unpack(header, batch)) is not None:
             validation.check(header, data)
             self._check_sizes(data)
 
     def _check(self, header: BatchHeader, batch: Buffer, wall_ms: int) -> tuple[BatchHeader, Buffer]:
-        """Check the records, and compress the batch anew if the topic wants another codec than the producer's."""
+        """Check the records, and compress the batch anew if the topic wants another codec than the producer's.
+
+        A control batch is the broker's own, since a client's is refused before, and is taken as it is.
+        """
         validation = self._validation
-        data = self._unpack(header, batch)
+        data = None if header.attributes & CONTROL else self._unpack(header, batch)
         if data is None:
             return header, batch
         keyless: list[int] | None = [] if self._config.compact else None

@@ -20,7 +20,7 @@ with cluster():
 """
 """A test process with pytest-asyncio or anyio has loaded asyncio before."""
 
-PACKAGES = {"google_crc32c", "purgatorio", "uvloop"}
+PACKAGES = {"fastcrc", "purgatorio", "uvloop"}
 STANDARD = {
     "bisect",
     "concurrent",

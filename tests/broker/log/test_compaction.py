@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import tracemalloc
 
-import google_crc32c
 import pytest
+from fastcrc import crc32
 
 from purgatorio.broker.log import compaction
 from purgatorio.broker.log.log import Log
@@ -217,7 +217,7 @@ def test_a_batch_that_cannot_be_read_stays(put, batch_of) -> None:
 
 def _with_garbage(batch: bytes) -> bytes:
     raw = bytearray(batch[:61] + b"\xff" * (len(batch) - 61))
-    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    raw[17:21] = crc32.iscsi(raw[21:]).to_bytes(4, "big")
     return bytes(raw)
 
 
@@ -464,7 +464,7 @@ def test_no_key_of_a_damaged_large_batch_supersedes_a_record(put, batch_of, monk
     put(log, (b"a", b"1"), (b"b", b"1"))
     damaged = bytearray(batch_of(*[b"v"] * 50, keys=tuple([b"a"] * 50), base_offset=2, leader_epoch=0))
     damaged[-1] = 9  # the last record announces headers that it lacks
-    damaged[17:21] = google_crc32c.value(bytes(damaged[21:])).to_bytes(4)
+    damaged[17:21] = crc32.iscsi(damaged[21:]).to_bytes(4)
     log.append_as_follower(bytes(damaged), wall_ms=NOW_MS)
     put(log, (b"c", b"v" * 1_900))
     put(log, (b"c", b"v" * 1_900))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import tracemalloc
 
-import google_crc32c
 import pytest
+from fastcrc import crc32
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
@@ -89,7 +89,7 @@ def test_of_a_batch_that_cannot_be_read_the_header_counts(batch_of) -> None:
     log = Log(LogConfig(), validation=RecordValidation(full=False))
     good = batch_of(b"a", b"b", at_ms=(100, 200))
     raw = bytearray(good[:61] + b"\xff" * (len(good) - 61))
-    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    raw[17:21] = crc32.iscsi(raw[21:]).to_bytes(4, "big")
     append(log, bytes(raw))
     assert log.offset_for_timestamp(150, 2) == (0, 200, 0)
     assert log.max_timestamp(2) == (0, 200, 0)
@@ -125,7 +125,7 @@ def overstated(batch: bytes, max_timestamp_ms: int) -> bytes:
     """The batch with a highest timestamp that no record has, as a client may write it."""
     changed = bytearray(batch)
     changed[35:43] = max_timestamp_ms.to_bytes(8)
-    changed[17:21] = google_crc32c.value(bytes(changed[21:])).to_bytes(4)
+    changed[17:21] = crc32.iscsi(changed[21:]).to_bytes(4)
     return bytes(changed)
 
 
@@ -163,7 +163,7 @@ def test_a_batch_that_cannot_be_unpacked_spends_the_budget(batch_of) -> None:
     log, budget = Log(LogConfig(), validation=RecordValidation(full=False)), LookUpBudget()
     raw = bytearray(batch_of(b"a", b"b", at_ms=(4, 5), compression=Compression.GZIP))
     raw[-8:] = bytes(8)
-    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    raw[17:21] = crc32.iscsi(raw[21:]).to_bytes(4, "big")
     append(log, bytes(raw))
     assert log.offset_for_timestamp(5, 1, budget) is not None
     assert budget.is_spent

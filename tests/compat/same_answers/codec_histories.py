@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 import cramjam
-import google_crc32c
+from fastcrc import crc32
 
 from purgatorio.protocol.compression import Compression, compress
 from purgatorio.protocol.record import Record, RecordsEncoder
@@ -124,7 +124,7 @@ def _with(records: bytes, **fields: int) -> bytes:
         changed[35:43] = fields["max_timestamp_ms"].to_bytes(8, "big")
     if "codec" in fields:
         changed[22] = changed[22] & ~7 | fields["codec"]
-    changed[17:21] = google_crc32c.value(bytes(changed[21:])).to_bytes(4, "big")
+    changed[17:21] = crc32.iscsi(changed[21:]).to_bytes(4, "big")
     return bytes(changed)
 
 
