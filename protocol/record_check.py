@@ -79,9 +79,7 @@ def check_sizes(data: bytes, limit_bytes: int) -> None:
         return
 
 
-def check_records(
-    data: bytes, count: int, budget: int = NO_LIMIT, keyless: list[int] | None = None, start: int = 0
-) -> int:
+def check_records(data: bytes, count: int, budget: int = NO_LIMIT, keyless: list[int] | None = None) -> int:
     """Check the records of a produced batch, as far as the budget goes.
 
     Args:
@@ -92,7 +90,6 @@ def check_records(
             the search for them `SEARCH_COST`.
         keyless: if given, receives the numbers of records without a key, which costs 1 more for each record that is not
             one of a size. After `MAX_KEYLESS` of them the check ends.
-        start: the position of the first record.
 
     Returns:
         The rest of the budget; at most 0 if the records that follow were not checked.
@@ -101,7 +98,7 @@ def check_records(
         InvalidRecordAtError: a record is malformed, or the data ends before the last record does.
         InvalidRecordError: bytes follow the last record.
     """
-    position, index = start, 0
+    position = index = 0
     # A batch that is too small for a run is not searched for one.
     next_try, window = 0 if count >= _WORTHWHILE_RUN else count, _FIRST_WINDOW
     while index < count:
@@ -138,16 +135,21 @@ def check_records(
 def _end_of_plain_record(data: bytes, position: int, index: int) -> int:  # noqa: C901
     """Return where a record ends if it is a plain one, else -1.
 
-    Plain is a record without headers, with lengths below 8192, a timestamp delta below 2^20 and the offset delta
-    `index`, below 8192. The positions only grow, so that all fields lie inside the record if the last one does.
+    Plain is a record without headers, with a key below 8 KiB, a value below 1 MiB, a timestamp delta below 2^20 and the
+    offset delta `index`, below 8192. The positions only grow, so that all fields lie inside the record if the last one
+    does.
     """
     try:
         size = data[position]
         position += 1
         if size > 127:
             high = data[position]
-            position = position + 1 if high < 128 else _FAR
+            position += 1
             size += (high << 7) - 128
+            if high > 127:
+                high = data[position]
+                position = position + 1 if high < 128 else _FAR
+                size += (high << 14) - 16384
         end = position + (size >> 1) if not size & 1 else _FAR
         position += 1  # past the attributes, which are not used
         if data[position] > 127:
@@ -178,8 +180,12 @@ def _end_of_plain_record(data: bytes, position: int, index: int) -> int:  # noqa
         if size != _NULL:
             if size > 127:
                 high = data[position]
-                position = position + 1 if high < 128 else _FAR
+                position += 1
                 size += (high << 7) - 128
+                if high > 127:
+                    high = data[position]
+                    position = position + 1 if high < 128 else _FAR
+                    size += (high << 14) - 16384
             position = position + (size >> 1) if not size & 1 else _FAR
         return end if data[position] == 0 and position + 1 == end else -1
     except IndexError:
@@ -203,7 +209,7 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
     stop = start + rows * size
     position = start
     lengths = [position]  # the positions of bytes that have to be the same in each row
-    if data[position] > 127:
+    while data[position] > 127:
         position += 1
         lengths.append(position)
     position += 2
@@ -218,11 +224,12 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
     position = deltas + (1 if one_byte_delta else 2)
     for _ in ("key", "value"):
         lengths.append(position)
-        length = data[position]
-        if length > 127:
+        length, shift = data[position], 0
+        while data[position] > 127:
             position += 1
+            shift += 7
             lengths.append(position)
-            length += (data[position] << 7) - 128
+            length += (data[position] << shift) - (1 << shift)
         position += 1 + (length >> 1 if length != _NULL else 0)
     lengths.append(position)  # the number of headers
     rows = _equal_rows(data, start, size, rows, lengths)

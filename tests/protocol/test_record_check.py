@@ -29,13 +29,6 @@ def plain(count: int, value: bytes | None = b"value", key: bytes | None = None) 
     return [Record(i, START_MS + i, key, value, ()) for i in range(count)]
 
 
-def test_the_records_may_follow_other_bytes() -> None:
-    data = records_of(*plain(100))
-    assert check_records(b"other" + data, 100, 1_000, start=5) == check_records(data, 100, 1_000) > 0
-    with pytest.raises(InvalidRecordError):
-        check_records(b"other" + data, 100, 1_000, start=4)
-
-
 def random_record(rng: random.Random, offset: int) -> Record:
     def sometimes(*lengths: int) -> bytes | None:
         length = rng.choice((-1, *lengths))
@@ -84,6 +77,16 @@ def test_a_budget_limits_the_work_and_records_of_one_size_cost_little() -> None:
     assert check_records(records_of(*plain(60)), 60, 5) == 5 - 1 - SEARCH_COST - 59 // ALIKE_PER_COST
     headers = [Record(i, START_MS, None, rng.randbytes(i), (("a", b"b"),)) for i in range(3)]
     assert check_records(records_of(*headers), 3, 100) == 100 - 3 * FIELD_BY_FIELD_COST
+
+
+@pytest.mark.parametrize("size", [8_170, 8_192, 20_000, 2**20 - 20])
+def test_large_records_cost_no_more_than_small_ones(size: int) -> None:
+    assert check_records(records_of(*plain(3, bytes(size))), 3, 100) == 100 - 3
+    assert check_records(records_of(*plain(30, bytes(size))), 30, 100) == 100 - 1 - SEARCH_COST - 29 // ALIKE_PER_COST
+
+
+def test_a_record_of_more_than_a_mebibyte_is_checked_field_by_field() -> None:
+    assert check_records(records_of(*plain(3, bytes(2**20))), 3, 100) == 100 - 3 * FIELD_BY_FIELD_COST
 
 
 @pytest.mark.parametrize("count", [0, 2, 4])
@@ -149,6 +152,23 @@ def test_a_damaged_byte_in_a_run_of_records_of_one_size_is_found_as_the_reader_f
         before, batch[position] = batch[position], rng.randrange(256)
         try:
             check_records(bytes(batch[HEADER_SIZE:]), 150)
+        except InvalidRecordError:
+            pass
+        else:
+            assert _can_be_read(bytes(batch)), position
+        batch[position] = before
+
+
+@pytest.mark.parametrize("count", [3, 20])
+def test_a_damaged_byte_of_large_records_is_found_as_the_reader_finds_it(count: int) -> None:
+    rng = random.Random(13)
+    batch = bytearray(build_batch(plain(count, b"v" * 8_200)))
+    size = (len(batch) - HEADER_SIZE) // count
+    for _ in range(1_500):
+        position = HEADER_SIZE + size * rng.randrange(count) + rng.choice((*range(12), size - 1))
+        before, batch[position] = batch[position], rng.randrange(256)
+        try:
+            check_records(bytes(batch[HEADER_SIZE:]), count)
         except InvalidRecordError:
             pass
         else:
