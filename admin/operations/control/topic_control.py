@@ -34,6 +34,9 @@ MAX_NAMED: Final = 10
 PRODUCE_TIMEOUT_MS: Final = 10_000
 COMMIT_PATIENCE_MS: Final = 100
 """The longest wait for followers that have yet to fetch what was acknowledged; a fetch takes them some milliseconds."""
+ELECTION_PATIENCE_MS: Final = 1_000
+"""The longest wait for followers of a new leader, which have to hear of it first; it learns from their fetches what is
+committed of the records that it has from its predecessor."""
 MARKER_PATIENCE_MS: Final = 1_000
 """The longest wait for the end markers of transactions, which the coordinator sends to the partitions' leaders."""
 
@@ -187,8 +190,9 @@ async def until_committed(
     """Wait until what clients were acknowledged can be read.
 
     Records that were acknowledged before followers have them (acks=1) are committed a moment later, and so are
-    transactions whose end was acknowledged before its markers are written: it waits so long, unless a follower is held,
-    and at most `COMMIT_PATIENCE_MS` and `MARKER_PATIENCE_MS`.
+    transactions whose end was acknowledged before its markers are written; and a new leader learns a moment after its
+    election what is committed. It waits so long, unless a follower is held, and at most `COMMIT_PATIENCE_MS`,
+    `MARKER_PATIENCE_MS` and `ELECTION_PATIENCE_MS`.
 
     Raises:
         NotThere: there is no such topic or partition.
@@ -208,13 +212,20 @@ async def until_committed(
 async def until_replicated(replicas: Callable[[], Iterable[Partition]]) -> None:
     """Wait until all that leaders have is committed, at most `COMMIT_PATIENCE_MS`.
 
+    Records that a new leader has from its predecessor may be acknowledged: for them, wait up to `ELECTION_PATIENCE_MS`.
+
     Args:
         replicas: returns those of the leaders by now.
     """
 
+    def is_known() -> bool:
+        return all(each.high_watermark >= each.leader_epoch_start_offset for each in replicas())
+
     def is_committed() -> bool:
         return all(each.high_watermark >= each.log.log_end_offset for each in replicas())
 
+    with contextlib.suppress(ClusterUnavailable):
+        await until(is_known, "new leaders know what is committed", ELECTION_PATIENCE_MS)
     with contextlib.suppress(ClusterUnavailable):
         await until(is_committed, "all records are committed", COMMIT_PATIENCE_MS)
 
