@@ -75,6 +75,7 @@ class BrokerSettings(TypedDict, total=False):
     log_retention_hours: int | str | None
     log_retention_bytes: int | str | None
     log_retention_check_interval_ms: int | str | None
+    memory_bytes: int | str | None
     log_memory_bytes: int | str | None
     log_memory_uncommitted_percent: int | str | None
     log_cleanup_policy: str | Sequence[str] | None

@@ -188,6 +188,19 @@ def _denials(brokers: Sequence[Broker]) -> Iterator[Metric]:
         yield denied.metric
 
 
+def _memory(brokers: Sequence[Broker]) -> Iterator[Metric]:
+    limit = gauge("purgatorio_memory_limit_bytes", "Memory that the broker may take (memory.bytes).")
+    used = gauge("purgatorio_memory_used_bytes", "Memory of it that logs, requests and answers take.", "by")
+    for broker in brokers:
+        use = broker.memory_use
+        limit.add(broker, use.limit_bytes)
+        used.add(broker, use.logs_bytes, "logs")
+        used.add(broker, use.requests_bytes, "requests")
+        used.add(broker, use.answers_bytes, "answers")
+    yield limit.metric
+    yield used.metric
+
+
 def _uncommitted_memory(brokers: Sequence[Broker]) -> Iterator[Metric]:
     name = "purgatorio_log_memory_uncommitted_bytes"
     uncommitted = gauge(name, "Memory of the records that are not committed yet.", "role")
@@ -206,7 +219,7 @@ _OF_A_BROKER: Final[Tables[Broker]] = {
         (counter, "outgoing_byte", "Bytes sent.", lambda b: b.metrics.socket_bytes_out),
     ),
     "kafka_network_socketserver_": (
-        (gauge, "memorypoolused", "Request bytes being received or worked on.", lambda b: b.request_memory_used_bytes),
+        (gauge, "memorypoolused", "Request bytes being received or worked on.", lambda b: b.memory_use.requests_bytes),
     ),
     "kafka_server_brokertopicmetrics_replicationbytes": (
         (counter, "in", "Bytes that this broker replicated from leaders.", lambda b: b.metrics.replication_bytes_in),
@@ -313,6 +326,7 @@ _READERS: Final = (
     _requests,
     _refusals,
     _denials,
+    _memory,
     _uncommitted_memory,
     _tables,
     transactions,

@@ -22,6 +22,7 @@ from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.cluster_settings import MAX_BROKERS
 from purgatorio.broker.config.listeners import with_ports
 from purgatorio.broker.layers.faults import FaultRegistry
+from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import Endpoint
 from purgatorio.broker.metadata.served import AnyStore
@@ -30,6 +31,7 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.broker_maker import BrokerMaker
 from purgatorio.broker.node.machine import fitted, usable_memory_bytes
 from purgatorio.broker.node.member import Ports, ProcessMember, close
+from purgatorio.broker.node.resident_memory import MemoryGuard
 from purgatorio.broker.server.listening import hold
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.system_clock import SystemClock
@@ -92,6 +94,7 @@ class BrokerCluster:
         has_begun: whether it has all of that, or of the snapshot that it was restored to.
         beside: begins anew, at the very end of `reset` and `restore`, what runs beside the brokers; None: nothing does.
         loop_lag: how late this process's event loop is, by the machine's clock whatever `clock` is.
+        memory_guard: looks at the memory of this process, if `garbage` is given: then the cluster has it to itself.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class BrokerCluster:
         self.member_clock = self._maker.member_clock
         self.work = self._maker.long_work.of_owner()
         self.loop_lag = LoopLag(SystemClock())
+        self.memory_guard = MemoryGuard(self._memories, SystemClock())
         self.store: AnyStore = member.store if member else self._maker.store()
         own_configs = [member.config(config)] if member else config.broker_configs()
         memory_bytes = usable_memory_bytes()
@@ -139,6 +143,9 @@ class BrokerCluster:
         broker, self._links[config.broker_id] = self._maker.broker(config, self.store)
         self.faults.attach(broker.fault_target)
         return broker
+
+    def _memories(self) -> list[tuple[MemoryBudget, int]]:
+        return [(broker.log_memory, broker.config.memory_bytes) for broker in self.brokers]
 
     @property
     def broker_ids(self) -> list[int]:
@@ -188,6 +195,7 @@ class BrokerCluster:
             await self._answering()
             if self._garbage is not None:
                 self._garbage.begin()
+                self.memory_guard.start()
             self.loop_lag.start()
             await self._fill(self.beginning)
         except BaseException:
@@ -348,6 +356,7 @@ class BrokerCluster:
             BaseExceptionGroup: the exceptions of brokers that failed while they ran; all others are stopped first.
         """
         self.loop_lag.stop()
+        self.memory_guard.stop()
         if self._garbage is not None:
             self._garbage.end()
         # Concurrently, so that no broker waits for the response of a stopped one.

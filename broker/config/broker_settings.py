@@ -14,13 +14,13 @@ from typing import Any, Final
 from purgatorio.broker.config.address_settings import AddressSettings
 from purgatorio.broker.config.coordinator_settings import CoordinatorSettings
 from purgatorio.broker.config.declare import SettingsError
+from purgatorio.broker.config.memory_shares import MAX_REQUEST_BYTES
 from purgatorio.broker.config.replica_settings import ReplicaSettings
 from purgatorio.broker.log.setting import MAX_INT, ConfigType, number, other, text
 from purgatorio.broker.metadata.releases import LATEST, releases
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
-QUEUED_REQUEST_BYTES: Final = 512 * _MIB
 _OTHER_UNITS: Final = (
     ("log_retention_ms", "log_retention_minutes", 60_000),
     ("log_retention_ms", "log_retention_hours", 3_600_000),
@@ -67,7 +67,13 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
             more = f"more than log_cleaner_max_compaction_lag_ms, {longest}"
             raise SettingsError([f"log_cleaner_min_compaction_lag_ms is {shortest}, {more}"])
         if 0 <= self.queued_max_request_bytes < _MIB:
-            raise SettingsError([f"queued_max_request_bytes must be at least {_MIB}, or -1: as much as by default"])
+            raise SettingsError([f"queued_max_request_bytes must be at least {_MIB}, or -1: a share of memory_bytes"])
+        self._check_memory()
+
+    def _check_memory(self) -> None:
+        if {"memory_bytes", "log_memory_bytes"} <= self.model_fields_set and self.log_memory_bytes > self.memory_bytes:
+            what = f"log_memory_bytes is {self.log_memory_bytes}, but it is a part of memory_bytes"
+            raise SettingsError([f"{what}, {self.memory_bytes}"])
 
     # Purgatory
     producer_purgatory_purge_interval_requests: int = number(
@@ -121,12 +127,15 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         600_000, "Idle time after which the broker closes a connection.", ge=1, long=True
     )
     socket_request_max_bytes: int = number(
-        100 * _MIB, "Largest request; the broker closes the connection of a larger one.", ge=_KIB
+        MAX_REQUEST_BYTES,
+        "Largest request; the broker closes the connection of a larger one. Unless it is set, a broker with little "
+        "memory allows a quarter of memory.bytes, from 16 MiB on.",
+        ge=_KIB,
     )
     queued_max_request_bytes: int = number(
-        QUEUED_REQUEST_BYTES,
+        -1,
         "Bytes of the requests that the broker receives or works on, of all connections together; past it the broker "
-        "stops reading. Kafka's default is -1, no limit; here memory stays bounded, and -1 is this default.",
+        "stops reading. For Kafka -1 is no limit; here it is an eighth of memory.bytes, at most 512 MiB.",
         ge=-1,
         long=True,
     )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from purgatorio.broker.config.broker_settings import QUEUED_REQUEST_BYTES, BrokerConfig
+from purgatorio.broker.config.broker_settings import BrokerConfig
+from purgatorio.broker.config.memory_shares import shares_of
 from purgatorio.broker.coordinator.broker_calls import Retries
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.config import GroupConfig
@@ -41,14 +42,15 @@ def fetch_settings(config: BrokerConfig) -> FetchSettings:
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     """Return the limits of connections from the broker's configs."""
-    queued = config.queued_max_request_bytes
+    shares, queued = shares_of(config.memory_bytes), config.queued_max_request_bytes
     return ConnectionLimits(
         max_request_bytes=config.socket_request_max_bytes,
         max_in_flight_requests=config.max_in_flight_requests_per_connection,
         max_connections=config.max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_of=_overrides(config.max_connections_per_ip_overrides),
-        request_memory_bytes=QUEUED_REQUEST_BYTES if queued < 0 else queued,
+        request_memory_bytes=shares.requests if queued < 0 else queued,
+        unsent_memory_bytes=shares.answers,
         idle_ms=config.connections_max_idle_ms,
     )
 

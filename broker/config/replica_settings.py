@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from purgatorio.broker.config.declare import Settings, topic_default
+from purgatorio.broker.config.memory_shares import MEMORY_BYTES, shares_of
 from purgatorio.broker.log.config import CleanupPolicyText, CompressionTypeText, TimestampTypeText
 from purgatorio.broker.log.memory import UNCOMMITTED_PERCENT
 from purgatorio.broker.log.setting import MAX_INT, MAX_LONG, ConfigType, flag, number, other, text
@@ -46,12 +47,22 @@ class ReplicaSettings(Settings):
     log_retention_check_interval_ms: int = number(
         300_000, "Time between two checks for segments to delete.", ge=1, long=True
     )
+    memory_bytes: int = number(
+        MEMORY_BYTES,
+        "Purgatorio's own: memory that a broker may take of the system, beyond that of one without records and "
+        "clients: three quarters for its logs (log.memory.bytes), an eighth for requests (queued.max.request.bytes), "
+        "an eighth for answers that clients have not taken. Unless it is set, it follows log.memory.bytes; and if that "
+        "is not set either, the brokers of a process share a third of the memory that the process may use. This "
+        "default is for machines that do not tell their memory.",
+        ge=_MIB,
+        long=True,
+    )
     log_memory_bytes: int = number(
-        512 * _MIB,
+        shares_of(MEMORY_BYTES).logs,
         "Purgatorio's own: memory that all logs of a broker may hold together. Past it the broker deletes the oldest "
-        "committed segments, even those that retention would keep. Unless it is set, the brokers of a process share a "
-        "quarter of the memory that the process may use, and each gets from 64 MiB to 2 GiB; this default is for "
-        "machines that do not tell their memory.",
+        "committed segments, even those that retention would keep. Unless it is set, it is three quarters of "
+        "memory.bytes; without that the brokers of a process share a quarter of the memory that the process may use, "
+        "and each gets from 64 MiB to 2 GiB. This default is for machines that do not tell their memory.",
         ge=_MIB,
         long=True,
     )

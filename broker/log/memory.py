@@ -126,7 +126,7 @@ class MemoryBudget:
     committed: it is these that fill the memory, and they can go soon. Meanwhile appends are refused.
 
     Args:
-        limit_bytes: the cap. Producer state is not counted; it has its own bound per log.
+        limit_bytes: the cap (log.memory.bytes). Producer state is not counted; it has its own bound per log.
         clock: times the warnings about deleted records, which come at most every `WARNING_INTERVAL_MS`; None: it stands
             still.
         uncommitted_percent: the share of the logs that the broker leads, in percent of the cap; those that it follows
@@ -139,6 +139,8 @@ class MemoryBudget:
         led: the share of the logs that the broker leads.
         followed: the share of the logs that it follows.
         max_segment_bytes: the largest size of a segment, whatever its topic's config.
+        limit_bytes: the cap now.
+        share_bytes: the cap, if the process has no more memory than it may (see `MemoryGuard`).
         small_bytes: the size below which an active segment is small.
     """
 
@@ -170,10 +172,20 @@ class MemoryBudget:
 
     def set_limit(self, limit_bytes: int) -> None:
         """Set the cap, and the shares of it."""
-        self.limit_bytes = limit_bytes
+        self.limit_bytes = self.share_bytes = limit_bytes
         self.small_bytes = limit_bytes // _SMALL_DIVISOR
         self.led.limit_bytes = limit_bytes * self._uncommitted_percent // 100
         self.followed.limit_bytes = self.led.limit_bytes * _FOLLOWED_PER_LED
+
+    def lower(self, limit_bytes: int) -> None:
+        """Set the cap alone, below the one of `set_limit` or back to it, and delete what is beyond and may be."""
+        self.limit_bytes = min(limit_bytes, self.share_bytes)
+        before_bytes = self.used_bytes
+        while self.used_bytes > self.limit_bytes and (oldest := self._oldest()) is not None:
+            self._evict_from(oldest[2])
+        self.evicted_bytes += before_bytes - self.used_bytes
+        if self.used_bytes < before_bytes:
+            self._warn()
 
     def next_sequence(self) -> int:
         """The sequence for a new segment."""

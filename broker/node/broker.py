@@ -54,6 +54,7 @@ from purgatorio.broker.node.key_refresh import keep_fresh
 from purgatorio.broker.node.listeners import BrokerListeners
 from purgatorio.broker.node.metadata_publisher import BrokerMetadataPublisher
 from purgatorio.broker.node.quotas import broker_quotas, limit_connections
+from purgatorio.broker.node.resident_memory import MemoryUse
 from purgatorio.broker.node.upkeep import Upkeep
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
@@ -366,9 +367,14 @@ class Broker:
         return self.replicas.memory
 
     @property
-    def request_memory_used_bytes(self) -> int:
-        """The memory that requests of all connections use, in bytes."""
-        return self.request_memory.used_bytes
+    def memory_use(self) -> MemoryUse:
+        """How much memory it may take, and its logs, requests and answers do."""
+        return MemoryUse(
+            self.config.memory_bytes,
+            self.log_memory.used_bytes,
+            self.request_memory.used_bytes,
+            sum(listener.unsent_bytes for listener in self.listeners.values()),
+        )
 
     # --- start and stop ---
 

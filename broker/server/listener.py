@@ -79,6 +79,7 @@ class Listener:
         self._toxics: Toxics | None = None
         self._files_ran_out = False
         self._answers_short = False
+        self.unsent_bytes = 0
         self._sweep_alarm: Alarm | None = None
         self._empty = asyncio.Event()
         self._empty.set()
@@ -205,7 +206,7 @@ class Listener:
     def sweep(self) -> None:
         """Close every connection that is past one of its deadlines; called every `sweep_interval_ms` of the clock."""
         now_ms = self._deadline_clock.now_ms()
-        unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
+        self.unsent_bytes = unsent_bytes = sum(connection.unsent_bytes for connection in self._connections)
         answers_short = unsent_bytes > self._limits.unsent_memory_bytes
         # After a shortage every connection is swept once more, and notices its end.
         skips_quiet = not answers_short and not self._answers_short

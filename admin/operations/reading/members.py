@@ -39,8 +39,9 @@ def read_member(
 
     `host` and `port` of a broker that does not run are its last ones ("" and 0 if it never ran). `registered`,
     `broker_epoch` (-1: none), `fenced` (its lease ran out) and the lease's id are from the metadata; the lease is
-    `held` if it lasts by the broker's own reckoning. A supervisor adds `process`: its id (None: it is on a
-    host of its own), and what is wrong with it.
+    `held` if it lasts by the broker's own reckoning. `memory` is in bytes: what the broker may take (memory.bytes), and
+    what its logs, requests and answers take; None while it does not run. A supervisor adds `process`: its id (None: it
+    is on a host of its own), and what is wrong with it.
     """
     host, port = member.address or ("", 0)
     registration = image.brokers.get(member.broker_id)
@@ -57,6 +58,7 @@ def read_member(
             "id": NO_LEASE if registration is None else registration.lease_id,
             "held": broker is not None and broker.lifecycle.has_lease(),
         },
+        "memory": None if broker is None else broker.memory_use._asdict(),
         "paused": paused,
         "cut_off_from": list(cut_off_from),
     }

@@ -27,6 +27,7 @@ class BrokerCard {
     this.address = make("span", "address");
     this.badges = make("span", "badge", "controller", { title: "Clients send administrative requests to this broker" });
     this.numbers = new Purgatories();
+    this.memory = make("p", "watched");
     this.hold = make("button", "hold", "", { type: "button" });
     this.delay = make("input", "", [], { type: "number", min: 0, max: 3600000, step: 100, inputmode: "numeric", id: `delay-${id}` });
     this.says = make("p", "gate-says", "", { role: "status" });
@@ -43,6 +44,7 @@ class BrokerCard {
     this.element = make("article", "broker panel", [
       make("header", "", [make("h3", "", pick(`Broker ${id}`)), this.badges, this.state, this.address]),
       this.numbers.element,
+      this.memory,
       this.says,
       make("div", "controls", [this.gate, this.stop, this.kill, this.start]),
     ], { "aria-label": `Broker ${id}`, id: placeOf("broker", id) });
@@ -66,6 +68,7 @@ class BrokerCard {
     this.#showState(broker, runs);
     this.badges.hidden = !broker.controller;
     this.numbers.update(broker, state);
+    if (runs) this.#showMemory(broker.memory);
     setText(this.hold, this.held ? "Release fetches" : "Hold fetches");
     this.hold.setAttribute("aria-pressed", String(this.held));
     if (document.activeElement !== this.delay && this.delay.value !== String(this.delayMs)) this.delay.value = this.delayMs;
@@ -87,8 +90,14 @@ class BrokerCard {
     this.kill.hidden = !runs && broker.state !== "running"; // a process that does not answer can be killed
     this.start.hidden = !this.kill.hidden;
     if (broker.process?.id === null) this.stop.hidden = this.kill.hidden = this.start.hidden = true; // on a host of its own
-    this.gate.hidden = this.numbers.element.hidden = !runs;
+    this.gate.hidden = this.numbers.element.hidden = this.memory.hidden = !runs;
     for (const button of [this.stop, this.kill, this.start]) button.disabled = this.busy || !["running", "stopped"].includes(broker.state);
+  }
+
+  #showMemory({ limit_bytes: most, logs_bytes: logs, requests_bytes: requests, answers_bytes: answers }) {
+    const mb = (bytes) => `${count(Math.ceil(bytes / 1e6))} MB`;
+    setText(this.memory, `memory ${mb(logs + requests + answers)} of ${mb(most)}`);
+    this.memory.title = `Records ${mb(logs)}, requests ${mb(requests)}, answers that clients have not taken ${mb(answers)}; memory.bytes bounds it`;
   }
 
   #sentence(broker) {

@@ -19,6 +19,7 @@ from purgatorio.broker.log.producer_state import ProducerStates
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
+from purgatorio.broker.node.resident_memory import MemoryUse
 from purgatorio.broker.share.giving_up import NO_DEAD_LETTERS
 from purgatorio.broker.share.share_metrics import ShareMetrics
 from purgatorio.broker.share.share_session import ShareSessionCache
@@ -81,7 +82,7 @@ class FakeBroker:
         self.partitions: list[FakePartition] = []
         self.image = image
         self.log_memory = MemoryBudget(100_000)
-        self.request_memory_used_bytes = 17
+        self.memory_use = MemoryUse(200_000, 900, 17, 5)
         self.fetch_sessions = FakeFetchSessions()
         self.groups = FakeGroups()
         self.coordinators = FakeCoordinators()
@@ -357,6 +358,12 @@ def test_the_memory_of_the_logs_and_what_of_it_is_not_committed(
     uncommitted = series(registry, f"{prefix}_uncommitted_bytes")
     assert (uncommitted["1", "leader"], uncommitted["1", "follower"], uncommitted["2", "leader"]) == (300.0, 40.0, 0.0)
     assert series(registry, f"{prefix}_evicted_bytes_total") == {("1",): 70.0, ("2",): 0.0}
+
+
+def test_what_takes_the_memory_of_a_broker(registry: CollectorRegistry) -> None:
+    assert series(registry, "purgatorio_memory_limit_bytes")[("1",)] == 200_000.0
+    used = series(registry, "purgatorio_memory_used_bytes")
+    assert (used["1", "logs"], used["1", "requests"], used["1", "answers"]) == (900.0, 17.0, 5.0)
 
 
 def test_brokers_that_come_and_go_need_no_registration(brokers: list[FakeBroker], registry: CollectorRegistry) -> None:

@@ -31,6 +31,7 @@ from purgatorio.broker.metadata.embedded import DirectLink, EmbeddedStore
 from purgatorio.broker.metadata.image import BrokerIncarnation, BrokerRegistration, ClusterImage, PartitionState, Topic
 from purgatorio.broker.metrics.counters import BrokerMetrics
 from purgatorio.broker.metrics.loop_lag import LoopLag
+from purgatorio.broker.node.resident_memory import MemoryUse
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.follower import FollowerGate
@@ -136,7 +137,7 @@ class FakeBroker:
         self.gate = FollowerGate(clock)
         self.partitions: list[FakePartition] = []
         self.log_memory = MemoryBudget(1_000_000)
-        self.request_memory_used_bytes = 0
+        self.memory_use = MemoryUse(0, 0, 0, 0)
         self.fetch_sessions = FetchSessionCache(slots=1, clock=clock, rng=random.Random(0), closed=lambda session: None)
         self.own_image: ClusterImage | None = None
         self.led_shares = ShareHarness().shares

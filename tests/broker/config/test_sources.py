@@ -152,11 +152,11 @@ def test_no_time_at_all_is_refused_as_in_kafka() -> None:
     )
 
 
-def test_request_bytes_without_a_limit_are_those_of_the_default() -> None:
-    broker = load_cluster_config(assignments=["queued.max.request.bytes=-1"]).broker
-    assert connection_limits(broker).request_memory_bytes == 512 * 1024 * 1024
+def test_request_bytes_without_a_limit_are_a_share_of_the_memory() -> None:
+    broker = load_cluster_config(assignments=["queued.max.request.bytes=-1", "memory.bytes=80000000"]).broker
+    assert connection_limits(broker).request_memory_bytes == 10_000_000
     assert problems(assignments=["queued.max.request.bytes=5"]) == (
-        "queued_max_request_bytes must be at least 1048576, or -1: as much as by default",
+        "queued_max_request_bytes must be at least 1048576, or -1: a share of memory_bytes",
     )
 
 

@@ -1,0 +1,98 @@
+"""A process that has more memory than its brokers may take lowers the caps of their logs."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.node.resident_memory import LATE_BYTES, LOOK_INTERVAL_MS, MemoryGuard, resident_bytes
+from purgatorio.protocol.records import Record, build_batch
+from purgatorio.purgatory.clock import ManualClock
+
+MB = 1_000_000
+IDLE_BYTES = 60 * MB
+
+
+class Process:
+    """A process with one broker, which may take 40 MB, 30 of them for logs."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.resident_bytes: int | None = IDLE_BYTES
+        self.budget = MemoryBudget(30 * MB, self.clock)
+        self.guard = MemoryGuard(lambda: [(self.budget, 40 * MB)], self.clock, lambda: self.resident_bytes)
+
+    def look(self, above_mb: int) -> int:
+        """Have this much more than at the start for one look of the guard; return the logs' cap in MB."""
+        self.resident_bytes = IDLE_BYTES + LATE_BYTES + above_mb * MB
+        self.clock.advance_ms(LOOK_INTERVAL_MS)
+        return self.budget.limit_bytes // MB
+
+
+@pytest.fixture
+def process() -> Process:
+    made = Process()
+    made.guard.start()
+    return made
+
+
+def test_the_cap_of_the_logs_is_lowered_by_what_is_too_much(process: Process) -> None:
+    assert process.look(40) == 30
+    assert process.look(44) == 26
+    assert process.look(42) == 24
+
+
+def test_the_logs_keep_a_quarter_whatever_else_there_is(process: Process) -> None:
+    assert process.look(400) == 7
+
+
+def test_what_the_logs_get_back_is_a_part_of_the_room(process: Process) -> None:
+    process.look(50)
+    assert [process.look(24) for _ in range(4)] == [24, 28, 30, 30]
+
+
+def test_old_records_go_at_once_when_the_cap_is_lowered(process: Process) -> None:
+    log = Log(LogConfig(max_message_bytes=2 * MB), memory=process.budget)
+    batch = build_batch([Record(0, 0, None, bytes(MB), [])])
+    for _ in range(20):
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=0)
+        log.commit_to(log.log_end_offset)
+    process.look(60)
+    assert process.budget.used_bytes <= process.budget.limit_bytes == 10 * MB
+    assert 0 < log.log_start_offset < log.log_end_offset
+
+
+def test_records_with_which_the_process_began_are_not_part_of_the_idle_process() -> None:
+    process = Process()
+    process.budget.used_bytes = 5 * MB
+    process.guard.start()
+    assert process.guard.idle_bytes == IDLE_BYTES - 5 * MB
+
+
+def test_it_stops(process: Process) -> None:
+    process.guard.stop()
+    assert process.clock.next_alarm_ms is None
+    assert process.look(400) == 30
+
+
+def test_a_system_that_does_not_say_is_not_asked_again() -> None:
+    process = Process()
+    process.resident_bytes = None
+    process.guard.start()
+    assert process.clock.next_alarm_ms is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system has no /proc")
+def test_the_system_says_how_much_a_process_has() -> None:
+    before = resident_bytes()
+    held = bytearray(64 * MB)
+    held[::4096] = bytes([1]) * len(held[::4096])
+    after = resident_bytes()
+    assert before is not None
+    assert after is not None
+    assert 50 * MB < after - before < 80 * MB
+    del held
