@@ -26,9 +26,10 @@ SETTINGS = {
 """By default a transactional id is kept seven days, and so are committed offsets, unless their topic is deleted; a
 producer id is kept one day."""
 ROUNDS = 15
-BATCHES = "purgatorio.broker.log.segment.Segment.batches"
+BLOCKS = "purgatorio.broker.log.segment.Segment._blocks"
 STAYS = {
-    BATCHES: "records of topics that stay; of internal ones until their segment is full and compacted, tombstones too",
+    BLOCKS: "records of topics that stay; of internal ones until their segment is full and compacted, tombstones too",
+    "purgatorio.broker.log.arena.Block": "those",
     "purgatorio.broker.metrics.counters.BrokerMetrics._topics": "the next scrape drops them; at most MAX_TOPICS",
     "purgatorio.broker.metrics.counters.TopicStats": "those",
     "purgatorio.broker.txn.transaction.TransactionKey": "keys in the rings of finished operations",
@@ -118,7 +119,7 @@ def test_what_stays_of_clients_topics_groups_and_ids_that_are_gone_is_known_by_n
     outcome = simulate(scenario, seed=1, faults=(), limit_seconds=200, settings=SETTINGS, topics={KEPT: 1})
     assert outcome.passed, outcome.failures
     assert {name: text for name, text in found["after"].items() if name not in STAYS} == {}
-    assert BATCHES in found["after"]
+    assert BLOCKS in found["after"]
     assert found["logs"] == {"__consumer_offsets", "__transaction_state", KEPT}
     held = [name for name in found["soon"] if name not in STAYS]
     assert any(".txn." in name for name in held), "transactional ids stay for their retention"
