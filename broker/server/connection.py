@@ -44,10 +44,11 @@ from purgatorio.protocol.primitives import Buffer
 # Up to here one copy is cheaper than a system call with several buffers.
 _JOIN_BELOW_BYTES = 16 * 1024
 
-_STREAM_REFUSALS: tuple[tuple[type[DecodeError], Refusal], ...] = (
+_STREAM_REFUSALS: tuple[tuple[type[Exception], Refusal], ...] = (
     (FrameTooLarge, Refusal.FRAME_TOO_LARGE),
     (NegativeFrameSize, Refusal.NEGATIVE_FRAME_SIZE),
     (TlsOnPlainListener, Refusal.TLS_ON_PLAIN_LISTENER),
+    (MemoryError, Refusal.NO_MEMORY),
 )
 
 
@@ -153,7 +154,7 @@ class Connection(asyncio.Protocol):
         continued = requests.arrived_bytes > 0
         try:
             completed = requests.feed(data, self)
-        except DecodeError as error:
+        except (DecodeError, MemoryError) as error:
             self._refuse_stream(error)
             return
         deadlines.received(services.deadline_clock.now_ms(), completed, continued)
@@ -411,10 +412,10 @@ class Connection(asyncio.Protocol):
             self._deadlines.closing(self._services.deadline_clock.now_ms())
             self._transport.close()
 
-    def _refuse_stream(self, error: DecodeError) -> None:
+    def _refuse_stream(self, error: DecodeError | MemoryError) -> None:
         """Close: the bytes cannot be cut into requests any more, so there is no order to keep."""
         reason = next((reason for kind, reason in _STREAM_REFUSALS if isinstance(error, kind)), Refusal.BAD_FRAME)
-        self._log_refusal(reason, str(error))
+        self._log_refusal(reason, str(error) or "the system has no memory for the request")
         self.accept_no_more()
         self._close()
 

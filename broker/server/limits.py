@@ -25,6 +25,7 @@ class Refusal(enum.StrEnum):
     TLS_HANDSHAKE_FAILED = "tls_handshake_failed"
     NO_PRINCIPAL = "no_principal"
     BAD_FRAME = "bad_frame"
+    NO_MEMORY = "no_memory"
     UNDECODABLE_REQUEST = "undecodable_request"
     UNSUPPORTED_API = "unsupported_api"
     UNSUPPORTED_VERSION = "unsupported_version"

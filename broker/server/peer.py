@@ -220,6 +220,8 @@ class PeerConnection(asyncio.Protocol):
         except DecodeError as error:
             if self._ended is None:
                 self._end(ConnectionError(f"{self._name} sent an invalid answer: {error}"))
+        except MemoryError:
+            self._end(ConnectionError(f"the system has no memory for an answer of {self._name}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all outstanding requests."""

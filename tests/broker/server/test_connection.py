@@ -240,6 +240,20 @@ def test_a_trickled_request_is_closed_beyond_its_deadline(make_bench: MakeBench,
     assert bench.probe.refusals == [Refusal.PARTIAL_FRAME_TIMEOUT]
 
 
+def test_a_client_for_whose_request_the_system_has_no_memory_is_refused(make_bench: MakeBench) -> None:
+    bench = make_bench()
+
+    def gather(_: int) -> memoryview:
+        raise MemoryError
+
+    bench.memory.gather = gather
+    connection, transport = bench.connect()
+    connection.data_received((200_000).to_bytes(4) + bytes(100_000))
+    assert transport.closing
+    assert bench.probe.refusals == [Refusal.NO_MEMORY]
+    assert bench.memory.used_bytes == 0
+
+
 def test_the_deadline_of_a_request_does_not_run_while_we_do_not_read(
     make_bench: MakeBench, request_of: RequestOf
 ) -> None:

@@ -338,6 +338,18 @@ async def test_a_peer_that_sends_an_invalid_answer_is_dropped(make_peer: MakePee
         assert peer.closed
 
 
+async def test_an_answer_for_which_the_system_has_no_memory_ends_the_connection(make_peer: MakePeer) -> None:
+    def gather(_: int) -> memoryview:
+        raise MemoryError
+
+    async with _server_that_says((200_000).to_bytes(4) + bytes(100_000)) as address:
+        peer = make_peer(gather=gather)
+        await peer.connect(*address)
+        with pytest.raises(ConnectionError, match="the system has no memory for an answer"):
+            await _ask(peer)
+        assert peer.closed
+
+
 async def test_an_answer_without_a_request_ends_the_connection(make_peer: MakePeer) -> None:
     """The right one before it is delivered still."""
     answer = b"\0\0\0\x0a" + (1).to_bytes(4) + bytes(6)
