@@ -6,7 +6,10 @@ import ast
 import asyncio
 import functools
 import inspect
+import os
 import re
+import subprocess
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -82,17 +85,23 @@ def test_a_service_that_commits_before_its_work_loses_orders() -> None:
 
 
 SEEDS_OF_A_LOST_UPDATE = range(15, 25)
-"""So many seeds find it: 19 is the first of the three among forty that do. With busy seeds alone none did."""
+"""Three of them find it with the hash seed 0, as nine of the first sixty do."""
 
 
-@pytest.mark.timeout(300)
-def test_an_update_that_is_lost_at_a_rebalance_is_found_within_ten_seeds() -> None:
-    """On a busy machine it takes minutes; a timeout that rings within a simulated broker ends that, not the test."""
+def find_a_lost_update() -> None:
     options: dict[str, Any] = {"seconds": 60, "topics": {"orders": 2}, "shrink_seconds": 0}
     test = simulate(collect_with_old_totals, seeds=SEEDS_OF_A_LOST_UPDATE, **options)
     with pytest.raises(SimulationFailed, match=r"exactly-once: \d+ of 120 values did not arrive") as failed:
         test()
     simulate(collect_with_totals_of_its_own, seeds=[failed.value.seed], **options)()
+
+
+@pytest.mark.timeout(300)
+def test_an_update_that_is_lost_at_a_rebalance_is_found_within_ten_seeds() -> None:
+    """With another hash seed other seeds find it, since clients walk over sets of topics; so it has a process."""
+    call = f"from {__name__} import find_a_lost_update; find_a_lost_update()"
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", call], env=environment, check=True, timeout=290)
 
 
 def test_a_seed_is_busy_or_quiet_and_has_a_fault_soon() -> None:
