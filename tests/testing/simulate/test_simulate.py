@@ -96,6 +96,7 @@ def find_a_lost_update() -> None:
     simulate(collect_with_totals_of_its_own, seeds=[failed.value.seed], **options)()
 
 
+@pytest.mark.process
 @pytest.mark.timeout(300)
 def test_an_update_that_is_lost_at_a_rebalance_is_found_within_ten_seeds() -> None:
     """With another hash seed other seeds find it, since clients walk over sets of topics; so it has a process."""
