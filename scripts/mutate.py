@@ -236,8 +236,8 @@ MUTANTS: Final = (
     Mutant(
         "retention-takes-uncommitted-records",
         "broker/log/segments.py",
-        "            if not segment.batches or segment.next_offset > high_watermark or not (expired or too_much):",
-        "            if not segment.batches or not (expired or too_much):",
+        "            if not segment.size_bytes or segment.next_offset > high_watermark or not (expired or too_much):",
+        "            if not segment.size_bytes or not (expired or too_much):",
         LOG,
     ),
     Mutant(

@@ -27,8 +27,13 @@ class Asked:
     """A request in version 13 with a batch for partition 0 of each of these topics."""
 
     def __init__(self, broker: Harness, *topic_ids: bytes, acks: int = 1, image: Any = None, times: int = 1) -> None:
-        data = [PartitionProduceData(index=0, records=batch(b"value")) for _ in range(times)]
-        topics = [TopicProduceData(topic_id=topic_id, partition_data=data) for topic_id in topic_ids]
+        topics = [
+            TopicProduceData(
+                topic_id=topic_id,
+                partition_data=[PartitionProduceData(index=0, records=batch(b"value")) for _ in range(times)],
+            )
+            for topic_id in topic_ids
+        ]
         request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
         self.replies, self.listings = Replies(), HandListings()
         given = image or broker.image
