@@ -84,9 +84,11 @@ class FetchHandler:
     def handle(self, ctx: RequestContext, request: FetchRequest, reply: Reply) -> None:
         """Answer when `min_bytes` can be read, or after `max_wait_ms`."""
         replica_id = replica_of(request)
-        if replica_id >= 0 and not self._is_current(replica_id, request.replica_state.replica_epoch):
-            reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-            return
+        if replica_id >= 0:
+            if not self._is_current(replica_id, request.replica_state.replica_epoch):
+                reply(FetchResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+                return
+            ctx.session.is_broker = True
         if replica_id < 0 and _count(request) > MAX_CONSUMER_PARTITIONS:
             reply(FetchResponse(error_code=ErrorCode.INVALID_REQUEST))
             return

@@ -128,6 +128,8 @@ class Session:
         when_lost: called when the connection is gone; by what the callers choose as a key.
         timed_by: what times the request that is worked on now, if a quota is about it.
         permissions: the authorizer's, of this connection; None if there is no authorizer, and before its first request.
+        is_broker: whether the client has proved to be another broker, by its login or the broker epoch in a fetch. It
+            is read even if the memory for requests is spent: requests with acks=all keep that until followers fetch.
     """
 
     connection_id: str
@@ -141,6 +143,7 @@ class Session:
     timed_by: Stopwatch | None = None
     permissions: Any = None
     parked_partitions: int = 0
+    is_broker: bool = False
     when_lost: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
 
     def lost(self) -> None:

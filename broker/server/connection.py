@@ -10,7 +10,7 @@ pauses while
 * answers back up: in the transport because the client does not read them, or here behind a parked one,
 * so many requests that were read wait for their turn that they need more than one, until none waits,
 * the channel is muted, and as many requests wait for its end as may be in flight; or a quota throttles it,
-* the memory for requests is spent, or the listener stops.
+* the memory for requests is spent, unless the client is another broker; or the listener stops.
 
 The event that ends one of these states calls `wake`, and the next turn of the event loop goes on. No request is started
 from within an answer, deep inside the completion of a parked operation.
@@ -139,6 +139,7 @@ class Connection(asyncio.Protocol):
     def _identified(self, client: Principal | str) -> None:
         if isinstance(client, Principal):
             self.session.principal = client
+            self.session.is_broker = self._goes_first
         else:
             self._log_refusal(Refusal.NO_PRINCIPAL, client)
             self.accept_no_more()
@@ -317,6 +318,7 @@ class Connection(asyncio.Protocol):
         """Allow large requests and idleness; without `keeps_gate` all further requests go to the dispatcher."""
         self._requests.allow(self._services.limits.max_request_bytes)
         self._deadlines.authenticated()
+        self.session.is_broker = self._goes_first
         self._owner.logged_in(self)
         if not keeps_gate:
             self._gate = None
@@ -375,7 +377,9 @@ class Connection(asyncio.Protocol):
         if may_read and requests.waiting and not reads_ahead:
             self.wake()
             may_read = not self._reading_paused and requests.may_take_more()
-        if not may_read or not self._services.memory.may_read(self, partial_bytes=requests.partial_bytes):
+        if not may_read or not (
+            self.session.is_broker or self._services.memory.may_read(self, partial_bytes=requests.partial_bytes)
+        ):
             self._pause_reading()
         elif self._reading_paused:
             self._reading_paused = False

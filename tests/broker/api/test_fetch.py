@@ -11,6 +11,7 @@ from purgatorio.broker.api.fetch import MAX_AT_ONCE, MAX_CONSUMER_PARTITIONS, Fe
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.replica.fetching.reader import READ_COST
+from purgatorio.broker.routing.request import RequestContext
 from purgatorio.broker.time.long_work import SLICE
 from purgatorio.protocol.api import decode_response, encode_response
 from purgatorio.protocol.api_key import ApiKey
@@ -37,7 +38,14 @@ def filled() -> Harness:
     return broker
 
 
-def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **request: Any) -> FetchResponse:
+def fetch(
+    broker: Harness,
+    *,
+    version: int = 12,
+    max_bytes: int = 1_000_000,
+    ctx: RequestContext | None = None,
+    **request: Any,
+) -> FetchResponse:
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000_000)
     topics = request.pop("topics", [FetchTopic(topic="orders", topic_id=ORDERS_ID, partitions=[partition])])
     image = ClusterImage(0, "test", 1, broker.brokers, {"orders": topic(isr=(1,))})
@@ -50,7 +58,7 @@ def fetch(broker: Harness, *, version: int = 12, max_bytes: int = 1_000_000, **r
         listings=listings,
     )
     replies = Replies()
-    handler.handle(context(ApiKey.FETCH, version), FetchRequest(topics=topics, **request), replies)
+    handler.handle(ctx or context(ApiKey.FETCH, version), FetchRequest(topics=topics, **request), replies)
     list(listings.steps())
     response: FetchResponse = replies.only
     return response
@@ -105,6 +113,17 @@ def test_kip_903_a_follower_with_an_earlier_broker_epoch_is_refused(
 ) -> None:
     state = ReplicaState(replica_id=2, replica_epoch=epoch)
     assert fetch(filled, version=15, replica_state=state).error_code == error
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "epoch", "is_broker"), [(2, 2, True), (2, 1, False), (9, 2, False), (-1, -1, False)]
+)
+def test_a_follower_shows_with_its_broker_epoch_that_its_connection_is_a_brokers(
+    filled: Harness, replica_id: int, epoch: int, is_broker: bool
+) -> None:
+    ctx = context(ApiKey.FETCH, 15)
+    fetch(filled, version=15, ctx=ctx, replica_state=ReplicaState(replica_id=replica_id, replica_epoch=epoch))
+    assert ctx.session.is_broker == is_broker
 
 
 def test_kip_951_a_broker_that_does_not_lead_answers_with_the_leader_and_its_endpoint(filled: Harness) -> None:

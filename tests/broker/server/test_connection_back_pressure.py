@@ -164,6 +164,33 @@ def test_reading_pauses_while_the_memory_for_requests_is_spent(make_bench: MakeB
     assert second_transport.reading
 
 
+@pytest.mark.parametrize("is_broker", [False, True])
+def test_other_brokers_are_read_while_the_memory_for_requests_is_spent(
+    make_bench: MakeBench, request_of: RequestOf, is_broker: bool
+) -> None:
+    """Clients' requests with acks=all fill it until followers have fetched: each would wait for the other."""
+    size = len(request_of(1))
+    bench = make_bench(request_memory_bytes=2 * size)
+    (client, client_transport), (peer, peer_transport) = bench.connect(), bench.connect()
+    peer.session.is_broker = is_broker
+    client.data_received(requests_of(request_of, 2))
+    assert not client_transport.reading
+    peer.data_received(request_of(1))
+    peer.data_received(request_of(2)[:5])
+    assert peer_transport.reading == is_broker
+    assert bench.memory.used_bytes == 3 * size + 5
+    assert not client_transport.reading
+
+
+@pytest.mark.parametrize("principal", [ANONYMOUS, Principal(BROKER, "2")])
+def test_a_login_as_a_broker_shows_that_a_connection_is_a_brokers(make_bench: MakeBench, principal: Principal) -> None:
+    for goes_first in (False, True):
+        connection, _ = make_bench(goes_first=goes_first).connect()
+        connection.session.principal = principal
+        connection.authenticated(keeps_gate=False)
+        assert connection.session.is_broker == (goes_first and principal.is_broker)
+
+
 def test_a_client_that_sends_half_a_request_is_closed_when_others_wait_for_the_memory(
     make_bench: MakeBench, request_of: RequestOf
 ) -> None:
