@@ -6,22 +6,29 @@ allocator gives back. So the batches of a segment lie one after the other in blo
 larger ones are runs of pages in chunks of private anonymous memory, for which the system is asked for huge pages.
 
 A block is freed when nothing refers to it any more: neither its segment nor an answer that is on its way to a client.
-Its pages are the first to be taken again. Those that are not wanted for a while go back to the system.
+Its pages are the first to be taken again. Those that are not wanted for a while go back to the system; at once, those
+for which there is no room besides new ones (`Arena.limit_bytes`).
+
+The system has huge pages, pieces of 2 MiB: with the first page that is touched all of a piece is there. If a part of a
+piece goes back, the kernel would bring it in again (khugepaged, within half a minute), unless the arena forbids it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import weakref
 from collections import deque
 from typing import Any, Final
 
+from purgatorio.broker.log.heap import heap
 from purgatorio.purgatory.clock import Alarm, Clock
 
 PAGE_BYTES: Final = 16 * 1024
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 PAGES_PER_CHUNK: Final = CHUNK_BYTES // PAGE_BYTES
+PIECE_BYTES: Final = 2 * 1024 * 1024
+"""A huge page, of the sizes that Linux has on x86-64 and, with pages of 4 KiB, on arm64."""
+PAGES_PER_PIECE: Final = PIECE_BYTES // PAGE_BYTES
 MIN_BLOCK_BYTES: Final = 512
 MAX_HEAP_BYTES: Final = 32 * 1024
 """The largest block that is a byte array: a partition of a few records takes no pages."""
@@ -34,6 +41,8 @@ TRIM_INTERVAL_MS: Final = 2_000
 TRIMMED_BYTES: Final = 64 * 1024 * 1024
 """The most that one `trim` gives back to the system, so that it does not hold the event loop; the next follows soon."""
 TRIM_PAUSE_MS: Final = 20
+ROOM_DIVISOR: Final = 64
+"""At the limit so much of it more goes back than one block needs, so that not every block has to wait for that."""
 
 _TURNED: Final = bytes((1, 0)).ljust(256, b"\0")
 
@@ -95,34 +104,84 @@ class Chunk:
     """A piece of private anonymous memory, in pages.
 
     Attributes:
+        start: bytes of the mapping before the first page, which is where a huge page would begin.
         taken: a byte for each page, 1: a block has it.
         cold: likewise, 1: a block has it, or its memory is not there: the system has it back, or never gave it.
         idle: likewise, 1: it is free, and its memory is there, since the last `Arena.trim`.
         free_count: the number of free pages.
+        warm_count: the number of free pages whose memory is there.
     """
 
-    __slots__ = ("cold", "free_count", "idle", "memory", "page_count", "taken")
+    __slots__ = (
+        "_parted",
+        "_piece_count",
+        "cold",
+        "free_count",
+        "idle",
+        "memory",
+        "page_count",
+        "start",
+        "taken",
+        "warm_count",
+    )
 
     def __init__(self, page_count: int) -> None:
+        import ctypes  # 4 ms, which a cluster of small logs need not wait for
+
+        size_bytes = page_count * PAGE_BYTES
         try:
-            self.memory = mmap.mmap(-1, page_count * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self.memory = mmap.mmap(-1, PIECE_BYTES + size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
             raise MemoryError(str(error)) from None
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a kernel without them
-                self.memory.madvise(mmap.MADV_HUGEPAGE)
+        self.start = -ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) % PIECE_BYTES
         self.page_count = self.free_count = page_count
+        self.warm_count = 0
         self.taken = bytearray(page_count)
         self.cold = bytearray(b"\x01") * page_count
         self.idle = bytearray(page_count)
+        self._parted: set[int] = set()  # the pieces of which a part went back to the system
+        self._piece_count = page_count // PAGES_PER_PIECE
+        if not self._advise("MADV_HUGEPAGE", 0, self._piece_count):
+            self._piece_count = 0
 
-    def take(self, first: int, count: int) -> None:
-        """Note that a block has these pages."""
-        ones = b"\x01" * count
-        self.taken[first : first + count] = ones
-        self.cold[first : first + count] = ones
-        self.idle[first : first + count] = bytes(count)
+    def _advise(self, name: str, piece: int, count: int = 1) -> bool:
+        """Advise the system how to map pieces; return False if it has no huge pages."""
+        advice = getattr(mmap, name, None)
+        if advice is None or not count:
+            return False
+        try:
+            self.memory.madvise(advice, self.start + piece * PIECE_BYTES, count * PIECE_BYTES)
+        except OSError:  # a kernel without them
+            return False
+        return True
+
+    def take(self, first: int, count: int) -> bool:
+        """Note that a block has these pages; return whether the memory of all of them was there."""
+        last = first + count
+        warm_count = self.cold.count(0, first, last)
+        is_warm = warm_count == count
+        if not is_warm:
+            self._bring_pieces(first, last)
+            warm_count = self.cold.count(0, first, last)
+        self.warm_count -= warm_count
         self.free_count -= count
+        ones = b"\x01" * count
+        self.taken[first:last] = ones
+        self.cold[first:last] = ones
+        self.idle[first:last] = bytes(count)
+        return is_warm
+
+    def _bring_pieces(self, first: int, last: int) -> None:
+        """Note that the memory of huge pages will be there as a whole, of which a block gets some pages."""
+        for piece in range(first // PAGES_PER_PIECE, min(-(-last // PAGES_PER_PIECE), self._piece_count)):
+            start, end = piece * PAGES_PER_PIECE, (piece + 1) * PAGES_PER_PIECE
+            if piece not in self._parted and self.is_absent(start, end):
+                self.cold[start:end] = bytes(PAGES_PER_PIECE)
+                self.warm_count += PAGES_PER_PIECE
+
+    def is_absent(self, first: int, last: int) -> bool:
+        """Return whether the memory of none of these pages is there."""
+        return self.taken.find(1, first, last) < 0 and self.cold.find(0, first, last) < 0
 
     def free(self, first: int, count: int) -> None:
         """Note that no block has these pages any more. Their memory is there, or was never touched."""
@@ -130,11 +189,12 @@ class Chunk:
         self.taken[first : first + count] = zeros
         self.cold[first : first + count] = zeros
         self.free_count += count
+        self.warm_count += count
 
     @property
     def is_spare(self) -> bool:
         """Whether it is larger than others, for a batch that was, and the system has all of its memory."""
-        return self.page_count > PAGES_PER_CHUNK and self.free_count == self.page_count and not self.cold.count(0)
+        return self.page_count > PAGES_PER_CHUNK and self.free_count == self.page_count and not self.warm_count
 
     def trim(self, max_bytes: int) -> int:
         """Give memory back to the system that is idle since the last call, up to `max_bytes`; return how many bytes."""
@@ -142,8 +202,7 @@ class Chunk:
         while left > 0 and (first := idle.find(1, last)) >= 0:
             last = idle.find(0, first)
             last = min(first + left, last if last >= 0 else self.page_count)
-            self.memory.madvise(mmap.MADV_DONTNEED, first * PAGE_BYTES, (last - first) * PAGE_BYTES)
-            self.cold[first:last] = b"\x01" * (last - first)
+            self._give_back(first, last)
             left -= last - first
         if left > 0:
             self.idle = self.cold.translate(_TURNED)
@@ -151,19 +210,58 @@ class Chunk:
             idle[:last] = bytes(last)
         return (max_bytes // PAGE_BYTES - left) * PAGE_BYTES
 
+    def spare(self, wanted: int, *, whole: bool) -> int:
+        """Give free pages back to the system now, about `wanted` of them; return how many.
+
+        Args:
+            whole: only pieces of which no block has a part.
+        """
+        given_back, last = 0, 0
+        while given_back < wanted and (first := self.cold.find(0, last)) >= 0:
+            last = self.cold.find(1, first)
+            if last < 0:
+                last = self.page_count
+            unit = PAGES_PER_PIECE if whole else 1
+            first = -(-first // unit) * unit
+            end = min(last // unit * unit, first + -(-(wanted - given_back) // unit) * unit)
+            if first < end:
+                self._give_back(first, end)
+                given_back += end - first
+        return given_back
+
+    def _give_back(self, first: int, last: int) -> None:
+        """Give free pages back to the system whose memory is there."""
+        count = last - first
+        self.memory.madvise(mmap.MADV_DONTNEED, self.start + first * PAGE_BYTES, count * PAGE_BYTES)
+        self.cold[first:last] = b"\x01" * count
+        self.idle[first:last] = bytes(count)
+        self.warm_count -= count
+        for piece in range(first // PAGES_PER_PIECE, min(-(-last // PAGES_PER_PIECE), self._piece_count)):
+            is_parted = not self.is_absent(piece * PAGES_PER_PIECE, (piece + 1) * PAGES_PER_PIECE)
+            if is_parted and piece not in self._parted:
+                self._parted.add(piece)
+                self._advise("MADV_NOHUGEPAGE", piece)
+            elif not is_parted and piece in self._parted:
+                self._parted.discard(piece)
+                self._advise("MADV_HUGEPAGE", piece)
+
 
 class Arena:
     """The memory of the logs of one broker. Blocks are taken in its event loop, and freed in any thread.
 
     Args:
         clock: times how long free pages stay; None: until `trim` is called twice.
+        limit_bytes: the most that it takes of the system's memory, unless blocks have more: free pages go back to the
+            system so that new ones fit. None: there is no limit.
 
     Attributes:
+        limit_bytes: this limit.
         freed: pages that are free, and not yet counted as such: their chunk, the first one, how many.
         runs: those that blocks have.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, limit_bytes: int | None = None) -> None:
+        self.limit_bytes = limit_bytes
         self.runs: set[Run] = set()
         self.freed: deque[tuple[Chunk, int, int]] = deque()
         self._chunks: list[Chunk] = []
@@ -182,7 +280,7 @@ class Arena:
     def idle_bytes(self) -> int:
         """Bytes of the free pages whose memory is there."""
         self._count_freed()
-        return sum(each.cold.count(0) for each in self._chunks) * PAGE_BYTES
+        return sum(each.warm_count for each in self._chunks) * PAGE_BYTES
 
     def block(self, size_bytes: int, held_bytes: int) -> Block:
         """Return a block for a batch of a segment.
@@ -198,43 +296,77 @@ class Arena:
         if wanted_bytes <= MAX_HEAP_BYTES:
             capacity_bytes = max(MIN_BLOCK_BYTES, 1 << (wanted_bytes - 1).bit_length())
             return Block(bytearray(capacity_bytes), capacity_bytes, None)
-        return self._pages(-(-wanted_bytes // PAGE_BYTES))
+        return self._pages(-(-wanted_bytes // PAGE_BYTES), -(-size_bytes // PAGE_BYTES))
 
     def gather(self, size_bytes: int) -> memoryview:
         """Return memory for a request or an answer that arrives in pieces; raises as `block`."""
         return self.block(size_bytes, 0).writable
 
-    def _pages(self, count: int) -> Block:
+    def _pages(self, wanted: int, least: int) -> Block:
+        """Return a block of so many pages; of fewer, if otherwise pages would go back to the system for new ones."""
         self._count_freed()
-        chunk, first = self._find(count)
-        chunk.take(first, count)
+        count = wanted
+        place = self._find_warm(count)
+        while place is None and count > least and self._is_full(wanted):
+            count = max(least, count // 2)
+            place = self._find_warm(count)
+        if place is None:
+            count = wanted
+            place = self._find_free(count)
+        chunk, first = place
+        if not chunk.take(first, count):
+            self._keep_to_limit()
         self.trim_later()
         size_bytes = count * PAGE_BYTES
-        memory = (self._types.get(count) or self._type_of(count)).from_buffer(chunk.memory, first * PAGE_BYTES)
+        made = self._types.get(count) or self._type_of(count)
+        memory = made.from_buffer(chunk.memory, chunk.start + first * PAGE_BYTES)
         run = Run(self, chunk, first, count, memory)
         self.runs.add(run)
         return Block(memory, size_bytes, run)
 
     def _type_of(self, count: int) -> Any:
-        import ctypes  # 4 ms, which a cluster of small logs need not wait for
+        import ctypes
 
         made = ctypes.c_char * (count * PAGE_BYTES)
         if count <= PAGES_PER_CHUNK:
             self._types[count] = made
         return made
 
-    def _find(self, count: int) -> tuple[Chunk, int]:
-        """Return a chunk and the first of so many free pages in it, whose memory is there if possible."""
+    def _find_warm(self, count: int) -> tuple[Chunk, int] | None:
+        """Return a chunk and the first of so many free pages in it whose memory is there; None if there are none."""
         zeros = bytes(count)
-        able = [each for each in self._chunks if each.free_count >= count]
-        for chunk in able:
-            if (first := chunk.cold.find(zeros)) >= 0:
+        for chunk in self._chunks:
+            if chunk.warm_count >= count and (first := chunk.cold.find(zeros)) >= 0:
                 return chunk, first
-        for chunk in able:
-            if (first := chunk.taken.find(zeros)) >= 0:
+        return None
+
+    def _find_free(self, count: int) -> tuple[Chunk, int]:
+        """Return a chunk, which may be a new one, and the first of so many free pages in it."""
+        zeros = bytes(count)
+        for chunk in self._chunks:
+            if chunk.free_count >= count and (first := chunk.taken.find(zeros)) >= 0:
                 return chunk, first
         self._chunks.append(Chunk(max(count, PAGES_PER_CHUNK)))
         return self._chunks[-1], 0
+
+    @property
+    def _present_count(self) -> int:
+        return sum(each.page_count - each.free_count + each.warm_count for each in self._chunks)
+
+    def _is_full(self, more: int) -> bool:
+        """Return whether there is no room for so many pages more without giving others back."""
+        return self.limit_bytes is not None and (self._present_count + more) * PAGE_BYTES > self.limit_bytes
+
+    def _keep_to_limit(self) -> None:
+        """Give free pages back to the system if there is no room for them: those of whole pieces first."""
+        if self.limit_bytes is None or not self._is_full(0):
+            return
+        kept = (self.limit_bytes - self.limit_bytes // ROOM_DIVISOR) // PAGE_BYTES
+        wanted = self._present_count - kept
+        for whole in (True, False):
+            for chunk in reversed(self._chunks):
+                if wanted > 0 and chunk.warm_count:
+                    wanted -= chunk.spare(wanted, whole=whole)
 
     def _count_freed(self) -> None:
         freed = self.freed
@@ -261,7 +393,10 @@ class Arena:
 
     def _trim(self) -> None:
         self._alarm = None
-        if self.trim() >= TRIMMED_BYTES:
+        given_back = self.trim()
+        if (of_process := heap()) is not None:
+            of_process.trim()
+        if given_back >= TRIMMED_BYTES:
             self.trim_later(TRIM_PAUSE_MS)
         elif self.runs or self.idle_bytes:
             self.trim_later()

@@ -37,6 +37,7 @@ from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.delays.tracing import spans_of
 from purgatorio.broker.layers.faults import FaultTarget
 from purgatorio.broker.layers.faults.matching import ImageTopics
+from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -174,7 +175,12 @@ class Broker:
             config.broker_id,
             clock=self.clocks.lease,
             logs=BrokerLogs(
-                MemoryBudget(config.log_memory_bytes, self.clock, config.log_memory_uncommitted_percent),
+                MemoryBudget(
+                    config.log_memory_bytes,
+                    self.clock,
+                    config.log_memory_uncommitted_percent,
+                    Arena(self.clock, config.memory_bytes),
+                ),
                 self._topics.log,
                 RecordValidation(full=config.record_validation == "full"),
                 config.producer_id_expiration_ms,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from purgatorio.broker.log.heap import heap
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Alarm, Clock
@@ -98,6 +99,8 @@ class MemoryGuard:
         if excess_bytes <= 0 and not self._lowered_bytes:
             return
         if excess_bytes > 0:
+            if (process_heap := heap()) is not None:
+                process_heap.trim()
             lowered_bytes = self._lowered_bytes + excess_bytes
             if not self._lowered_bytes:
                 _log.warning(
