@@ -358,15 +358,20 @@ class Arena:
         return self.limit_bytes is not None and (self._present_count + more) * PAGE_BYTES > self.limit_bytes
 
     def _keep_to_limit(self) -> None:
-        """Give free pages back to the system if there is no room for them: those of whole pieces first."""
-        if self.limit_bytes is None or not self._is_full(0):
-            return
-        kept = (self.limit_bytes - self.limit_bytes // ROOM_DIVISOR) // PAGE_BYTES
-        wanted = self._present_count - kept
+        """Give free pages back to the system if there is no room for them, and a few more."""
+        if self.limit_bytes is not None and self._is_full(0):
+            kept_bytes = self.limit_bytes - self.limit_bytes // ROOM_DIVISOR
+            self.give_back(self._present_count * PAGE_BYTES - kept_bytes)
+
+    def give_back(self, max_bytes: int) -> int:
+        """Give free pages back to the system now, those of whole huge pages first; return how many bytes, about."""
+        self._count_freed()
+        wanted = left = -(-max_bytes // PAGE_BYTES)
         for whole in (True, False):
             for chunk in reversed(self._chunks):
-                if wanted > 0 and chunk.warm_count:
-                    wanted -= chunk.spare(wanted, whole=whole)
+                if left > 0 and chunk.warm_count:
+                    left -= chunk.spare(left, whole=whole)
+        return (wanted - left) * PAGE_BYTES
 
     def _count_freed(self) -> None:
         freed = self.freed

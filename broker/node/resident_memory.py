@@ -1,9 +1,9 @@
 """Keeps the resident memory of a process of brokers within what their settings allow (memory.bytes).
 
 Each kind of memory has a bound of its own, and counts its bytes. No count has the rest: holes that the allocator cannot
-use, modules that load late, objects of many small clients. So a `MemoryGuard` asks the
-system how much the process has, and lowers the cap of the logs by what is too much: old records go a little earlier,
-and nobody ends the process for its size. When there is room again, the logs get it back.
+use, modules that load late, objects of many small clients. So a `MemoryGuard` asks the system how much the process has.
+Of what is too much it gives back first what is free, and lowers the cap of the logs by the rest: old records go a
+little earlier, and nobody ends the process for its size. When there is room again, the logs get it back.
 """
 
 from __future__ import annotations
@@ -90,28 +90,35 @@ class MemoryGuard:
 
     def _look(self) -> None:
         self._wait()
+        brokers = self._brokers()
+        budgets = [budget for budget, _ in brokers]
+        most_bytes = self.idle_bytes + LATE_BYTES + sum(own_bytes for _, own_bytes in brokers)
         process_bytes = self._resident()
+        if process_bytes is not None and process_bytes > most_bytes:
+            self._give_back(budgets, process_bytes - most_bytes)
+            process_bytes = self._resident()
         if process_bytes is None:
             return
-        brokers = self._brokers()
-        memory_bytes = sum(own_bytes for _, own_bytes in brokers)
-        excess_bytes = process_bytes - self.idle_bytes - LATE_BYTES - memory_bytes
-        if excess_bytes <= 0 and not self._lowered_bytes:
-            return
+        # What the arenas have free is room for records, although the process has it.
+        excess_bytes = process_bytes - most_bytes - sum(budget.arena.idle_bytes for budget in budgets)
         if excess_bytes > 0:
-            if (process_heap := heap()) is not None:
-                process_heap.trim()
-            lowered_bytes = self._lowered_bytes + excess_bytes
             if not self._lowered_bytes:
                 _log.warning(
                     "the process has more memory than its brokers may take: their logs get less until it has not",
                     resident_bytes=process_bytes,
                     idle_bytes=self.idle_bytes,
-                    memory_bytes=memory_bytes,
+                    memory_bytes=most_bytes - self.idle_bytes - LATE_BYTES,
                 )
-        else:
-            lowered_bytes = max(0, self._lowered_bytes + excess_bytes // RETURN_DIVISOR)
-        self._lower([budget for budget, _ in brokers], lowered_bytes)
+            self._lower(budgets, self._lowered_bytes + excess_bytes)
+        elif self._lowered_bytes:
+            self._lower(budgets, max(0, self._lowered_bytes + excess_bytes // RETURN_DIVISOR))
+
+    def _give_back(self, budgets: Sequence[MemoryBudget], excess_bytes: int) -> None:
+        """Give memory back to the system that is free: of the arenas as much as is needed, and of the heap."""
+        if (process_heap := heap()) is not None:
+            process_heap.trim()
+        for budget in budgets:
+            excess_bytes -= budget.arena.give_back(excess_bytes)
 
     def _lower(self, budgets: Sequence[MemoryBudget], lowered_bytes: int) -> None:
         """Have the logs take so much less than they may have, each broker's a part of it by its share."""

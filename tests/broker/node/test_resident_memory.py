@@ -66,6 +66,32 @@ def test_old_records_go_at_once_when_the_cap_is_lowered(process: Process) -> Non
     assert 0 < log.log_start_offset < log.log_end_offset
 
 
+def test_pages_that_are_free_go_back_before_the_logs_get_less(process: Process) -> None:
+    arena = process.budget.arena
+    arena.block(20 * MB, 0)
+    taken = arena.block(2 * MB, 0)
+    assert arena.idle_bytes >= 20 * MB - taken.capacity_bytes
+    free_bytes = arena.idle_bytes
+    given_back = 0
+
+    def resident() -> int:
+        nonlocal given_back
+        given_back = free_bytes - arena.idle_bytes
+        return IDLE_BYTES + LATE_BYTES + 50 * MB - given_back
+
+    process.guard = MemoryGuard(lambda: [(process.budget, 40 * MB)], process.clock, resident)
+    process.guard.idle_bytes = IDLE_BYTES
+    process.guard._look()
+    assert 10 * MB <= given_back < 13 * MB
+    assert process.budget.limit_bytes == 30 * MB
+
+
+def test_pages_that_are_free_are_room_for_records(process: Process) -> None:
+    process.look(60)
+    process.budget.arena.block(20 * MB, 0)
+    assert process.look(40) > 10
+
+
 def test_records_with_which_the_process_began_are_not_part_of_the_idle_process() -> None:
     process = Process()
     process.budget.used_bytes = 5 * MB
