@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -104,6 +105,14 @@ def _lease(row: dict[str, Any]) -> str:
     if row["lease"]["held"]:
         return "held"
     return "not renewed" if row["registered"] else "-"
+
+
+def _memory(row: dict[str, Any]) -> str:
+    memory = row.get("memory")
+    if not memory:
+        return "-"
+    used_bytes = memory["logs_bytes"] + memory["requests_bytes"] + memory["answers_bytes"]
+    return f"{math.ceil(used_bytes / 1e6)} of {math.ceil(memory['limit_bytes'] / 1e6)} MB"
 
 
 # --- clock ---
@@ -216,6 +225,7 @@ _BROKERS: Final[Columns] = {
     "ADDRESS": lambda row: f"{row['host']}:{row['port']}" if row["port"] else "-",
     "EPOCH": lambda row: "-" if row["broker_epoch"] < 0 else row["broker_epoch"],
     "LEASE": _lease,
+    "MEMORY": _memory,
     "CONTROLLER": lambda row: "yes" if row["controller"] else "",
 }
 _SNAPSHOTS: Final[Columns] = {

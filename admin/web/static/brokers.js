@@ -68,7 +68,7 @@ class BrokerCard {
     this.#showState(broker, runs);
     this.badges.hidden = !broker.controller;
     this.numbers.update(broker, state);
-    if (runs) this.#showMemory(broker.memory);
+    if (broker.memory) this.#showMemory(broker.memory);
     setText(this.hold, this.held ? "Release fetches" : "Hold fetches");
     this.hold.setAttribute("aria-pressed", String(this.held));
     if (document.activeElement !== this.delay && this.delay.value !== String(this.delayMs)) this.delay.value = this.delayMs;
@@ -90,7 +90,8 @@ class BrokerCard {
     this.kill.hidden = !runs && broker.state !== "running"; // a process that does not answer can be killed
     this.start.hidden = !this.kill.hidden;
     if (broker.process?.id === null) this.stop.hidden = this.kill.hidden = this.start.hidden = true; // on a host of its own
-    this.gate.hidden = this.numbers.element.hidden = this.memory.hidden = !runs;
+    this.gate.hidden = this.numbers.element.hidden = !runs;
+    this.memory.hidden = !broker.memory;
     for (const button of [this.stop, this.kill, this.start]) button.disabled = this.busy || !["running", "stopped"].includes(broker.state);
   }
 

@@ -252,6 +252,7 @@ def state() -> dict[str, Any]:
         "broker_epoch": 1,
         "fenced": False,
         "lease": {"id": 1, "held": True},
+        "memory": {"limit_bytes": 2**30, "logs_bytes": 123_456_789, "requests_bytes": 1_000_000, "answers_bytes": 0},
         "connections": 3,
         "follower": {"held": False, "delay_ms": 0},
         "finished_total": 0,
