@@ -1,5 +1,5 @@
-"""Measures everything in one run, and prints one table; on request also scale, processes, and Spark, share groups
-and Apache Kafka (these need Java).
+"""Measures everything in one run, and prints one table; on request also scale, processes, memory, and Spark, share
+groups and Apache Kafka (these need Java).
 
 .venv/bin/python scripts/bench [--quick] [--only NAME]
 """
@@ -30,6 +30,7 @@ BENCHMARKS = (
 )
 ON_REQUEST = {
     "kafka": "side_by_side",
+    "memory": "memory",
     "processes": "as_processes",
     "scale": "scale",
     "share": "shares",

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,8 +139,8 @@ def allow_open_files(count: int) -> None:
 
 
 @contextlib.contextmanager
-def _process(*command: str) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=NULL, text=True)
+def _process(*command: str, prefix: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen([*prefix, sys.executable, *command], stdout=subprocess.PIPE, stderr=NULL, text=True)
     with _ended(process):
         yield process
 
@@ -158,17 +158,20 @@ def _ended(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def brokers(count: int = 3, *, loop: str = "", processes: bool = False, **settings: object) -> Iterator[Brokers]:
+def brokers(
+    count: int = 3, *, loop: str = "", processes: bool = False, prefix: Sequence[str] = (), **settings: object
+) -> Iterator[Brokers]:
     """`purgatorio cluster` on free ports, with these settings; with loop="asyncio" without uvloop.
 
-    With `processes`, each broker is one; their supervisor's process is the first.
+    With `processes`, each broker is one; their supervisor's process is the first. A `prefix` is a command that becomes
+    the one that follows it.
     """
     started = time.perf_counter()
     arguments = ["cluster", "--brokers", str(count), "--port", "0", "--admin-port", "0"]
     arguments += ["--processes"] if processes else []
     arguments += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     command = ("-c", WITHOUT_UVLOOP) if loop == "asyncio" else ("-m", "purgatorio")
-    with _process(*command, *arguments) as process:
+    with _process(*command, *arguments, prefix=prefix) as process:
         assert process.stdout is not None
         printed = ""
         for line in process.stdout:

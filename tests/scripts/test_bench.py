@@ -23,6 +23,7 @@ BENCH = Path(__file__).resolve().parents[2] / "scripts" / "bench"
         "kit",
         "lag",
         "latency",
+        pytest.param("memory", marks=[pytest.mark.clients, pytest.mark.heavy]),
         "purgatory",
         pytest.param("scale", marks=pytest.mark.heavy),
         "startup",
