@@ -299,7 +299,7 @@ def place_batch(batch: Buffer, base_offset: int, leader_epoch: int, *, log_appen
     return bytes(placed)
 
 
-def place_in(memory: memoryview, position: int, base_offset: int, leader_epoch: int) -> None:
+def place_in(memory: memoryview | bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
     """Give the batch at `position` of a writable memory the base offset and leader epoch that it has in the log."""
     _OFFSET.pack_into(memory, position, base_offset)
     _EPOCH.pack_into(memory, position + _LENGTH_END, leader_epoch)

@@ -29,9 +29,14 @@ PAGES_PER_CHUNK: Final = CHUNK_BYTES // PAGE_BYTES
 PIECE_BYTES: Final = 2 * 1024 * 1024
 """A huge page, of the sizes that Linux has on x86-64 and, with pages of 4 KiB, on arm64."""
 PAGES_PER_PIECE: Final = PIECE_BYTES // PAGE_BYTES
+FIRST_UNIT_BYTES: Final = 64
+"""The first block of a log is as large as its batch, in these units: many logs get no other."""
 MIN_BLOCK_BYTES: Final = 512
+"""The smallest of the others."""
 MAX_HEAP_BYTES: Final = 32 * 1024
 """The largest block that is a byte array: a partition of a few records takes no pages."""
+MAX_SMALL_BYTES: Final = 1024
+"""The largest block without a view of its own. A write to it takes 0.1 µs longer, and makes a copy on the way."""
 MAX_GROWN_BYTES: Final = 1024 * 1024
 """The largest block that is larger than the batch for which it is made."""
 GROWTH_DIVISOR: Final = 2
@@ -50,21 +55,35 @@ _TURNED: Final = bytes((1, 0)).ljust(256, b"\0")
 class Block:
     """A piece of memory in which batches lie one after the other.
 
+    The collector of garbage visits five objects for each: the block, its memory, two that ctypes has for that, its run.
+
     Attributes:
         start: bytes of the segment before the block.
         capacity_bytes: the memory that it takes.
-        writable: the memory.
-        readable: the same, for those who read it. It and its slices keep the block's memory from being used again.
     """
 
-    __slots__ = ("_run", "capacity_bytes", "readable", "start", "writable")
+    __slots__ = ("_memory", "_run", "capacity_bytes", "start")
 
     def __init__(self, memory: Any, size_bytes: int, run: Run | None) -> None:
         self.start = 0
         self.capacity_bytes = size_bytes
-        self.writable = memoryview(memory).cast("B")
-        self.readable = self.writable.toreadonly()
+        self._memory = memory
         self._run = run
+
+    @property
+    def room(self) -> memoryview | bytearray:
+        """The memory to which a segment writes: no view of a small block, which would take more than a record does."""
+        return self._memory if self.capacity_bytes <= MAX_SMALL_BYTES else self.writable
+
+    @property
+    def writable(self) -> memoryview:
+        """The memory, as a new view. It and its slices keep the memory from being used again."""
+        return memoryview(self._memory).cast("B")
+
+    @property
+    def readable(self) -> memoryview:
+        """The same, for those who read it."""
+        return self.writable.toreadonly()
 
     def close(self, used_bytes: int) -> int:
         """Give back the pages behind what is used, since nothing more will be appended; return how many bytes."""
@@ -73,37 +92,38 @@ class Block:
         return given_back
 
 
-class Run:
+class Run(weakref.ref[Any]):
     """Pages of a chunk that a block has, until nothing refers to their memory any more."""
 
-    __slots__ = ("_arena", "_chunk", "_count", "_first", "_reference")
-
-    def __init__(self, arena: Arena, chunk: Chunk, first: int, count: int, memory: Any) -> None:
-        self._arena = arena
-        self._chunk = chunk
-        self._first = first
-        self._count = count
-        self._reference = weakref.ref(memory, self._end)
+    __slots__ = ("arena", "chunk", "count", "first")
+    arena: Arena
+    chunk: Chunk
+    count: int
+    first: int
+    __eq__ = object.__eq__  # a reference's own compare the memory
+    __hash__ = object.__hash__
 
     def shorten(self, used_bytes: int) -> int:
         """Give back the pages behind these bytes; return how many bytes."""
         count = max(1, -(-used_bytes // PAGE_BYTES))
-        spare = self._count - count
+        spare = self.count - count
         if spare > 0:
-            self._arena.freed.append((self._chunk, self._first + count, spare))
-            self._count = count
+            self.arena.freed.append((self.chunk, self.first + count, spare))
+            self.count = count
         return max(0, spare) * PAGE_BYTES
 
-    def _end(self, _: object) -> None:
-        """Give back all pages. Any thread may call it."""
-        self._arena.runs.discard(self)
-        self._arena.freed.append((self._chunk, self._first, self._count))
+
+def _end(run: Run) -> None:
+    """Give back all pages. Any thread may call it."""
+    run.arena.runs.discard(run)
+    run.arena.freed.append((run.chunk, run.first, run.count))
 
 
 class Chunk:
     """A piece of private anonymous memory, in pages.
 
     Attributes:
+        view: all of its memory.
         start: bytes of the mapping before the first page, which is where a huge page would begin.
         taken: a byte for each page, 1: a block has it.
         cold: likewise, 1: a block has it, or its memory is not there: the system has it back, or never gave it.
@@ -122,6 +142,7 @@ class Chunk:
         "page_count",
         "start",
         "taken",
+        "view",
         "warm_count",
     )
 
@@ -134,6 +155,7 @@ class Chunk:
         except OSError as error:
             raise MemoryError(str(error)) from None
         self.start = -ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) % PIECE_BYTES
+        self.view = memoryview(self.memory)
         self.page_count = self.free_count = page_count
         self.warm_count = 0
         self.taken = bytearray(page_count)
@@ -287,14 +309,17 @@ class Arena:
 
         Args:
             size_bytes: the batch's; the block is as large, at least.
-            held_bytes: what the segment's blocks have already.
+            held_bytes: what the segment's blocks have already; 0: it is the first one of a log.
 
         Raises:
             MemoryError: the system has no memory.
         """
         wanted_bytes = max(size_bytes, min(held_bytes // GROWTH_DIVISOR, MAX_GROWN_BYTES))
         if wanted_bytes <= MAX_HEAP_BYTES:
-            capacity_bytes = max(MIN_BLOCK_BYTES, 1 << (wanted_bytes - 1).bit_length())
+            if held_bytes:
+                capacity_bytes = max(MIN_BLOCK_BYTES, 1 << (wanted_bytes - 1).bit_length())
+            else:
+                capacity_bytes = -(-size_bytes // FIRST_UNIT_BYTES) * FIRST_UNIT_BYTES
             return Block(bytearray(capacity_bytes), capacity_bytes, None)
         return self._pages(-(-wanted_bytes // PAGE_BYTES), -(-size_bytes // PAGE_BYTES))
 
@@ -319,8 +344,9 @@ class Arena:
         self.trim_later()
         size_bytes = count * PAGE_BYTES
         made = self._types.get(count) or self._type_of(count)
-        memory = made.from_buffer(chunk.memory, chunk.start + first * PAGE_BYTES)
-        run = Run(self, chunk, first, count, memory)
+        memory = made.from_buffer(chunk.view, chunk.start + first * PAGE_BYTES)
+        run = Run(memory, _end)
+        run.arena, run.chunk, run.first, run.count = self, chunk, first, count
         self.runs.add(run)
         return Block(memory, size_bytes, run)
 

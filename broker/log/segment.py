@@ -18,6 +18,9 @@ from purgatorio.protocol.records import place_in
 BATCH_OVERHEAD_BYTES: Final = 28
 """Memory of a batch besides its bytes: three index entries, with room to grow."""
 
+EXPECTED_DIVISOR: Final = 4
+"""The first blocks of a segment are those that it would get with this part of its expected bytes."""
+
 _OFFSET_BYTES: Final = 8
 _start = attrgetter("start")
 
@@ -31,6 +34,7 @@ class Segment:
 
     Args:
         arena: the memory for its batches.
+        expected_bytes: bytes that it will probably get: its first blocks are not as small as those of a new log.
 
     Attributes:
         base_offset: no offset in the segment is lower.
@@ -49,7 +53,10 @@ class Segment:
     __slots__ = (
         "_arena",
         "_blocks",
+        "_expected_bytes",
+        "_room",
         "_room_end",
+        "_room_start",
         "_tail",
         "appended_ms",
         "base_offset",
@@ -65,7 +72,16 @@ class Segment:
         "size_bytes",
     )
 
-    def __init__(self, base_offset: int, base_position: int, *, created_ms: int, sequence: int, arena: Arena) -> None:
+    def __init__(
+        self,
+        base_offset: int,
+        base_position: int,
+        *,
+        created_ms: int,
+        sequence: int,
+        arena: Arena,
+        expected_bytes: int = 0,
+    ) -> None:
         self.base_offset = base_offset
         self.base_position = base_position
         self.created_ms = created_ms
@@ -76,9 +92,11 @@ class Segment:
         self.size_bytes = 0
         self.block_bytes = 0
         self._arena = arena
+        self._expected_bytes = expected_bytes
         self._blocks: list[Block] = []
         self._tail: Block | None = None
-        self._room_end = 0
+        self._room: memoryview | bytearray | None = None  # the tail's memory
+        self._room_start = self._room_end = 0
         self.last_offsets = array("q")
         self.ends = array("q")
         self.max_timestamps = array("q")
@@ -105,12 +123,12 @@ class Segment:
         grown_bytes = BATCH_OVERHEAD_BYTES
         if end > self._room_end:
             grown_bytes += self._open_block(end - start)
-        block = self._tail
-        assert block is not None, "it was opened"
-        at = start - block.start
-        block.writable[at : end - block.start] = batch
+        room = self._room
+        assert room is not None, "it was opened"
+        at = start - self._room_start
+        room[at : end - self._room_start] = batch
         if base_offset >= 0:
-            place_in(block.writable, at, base_offset, leader_epoch)
+            place_in(room, at, base_offset, leader_epoch)
         if start:
             highest = self.max_timestamps[-1]
             if highest > max_timestamp_ms:
@@ -127,12 +145,14 @@ class Segment:
     def _open_block(self, size_bytes: int) -> int:
         """Begin a block for a batch of this size, and end the last one; return by how much `block_bytes` has grown."""
         before_bytes = self.block_bytes
-        block = self._arena.block(size_bytes, before_bytes)
+        block = self._arena.block(size_bytes, max(before_bytes, self._expected_bytes // EXPECTED_DIVISOR))
         block.start = self.size_bytes
         if self._tail is not None:
             self.block_bytes -= self._tail.close(block.start - self._tail.start)
         self._blocks.append(block)
         self._tail = block
+        self._room = block.room
+        self._room_start = block.start
         self._room_end = block.start + block.capacity_bytes
         self.block_bytes += block.capacity_bytes
         return self.block_bytes - before_bytes
@@ -140,6 +160,7 @@ class Segment:
     def close(self) -> int:
         """Append nothing any more; return the memory that the last block gives back."""
         tail, self._tail = self._tail, None
+        self._room = None
         self._room_end = self.size_bytes
         given_back = 0 if tail is None else tail.close(self.size_bytes - tail.start)
         self.block_bytes -= given_back
@@ -159,7 +180,12 @@ class Segment:
     def batch(self, index: int) -> memoryview:
         """The batch at `index`."""
         block, at = self.place_of(index)
-        return block.readable[at : self.ends[index] - block.start]
+        return self._readable(block)[at : self.ends[index] - block.start]
+
+    def _readable(self, block: Block) -> memoryview:
+        """A view of a block: most readers want the tail, whose memory has one already."""
+        room = self._room if block is self._tail else None
+        return room.toreadonly() if isinstance(room, memoryview) else block.readable
 
     def batches(self, first: int = 0, stop: int | None = None) -> Iterator[memoryview]:
         """Iterate over the batches from `first` to before `stop`."""
@@ -178,7 +204,7 @@ class Segment:
             stop_at = blocks[number].start if number < len(blocks) else end
             if stop_at > end:
                 stop_at = end
-            runs.append(block.readable[start - block.start : stop_at - block.start])
+            runs.append(self._readable(block)[start - block.start : stop_at - block.start])
             start = stop_at
         return runs
 
@@ -226,7 +252,7 @@ class Segment:
         blocks = self._blocks
         while blocks and blocks[-1].start >= size_bytes:
             self.block_bytes -= blocks.pop().capacity_bytes
-        self._tail = None
+        self._tail = self._room = None
         self._room_end = size_bytes
         if not index:
             self.first_timestamp_ms = -1

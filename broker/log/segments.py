@@ -81,9 +81,14 @@ class Segments:
     def _end_position(self) -> int:
         return self.active.base_position + self.active.size_bytes
 
-    def _new(self, base_offset: int, base_position: int, wall_ms: int) -> Segment:
+    def _new(self, base_offset: int, base_position: int, wall_ms: int, expected_bytes: int = 0) -> Segment:
         return Segment(
-            base_offset, base_position, created_ms=wall_ms, sequence=self._next_sequence(), arena=self._arena
+            base_offset,
+            base_position,
+            created_ms=wall_ms,
+            sequence=self._next_sequence(),
+            arena=self._arena,
+            expected_bytes=expected_bytes,
         )
 
     def number_of(self, offset: int) -> int:
@@ -148,7 +153,7 @@ class Segments:
 
         The two newest segments keep the state of all producers at their start, the others that of open transactions.
         """
-        segment = self._new(base_offset, self._end_position, wall_ms)
+        segment = self._new(base_offset, self._end_position, wall_ms, self.active.size_bytes)
         segment.producers = producers
         if len(self._segments) >= _SNAPSHOTS_KEPT:
             *before, older = self._segments[-_SNAPSHOTS_KEPT - 1 : 1 - _SNAPSHOTS_KEPT]

@@ -13,6 +13,7 @@ import pytest
 from purgatorio.broker.log import arena as module
 from purgatorio.broker.log.arena import (
     CHUNK_BYTES,
+    FIRST_UNIT_BYTES,
     MAX_GROWN_BYTES,
     MAX_HEAP_BYTES,
     MIN_BLOCK_BYTES,
@@ -74,7 +75,8 @@ def batch_of(value: bytes) -> bytes:
 def test_a_small_block_takes_no_page() -> None:
     arena = Arena()
     block = arena.block(70, 0)
-    assert block.capacity_bytes == len(block.writable) == MIN_BLOCK_BYTES
+    assert block.capacity_bytes == len(block.writable) == 2 * FIRST_UNIT_BYTES
+    assert arena.block(70, 128).capacity_bytes == MIN_BLOCK_BYTES
     assert arena.block(MAX_HEAP_BYTES, 0).capacity_bytes == MAX_HEAP_BYTES
     assert arena.taken_bytes == 0
 
@@ -84,6 +86,16 @@ def test_a_block_is_as_large_as_its_batch_at_least_and_grows_with_its_segment() 
     assert arena.block(MAX_HEAP_BYTES + 1, 0).capacity_bytes == 3 * PAGE_BYTES
     assert arena.block(100, 600 * 1024).capacity_bytes == 304 * 1024
     assert arena.block(100, 1 << 30).capacity_bytes == MAX_GROWN_BYTES
+
+
+def test_a_segment_after_a_full_one_begins_with_larger_blocks() -> None:
+    """A log that was full before will be so again: the growth from the smallest block took 20 blocks each time."""
+    log = Log(LogConfig(segment_bytes=4_000_000), memory=MemoryBudget(1 << 30))
+    while log.segment_count < 3:
+        log.append_as_leader(batch_of(bytes(10_000)), leader_epoch=0, wall_ms=0)
+    first, second, _ = log._segments
+    assert len(second._blocks) <= len(first._blocks) // 2
+    assert second._blocks[0].capacity_bytes > 4_000_000 // 10
 
 
 def test_a_batch_larger_than_a_chunk_has_a_chunk_of_its_own_that_goes_with_it() -> None:
@@ -119,6 +131,15 @@ def test_pages_are_not_taken_while_an_answer_has_a_view_of_them() -> None:
     assert arena.taken_bytes == 6 * PAGE_BYTES
     del view
     assert arena.taken_bytes == 3 * PAGE_BYTES
+
+
+def test_a_small_block_is_written_to_while_an_answer_has_a_view_of_it() -> None:
+    log = Log(LogConfig(), memory=MemoryBudget(1 << 30))
+    views = []
+    for number in range(20):
+        log.append_as_leader(batch_of(b"%d" % number), leader_epoch=0, wall_ms=0)
+        views.append(log.read(number, max_bytes=1000, end_offset=number + 1).parts[0])
+    assert [int.from_bytes(view[:8], "big") for view in views] == list(range(20))
 
 
 def test_what_is_read_of_a_block_cannot_be_changed() -> None:

@@ -10,8 +10,13 @@ import pytest
 
 from purgatorio.admin.cluster import Cluster
 from purgatorio.broker.log.arena import Arena
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.time.garbage import MANY_OBJECTS, RENEWAL_DELAY_MS, THRESHOLDS, GarbageTuning, paused
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory.clock import ManualClock
 from tests.broker.cluster.test_cluster import config, create
 
@@ -99,6 +104,21 @@ def test_no_pass_visits_the_batches_of_a_log() -> None:
     for number in range(20_000):
         segment.append(bytes(100), number, 0, 0)
     assert len(gc.get_objects()) - before < 400
+
+
+def test_a_pass_visits_few_objects_for_a_megabyte_of_records() -> None:
+    """With 2 GB of them a full pass may take 5 ms, in which it visits 20,000 objects."""
+    log = Log(LogConfig(segment_bytes=12_000_000, max_message_bytes=1 << 20), memory=MemoryBudget(1 << 30))
+    batch = build_batch([Record(0, 0, None, bytes(100_000), [])])
+    for _ in range(120):
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=0)
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(240):
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=0)
+    gc.collect()
+    assert log.segment_count == 4
+    assert len(gc.get_objects()) - before < 24 * 8
 
 
 async def test_a_cluster_leaves_the_collector_as_it_is() -> None:
