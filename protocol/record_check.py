@@ -38,6 +38,8 @@ _THREE_BYTES_FROM: Final = 8192
 _ONE_BYTE_DELTAS: Final = bytes(range(0, 128, 2))
 _FIRST_DELTA_BYTES: Final = bytes(2 * index & 127 | 128 for index in range(_THREE_BYTES_FROM))
 _SECOND_DELTA_BYTES: Final = bytes(2 * index >> 7 for index in range(_THREE_BYTES_FROM))
+_MIDDLE_DELTA_BYTES: Final = bytes(2 * index >> 7 | 128 for index in range(_THREE_BYTES_FROM))
+"""The second of three: offset deltas from 8192 on have the same first two bytes every 8192 of them."""
 _HIGH_BYTES: Final = bytes(range(128, 256))
 _INT32_BYTES: Final = 5
 _INT64_BYTES: Final = 10
@@ -136,7 +138,7 @@ def _end_of_plain_record(data: bytes, position: int, index: int) -> int:  # noqa
     """Return where a record ends if it is a plain one, else -1.
 
     Plain is a record without headers, with a key below 8 KiB, a value below 1 MiB, a timestamp delta below 2^20 and the
-    offset delta `index`, below 8192. The positions only grow, so that all fields lie inside the record if the last one
+    offset delta `index`, below 2^20. The positions only grow, so that all fields lie inside the record if the last one
     does.
     """
     try:
@@ -163,8 +165,12 @@ def _end_of_plain_record(data: bytes, position: int, index: int) -> int:  # noqa
         position += 1
         if size > 127:
             high = data[position]
-            position = position + 1 if high < 128 else _FAR
+            position += 1
             size += (high << 7) - 128
+            if high > 127:
+                high = data[position]
+                position = position + 1 if high < 128 else _FAR
+                size += (high << 14) - 16384
         if size != index + index:
             return -1
         size = data[position]
@@ -201,9 +207,9 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
         index: its number, which is its offset delta.
         count: the number of records of the batch, or of those that are looked at.
     """
-    one_byte_delta = index < _TWO_BYTES_FROM
-    last = min(count, _TWO_BYTES_FROM if one_byte_delta else _THREE_BYTES_FROM)
-    rows = min(last - index, (len(data) - start) // size)
+    delta_bytes = 1 if index < _TWO_BYTES_FROM else 2 if index < _THREE_BYTES_FROM else 3
+    last = _TWO_BYTES_FROM if delta_bytes == 1 else index - index % _THREE_BYTES_FROM + _THREE_BYTES_FROM
+    rows = min(min(count, last) - index, (len(data) - start) // size)
     if rows < _WORTHWHILE_RUN:
         return 0
     stop = start + rows * size
@@ -219,18 +225,13 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
         position += 1
         times.append(position)
     deltas = position + 1
-    if one_byte_delta and data[deltas] > 127:
+    position = deltas + delta_bytes
+    if data[position - 1] > 127:
         return 0  # more bytes than it needs
-    position = deltas + (1 if one_byte_delta else 2)
+    if delta_bytes == 3:
+        lengths.append(position - 1)  # the third byte is the same up to `last`
     for _ in ("key", "value"):
-        lengths.append(position)
-        length, shift = data[position], 0
-        while data[position] > 127:
-            position += 1
-            shift += 7
-            lengths.append(position)
-            length += (data[position] << shift) - (1 << shift)
-        position += 1 + (length >> 1 if length != _NULL else 0)
+        position = _past_alike(data, position, lengths)
     lengths.append(position)  # the number of headers
     rows = _equal_rows(data, start, size, rows, lengths)
     stop = start + rows * size
@@ -241,6 +242,18 @@ def _count_alike(data: bytes, start: int, size: int, index: int, count: int) -> 
             return 0
     first, second = data[deltas:stop:size], data[deltas + 1 : stop : size]
     return rows - 1 if _deltas_ascend(first, second, index) else 0
+
+
+def _past_alike(data: bytes, position: int, lengths: list[int]) -> int:
+    """Return the position after a key or value; add the positions of its length's bytes to `lengths`."""
+    lengths.append(position)
+    length, shift = data[position], 0
+    while data[position] > 127:
+        position += 1
+        shift += 7
+        lengths.append(position)
+        length += (data[position] << shift) - (1 << shift)
+    return position + 1 + (length >> 1 if length != _NULL else 0)
 
 
 def _equal_rows(data: bytes, start: int, size: int, rows: int, columns: list[int]) -> int:
@@ -254,10 +267,12 @@ def _equal_rows(data: bytes, start: int, size: int, rows: int, columns: list[int
 
 def _deltas_ascend(first: bytes, second: bytes, index: int) -> bool:
     """Return whether offset deltas ascend by one from `index`; given are the first and the second byte of each."""
-    end = index + len(first)
     if index < _TWO_BYTES_FROM:
-        return first == _ONE_BYTE_DELTAS[index:end]
-    return first == _FIRST_DELTA_BYTES[index:end] and second == _SECOND_DELTA_BYTES[index:end]
+        return first == _ONE_BYTE_DELTAS[index : index + len(first)]
+    seconds = _SECOND_DELTA_BYTES if index < _THREE_BYTES_FROM else _MIDDLE_DELTA_BYTES
+    index %= _THREE_BYTES_FROM
+    end = index + len(first)
+    return first == _FIRST_DELTA_BYTES[index:end] and second == seconds[index:end]
 
 
 def _check_record(data: bytes, position: int, index: int) -> int:

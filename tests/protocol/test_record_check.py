@@ -47,8 +47,32 @@ def test_all_kinds_of_records_are_accepted() -> None:
         check_records(records_of(*(random_record(rng, offset) for offset in range(count))), count)
 
 
-def test_more_than_8192_records_are_accepted() -> None:
-    check_records(records_of(*plain(8300, b"")), 8300)
+def test_more_than_8192_records_cost_as_little_as_fewer() -> None:
+    """Their offset deltas have three bytes. The first two of these begin anew at 16,384."""
+    few, many = (10_000 - check_records(records_of(*plain(count, b"")), count, 10_000) for count in (8_192, 16_400))
+    assert many < 2.2 * few
+
+
+@pytest.mark.parametrize("index", [8_192, 8_300, 16_383, 16_384])
+def test_a_damaged_offset_delta_of_three_bytes_is_found(index: int) -> None:
+    good = records_of(*plain(16_400, b"v"))
+    delta = bytes((0x80 | (2 * index & 127), 0x80 | (2 * index >> 7 & 127), 2 * index >> 14))
+    at = good.index(delta + delta) + 3  # the timestamp's, then the offset's
+    check_records(good, 16_400)
+    for byte in range(3):
+        damaged = bytearray(good)
+        damaged[at + byte] ^= 2
+        with pytest.raises(InvalidRecordAtError, match=rf"^record {index} of the batch has the offset delta"):
+            check_records(bytes(damaged), 16_400)
+
+
+def test_offset_deltas_of_three_bytes_of_which_two_would_do_are_read_as_the_reader_reads_them() -> None:
+    record = b"\x12\x00\x00%b\x01\x02v\x00"
+    count = 200
+    data = b"".join(record % bytes((2 * index & 127 | 128, 2 * index >> 7 | 128, 0)) for index in range(count))
+    check_records(data, count)
+    with pytest.raises(InvalidRecordAtError, match=r"^record 150 "):
+        check_records(data[: 150 * 10] + data[149 * 10 : -10], count)
 
 
 def test_offset_deltas_of_more_bytes_than_they_need_are_read_as_the_reader_reads_them() -> None:
