@@ -4,6 +4,7 @@ A batch of its own from the system's allocator costs more than all else that an 
 kernel clears them (16 KiB: 9 µs; into pages that are there 0.6 µs). And batches of odd sizes leave holes that no
 allocator gives back. So the batches of a segment lie one after the other in blocks. Small blocks are byte arrays;
 larger ones are runs of pages in chunks of private anonymous memory, for which the system is asked for huge pages.
+Large requests, and answers of other brokers, are gathered in blocks too (`Arena.gather`).
 
 A block is freed when nothing refers to it any more: neither its segment nor an answer that is on its way to a client.
 Its pages are the first to be taken again. Those that are not wanted for a while go back to the system; at once, those
