@@ -69,7 +69,7 @@ def address_of(block: Block) -> int:
 
 
 def batch_of(value: bytes) -> bytes:
-    return build_batch([Record(0, 0, None, value, [])])
+    return build_batch([Record(0, 0, None, value, ())])
 
 
 def test_a_small_block_takes_no_page() -> None:
@@ -356,7 +356,7 @@ def test_a_batch_for_which_the_system_has_no_memory_is_refused_and_nothing_is_co
 def test_a_follower_keeps_the_batches_before_one_for_which_there_is_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = MemoryBudget(1 << 30)
     log = Log(LogConfig(), memory=memory)
-    large = build_batch([Record(1, 0, None, bytes(100_000), [])], base_offset=1)
+    large = build_batch([Record(1, 0, None, bytes(100_000), ())], base_offset=1)
     with monkeypatch.context() as patch:
         patch.setattr(mmap, "mmap", _no_memory)
         info = log.append_as_follower(batch_of(b"small") + large)
