@@ -177,6 +177,73 @@ class NoRecordsYet(Why):
             yield part.for_more_bytes(self.available_bytes, self.wanted_bytes)
 
 
+# --- the tier ---
+
+
+@dataclass(frozen=True, slots=True)
+class TierRead(Why):
+    """A fetch waits for records that only the tier has.
+
+    Attributes:
+        of: the partition.
+        start_offset: the first offset that is read.
+        end_offset: the offset after the last one.
+        location: where the tier is.
+        waited_ms: for how long the read has been under way.
+        tries: the times that the store was asked; 0: all readers are busy.
+        trouble: why the last try came to nothing; "": none has.
+        is_joined: another fetch has begun the read.
+    """
+
+    of: TopicPartition
+    start_offset: int
+    end_offset: int
+    location: str
+    waited_ms: int
+    tries: int
+    trouble: str
+    is_joined: bool = False
+
+    def __str__(self) -> str:
+        what = f"waits for {self.of} [{self.start_offset}, {self.end_offset}) to come back from {self.location}"
+        said = f"{what}: {self.waited_ms} ms"
+        if not self.tries:
+            return f"{said}, all readers are busy"
+        if self.trouble:
+            said += f", {_ordinal(self.tries)} try ({shortened(self.trouble)})"
+        return f"{said}, by another fetch's read" if self.is_joined else said
+
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
+        yield self.part(self.location, tps=(self.of,))
+
+
+@dataclass(frozen=True, slots=True)
+class TierNotListed(Why):
+    """It is not known yet what the tier has of a partition.
+
+    Attributes:
+        of: the partition.
+        location: where the tier is.
+        trouble: why the store has not said; "": it is asked for the first time.
+    """
+
+    of: TopicPartition
+    location: str
+    trouble: str
+
+    def __str__(self) -> str:
+        said = f"waits to hear what {self.location} has of {self.of}"
+        return f"{said} ({shortened(self.trouble)})" if self.trouble else said
+
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
+        yield self.part(self.location, tps=(self.of,))
+
+
+def _ordinal(number: int) -> str:
+    words = ("first", "second", "third", "fourth", "fifth")
+    return words[number - 1] if number <= len(words) else f"{number}th"
+
+
 # --- share groups ---
 
 
@@ -713,6 +780,8 @@ Cause = (
     FollowerBehind
     | TooFewInSync
     | NoRecordsYet
+    | TierRead
+    | TierNotListed
     | NoShareRecordsYet
     | NoShareSessionLeft
     | LogStartBehind

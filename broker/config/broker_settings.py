@@ -57,6 +57,8 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
             if value == 0:
                 raise SettingsError([f"{other_name} must be at least 1, or -1: for ever"])
             found[name] = max(-1, value * factor)
+        if given.get("tier_location") is not None:
+            found["remote_log_storage_system_enable"] = True
         return {**given, **found} if found else given
 
     def _check(self) -> None:
@@ -68,6 +70,8 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
             raise SettingsError([f"log_cleaner_min_compaction_lag_ms is {shortest}, {more}"])
         if 0 <= self.queued_max_request_bytes < _MIB:
             raise SettingsError([f"queued_max_request_bytes must be at least {_MIB}, or -1: a share of memory_bytes"])
+        if self.remote_log_storage_system_enable and self.tier_location is None:
+            raise SettingsError(["remote_log_storage_system_enable is true, but there is no tier: set tier_location"])
         self._check_memory()
 
     def _check_memory(self) -> None:

@@ -63,7 +63,12 @@ def _overrides(text: str) -> dict[str, int]:
 
 def topic_settings(config: BrokerConfig) -> TopicSettings:
     """The defaults for topics that are created without saying more."""
-    settings = TopicSettings(config.num_partitions, config.default_replication_factor, _log_defaults(config))
+    settings = TopicSettings(
+        config.num_partitions,
+        config.default_replication_factor,
+        _log_defaults(config),
+        has_tier=config.tier_location is not None,
+    )
     known = release(config.as_version)
     if known is None:
         return settings

@@ -48,7 +48,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
         "server.max.startup.",
         "unstable.",
     ),
-    "there is no tiered storage.": (
+    "the tier is an object store of the brokers' own, which has no such setting.": (
         "follower.fetch.last.tiered.",
         "log.local.retention.",
         "log.remote.",

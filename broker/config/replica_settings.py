@@ -99,6 +99,35 @@ class ReplicaSettings(Settings):
         _DAY_MS, "Idle time after which a broker forgets a producer's sequence numbers.", ge=1, dynamic=True
     )
 
+    # Tiered storage
+    tier_location: str | None = text(
+        None,
+        "Purgatorio's own: the folder to which closed segments of topics with remote.storage.enable are copied "
+        "(KIP-405); needs the extra tier. Not set: there is no tier.",
+        min_length=1,
+    )
+    remote_log_storage_system_enable: bool = flag(
+        False, "Whether there is a tier; it follows tier.location, without which it cannot be true."
+    )
+    remote_fetch_max_wait_ms: int = number(
+        500,
+        "Longest time that a fetch waits for records from the tier; then it is answered without them, and the read "
+        "goes on for the next fetch.",
+        ge=1,
+        dynamic=True,
+    )
+    remote_list_offsets_request_timeout_ms: int = number(
+        30_000,
+        "Longest time that ListOffsets waits for a look-up in the tier, if the request does not say.",
+        ge=1,
+        long=True,
+        dynamic=True,
+    )
+    remote_log_manager_task_interval_ms: int = number(
+        30_000, "Time between two looks for segments to copy to the tier.", ge=1, long=True
+    )
+    remote_log_reader_threads: int = number(10, "Reads of the tier that a broker makes at a time.", ge=1, le=1_000)
+
     # Replication
     replica_fetch_wait_max_ms: int = number(
         500, "Longest time that the leader holds a follower's fetch for new records.", ge=1

@@ -64,7 +64,9 @@ GONE_CONFIGS: Final = frozenset(
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
 _NO_LEVELS: Final = "Accepted, without effect: where the broker compresses, it uses one level per codec."
-_NO_TIERS: Final = "Accepted, without effect: there is no tiered storage."
+_NO_TIERS: Final = "Accepted, without effect on tiered storage yet."
+_AS_TOTAL: Final = -2
+"""The local retention that is the total one."""
 _GONE: Final = "Accepted, without effect, where the broker answers as a release before Kafka 4.0, which has removed it."
 _NO_EFFECT: Final = "Accepted, without effect: logs live in memory."
 
@@ -78,11 +80,6 @@ def _config(setting: Any, *, broker: str | None = None) -> Any:
 def _not_zero(value: int) -> None:
     if value == 0:
         raise ValueError("0 is not allowed")
-
-
-def _only_false(value: bool) -> None:
-    if value:
-        raise ValueError("it cannot be true here")
 
 
 def _replicas(items: Sequence[str]) -> None:
@@ -150,8 +147,23 @@ class LogConfig:
             rule=_replicas,
         )
     )
-    local_retention_bytes: int = _config(number(-2, _NO_TIERS, ge=-2, long=True))
-    local_retention_ms: int = _config(number(-2, _NO_TIERS, ge=-2, long=True))
+    local_retention_bytes: int = _config(
+        number(
+            -2,
+            "Size of a partition in memory past which its oldest segments that the tier has are deleted there; "
+            "-2: retention.bytes, -1: no limit.",
+            ge=-2,
+            long=True,
+        )
+    )
+    local_retention_ms: int = _config(
+        number(
+            -2,
+            "Age at which a segment that the tier has is deleted from memory; -2: retention.ms, -1 keeps it.",
+            ge=-2,
+            long=True,
+        )
+    )
     max_compaction_lag_ms: int = _config(
         number(
             MAX_LONG,
@@ -220,8 +232,8 @@ class LogConfig:
     remote_storage_enable: bool = _config(
         flag(
             False,
-            "Only false: there is no tiered storage. Kafka too refuses true where brokers have none.",
-            rule=_only_false,
+            "Whether closed segments are copied to the tier, and may leave memory then (KIP-405); only where brokers "
+            "have one (tier.location).",
         )
     )
     retention_bytes: int = _config(
@@ -286,7 +298,24 @@ class LogConfig:
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
             why = f"{self.min_compaction_lag_ms} is more than max.compaction.lag.ms, {self.max_compaction_lag_ms}"
             raise InvalidConfig("min.compaction.lag.ms", why)
+        if self.remote_storage_enable:
+            self._check_tiered()
         return self
+
+    def _check_tiered(self) -> None:
+        """Check what Kafka asks of a topic with remote.storage.enable; raises InvalidConfig."""
+        if self.compact:
+            why = f"cleanup.policy is {','.join(self.cleanup_policy)}; a topic whose policy is compact has no tier"
+            raise InvalidConfig("remote.storage.enable", why)
+        for local_name, local, total in (
+            ("local.retention.ms", self.local_retention_ms, self.retention_ms),
+            ("local.retention.bytes", self.local_retention_bytes, self.retention_bytes),
+        ):
+            name = local_name.removeprefix("local.")
+            if local == -1 and total != -1:
+                raise InvalidConfig(local_name, f"it is -1, no limit, but {name} is {total}")
+            if local > total >= 0:
+                raise InvalidConfig(local_name, f"{local} is more than {name}, {total}")
 
     def with_broker_configs(self, configs: Mapping[str, str]) -> LogConfig:
         """Return these defaults of topics, changed by configs of a broker that were checked (``log.retention.ms``).
@@ -300,6 +329,15 @@ class LogConfig:
     def to_strings(self) -> dict[str, str]:
         """All values by their dotted names, as DescribeConfigs gives them."""
         return {name: config_text(getattr(self, each.name)) for name, each in TOPIC_CONFIGS.items()}
+
+    @property
+    def effective_local_retention(self) -> tuple[int, int]:
+        """The limits of age and size of what a tiered log has in memory; −1: none."""
+        local_ms, local_bytes = self.local_retention_ms, self.local_retention_bytes
+        return (
+            self.retention_ms if local_ms == _AS_TOTAL else local_ms,
+            self.retention_bytes if local_bytes == _AS_TOTAL else local_bytes,
+        )
 
     @property
     def compact(self) -> bool:

@@ -3,6 +3,7 @@
 LogError                    carries the error code of the answer
 ├── InvalidBatch            the batch is damaged or not acceptable; the code says which
 ├── OffsetOutOfRange        no such offset in this log
+├── OffsetInTier            the log has it, but only in the tier
 ├── UnexpectedOffset        batches fetched from the leader do not continue this log
 ├── OutOfOrderSequence      a batch of an idempotent producer is missing before this one
 ├── StaleProducerEpoch      a newer producer has taken over the same id
@@ -50,6 +51,15 @@ class OffsetOutOfRange(LogError):
     """An offset before the log's start or after its end."""
 
     error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class OffsetInTier(LogError):
+    """An offset between the log's start and the start of what it has in memory: the tier has it (KIP-405).
+
+    Followers are answered so; what a consumer asks for is read from the tier.
+    """
+
+    error_code = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
 
 
 class UnexpectedOffset(LogError):

@@ -3,6 +3,10 @@
 Batches lie in segments, oldest first; the last segment is the active one, gets all appends, and may be empty. Offsets
 ascend, with gaps where compaction removed records. The partition sets the log's high watermark, by `commit_to`; records
 below it are committed. Age, size and the memory cap delete committed records only.
+
+A log of a topic with remote.storage.enable is *tiered* (KIP-405): its closed segments are copied to an object store.
+Age, size and the memory cap delete only what was copied, and that moves the local start, which lies at or behind the
+log start.
 """
 
 # compiled: docs/compiled.md
@@ -16,9 +20,9 @@ from typing import Final, NamedTuple
 from purgatorio.broker.log.compaction import Compaction
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.epochs import LeaderEpochs
-from purgatorio.broker.log.errors import LogError, MemoryExhausted, OffsetOutOfRange
+from purgatorio.broker.log.errors import LogError, MemoryExhausted, OffsetInTier, OffsetOutOfRange
 from purgatorio.broker.log.memory import FILLING_DIVISOR, Age, MemoryBudget
-from purgatorio.broker.log.producer_state import ProducerBatch, ProducerStates
+from purgatorio.broker.log.producer_state import ProducerBatch, ProducerSnapshot, ProducerStates
 from purgatorio.broker.log.segment import BATCH_OVERHEAD_BYTES, Segment
 from purgatorio.broker.log.segments import LogRead, Segments
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_max_timestamp, find_timestamp
@@ -64,6 +68,8 @@ class Log:
 
     Attributes:
         log_start_offset: the lowest offset that can be read.
+        local_start_offset: the lowest offset that is in memory; the log start, unless the log is tiered.
+        copied_to: the offset up to which the tier has all records of a tiered log; what lies behind it is not deleted.
         log_end_offset: the offset that the next record gets.
         high_watermark: the last one that the partition set, by `commit_to`; the memory cap may delete records below it.
             Reads are not bounded by it.
@@ -92,6 +98,8 @@ class Log:
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self.log_start_offset = 0
+        self.local_start_offset = 0
+        self.copied_to = 0
         self.log_end_offset = 0
         self.high_watermark = 0
         self.uncommitted_bytes = 0
@@ -116,8 +124,13 @@ class Log:
         self._segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
 
     @property
+    def is_tiered(self) -> bool:
+        """Whether its closed segments are copied to the tier, and stay here until they are."""
+        return self._config.remote_storage_enable
+
+    @property
     def size_bytes(self) -> int:
-        """Bytes of all batches."""
+        """Bytes of all batches in memory."""
         return self._segments.size_bytes
 
     @property
@@ -238,9 +251,10 @@ class Log:
         if FILLING_DIVISOR * (self.uncommitted_bytes + uncommitted_bytes) > share.limit_bytes - share.used_bytes:
             share.check(self.uncommitted_bytes, uncommitted_bytes)
         if memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes):
+            kept = "what is not copied to the tier stays" if self.is_tiered else "no committed segment is left"
             raise MemoryExhausted(
                 f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, "
-                "and no committed segment is left to delete for this log"
+                f"and {kept} to delete for this log"
             )
         self.uncommitted_bytes += memory_bytes
         share.used_bytes += memory_bytes
@@ -304,8 +318,11 @@ class Log:
 
         Raises:
             OffsetOutOfRange: `offset` is before the log's start or after its end.
+            OffsetInTier: it is before the local start.
         """
-        if not self.log_start_offset <= offset <= self.log_end_offset:
+        if not self.local_start_offset <= offset <= self.log_end_offset:
+            if self.log_start_offset <= offset < self.local_start_offset:
+                raise OffsetInTier(f"{offset} is before {self.local_start_offset}, where the log's memory begins")
             raise OffsetOutOfRange(f"{offset} is not between {self.log_start_offset} and {self.log_end_offset}")
         if offset >= end_offset:
             return LogRead([], 0, offset)
@@ -411,6 +428,8 @@ class Log:
         self._memory.release(before_bytes - self._segments.memory_bytes)
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.local_start_offset = min(self.local_start_offset, offset)
+        self.copied_to = min(self.copied_to, offset)
         self.high_watermark = min(self.high_watermark, offset)
         self._compaction.truncated(offset)
         self.epochs.truncate_from_end(offset)
@@ -422,7 +441,8 @@ class Log:
         """Remove all records, epochs and producers, and start again at `offset`."""
         self._memory.release(self._segments.memory_bytes)
         self._segments.restart(offset)
-        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
+        self.log_start_offset = self.local_start_offset = self.log_end_offset = self.high_watermark = offset
+        self.copied_to = min(self.copied_to, offset)
         self._count_uncommitted(0)
         self._compaction.truncated(offset)
         self.epochs.clear()
@@ -432,14 +452,27 @@ class Log:
     # --- delete and compact --------------------------------------------------------------------------------------
 
     def _start_at(self, offset: int) -> None:
+        """Move the log start; epochs are kept from there on, so also those of records that only the tier has."""
+        is_cut = offset > self.local_start_offset
+        if is_cut:
+            self.local_start_offset = offset
+            self.producers.aborted.delete_before(offset)
         if offset > self.log_start_offset:
+            is_cut = True
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+        if is_cut:
+            self.on_cut()
+
+    def _start_locally_at(self, offset: int) -> None:
+        """Move the local start: the tier has what lies before it."""
+        if offset > self.local_start_offset:
+            self.local_start_offset = offset
             self.producers.aborted.delete_before(offset)
             self.on_cut()
 
     def _delete_oldest(self, count: int) -> int:
-        """Delete the oldest segments, and start the log after them; returns the number of bytes deleted."""
+        """Delete the oldest segments, and start the log after them, a tiered one locally; returns the bytes deleted."""
         if not count:
             return 0
         if count == len(self._segments):
@@ -449,7 +482,11 @@ class Log:
         self._memory.release(sum(segment.memory_bytes for segment in deleted))
         if deleted[-1].next_offset > self.high_watermark:
             self._recount_uncommitted()
-        self._start_at(self._segments[0].base_offset)
+        start_offset = self._segments[0].base_offset
+        if self.is_tiered:
+            self._start_locally_at(start_offset)
+        else:
+            self._start_at(start_offset)
         return sum(segment.size_bytes for segment in deleted)
 
     def advance_log_start(self, offset: int) -> bool:
@@ -470,7 +507,8 @@ class Log:
 
         Whole segments are deleted, oldest first, but none that has a record at or above the high watermark: by time if
         the newest record is older than retention.ms, by size while the log would still be at least retention.bytes
-        long. A log whose cleanup policy is only compact keeps all segments.
+        long. A log whose cleanup policy is only compact keeps all segments. A tiered log keeps those that are not
+        copied, and goes by local.retention.ms and local.retention.bytes; it closes an active segment that is past it.
 
         Returns:
             The number of bytes deleted.
@@ -481,9 +519,40 @@ class Log:
         if not self._config.delete:
             return 0
         config, segments = self._config, self._segments
-        return self._delete_oldest(
-            segments.count_outdated(config.retention_ms, config.retention_bytes, self.high_watermark, wall_ms)
-        )
+        if not self.is_tiered:
+            return self._delete_oldest(
+                segments.count_outdated(config.retention_ms, config.retention_bytes, self.high_watermark, wall_ms)
+            )
+        retention_ms, retention_bytes = config.effective_local_retention
+        active = segments.active
+        is_past = 0 <= retention_ms < wall_ms - active.newest_ms
+        if active.size_bytes and is_past and active.next_offset <= self.high_watermark:
+            self._roll(self.log_end_offset, wall_ms)
+            self._memory.aged(self)
+        return self._delete_oldest(segments.count_outdated(retention_ms, retention_bytes, self._deletable_to, wall_ms))
+
+    @property
+    def _deletable_to(self) -> int:
+        """The offset up to which age, size and the memory cap may delete."""
+        return min(self.high_watermark, self.copied_to) if self.is_tiered else self.high_watermark
+
+    def copied(self, offset: int) -> None:
+        """Note that the tier has all records of the log up to an offset; what the log has of these may be deleted."""
+        if offset > self.copied_to:
+            self.copied_to = offset
+            self._memory.aged(self)
+
+    def to_copy(self) -> tuple[Segment, ProducerSnapshot | None] | None:
+        """Return the next closed segment to copy, and the producers' state at its end; None: there is none yet.
+
+        It lies below the last stable offset, so that nothing in it can change.
+        """
+        segments, stable_offset = self._segments, self.last_stable_offset(self.high_watermark)
+        for number, segment in enumerate(segments.inactive):
+            if segment.next_offset > self.copied_to and segment.size_bytes:
+                following = segments[number + 1]
+                return (segment, following.producers) if following.base_offset <= stable_offset else None
+        return None
 
     def oldest_age(self) -> Age | None:
         """For the memory budget: the age of the oldest segment, or None if it may delete none."""
@@ -492,10 +561,11 @@ class Log:
     def evict_oldest(self) -> bool:
         """For the memory budget: delete the oldest segment; False if it has records that are not committed.
 
-        If that is the active one, it is closed, so that it can be deleted as soon as its records are committed.
+        Or, in a tiered log, that are not copied. If it is the active one, it is closed, so that it can be deleted as
+        soon as its records are.
         """
         oldest, active = self._segments[0], self._segments.active
-        if oldest.next_offset > self.high_watermark:
+        if oldest.next_offset > self._deletable_to:
             self._awaits_commit = True
             if oldest is active and oldest.size_bytes >= self._memory.small_bytes:
                 self._roll(self.log_end_offset, active.appended_ms)

@@ -102,6 +102,11 @@ class AbortedTransactions:
         end = bisect_left(first_offsets, end_offset)
         return first_offsets[:end], producer_ids[:end]
 
+    def ended_in(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Return those whose markers lie in [start, end)."""
+        first = bisect_left(self._marker_offsets, start_offset)
+        return [self._at(index) for index in range(first, bisect_left(self._marker_offsets, end_offset, first))]
+
     def copy(self) -> AbortedTransactions:
         """Return a copy that does not change with these."""
         other = AbortedTransactions()

@@ -47,11 +47,13 @@ class ReplicaEvents:
     Attributes:
         watch: the fetches that wait to hear of partitions.
         share_watch: the share fetches that do.
+        remote: the purgatories of what waits for the tier, if there is one.
     """
 
     def __init__(self, lookup: ReplicaLookup, purgatories: Purgatories, later: TakeLater) -> None:
         self._lookup = lookup
         self._actions = purgatories.actions
+        self.remote: list[Purgatory[Any]] = []
         self._produce_purgatory: Purgatory[Any] = purgatories.of(PRODUCE)
         self.watch = FetchWatch.over(purgatories.of(FETCH), later, self._note_level)
         share_fetches: Purgatory[Any] = purgatories.of(SHARE_FETCH)
@@ -117,8 +119,10 @@ class ReplicaEvents:
             self._actions.add(partial(self.changed, tp, "log cut"))
 
     def role_changed(self, tp: TopicPartition, cause: str) -> None:
-        """Handle a change of a partition's role or ISR, for producers too."""
+        """Handle a change of a partition's role or ISR, for producers too, and for what waits for the tier."""
         self._produce_purgatory.check_and_complete(tp, cause)
+        for purgatory in self.remote:
+            purgatory.check_and_complete(tp, cause)
         self.changed(tp, cause)
 
     def lease_changed(self, cause: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH
+from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH, REMOTE_FETCH
 from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.config import LogConfig
@@ -31,6 +31,7 @@ from purgatorio.broker.replica.delayed_delete_records import (
 )
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey, TakeSteps
+from purgatorio.broker.replica.fetching.delayed_remote_fetch import RemoteFetches
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.fetches import ReplicaFetches
@@ -50,6 +51,7 @@ from purgatorio.broker.replica.producing.writes import (
 )
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.broker.replica.roles import Refollowed, ReplicaRoles
+from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
@@ -137,6 +139,17 @@ class ReplicaManager:
             observer=observer,
             in_sync_changes=in_sync_changes,
         )
+
+    def use_tier(self, tiering: Tiering, purgatories: Purgatories, max_wait_ms: Callable[[], int]) -> None:
+        """Serve consumers from the tier from now on, too; before any replica is made.
+
+        Args:
+            max_wait_ms: returns remote.fetch.max.wait.ms.
+        """
+        remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms, clock=self._clock)
+        self._fetches.remote = remote
+        tiering.listed = partial(remote.check, cause="tier listed")
+        self._events.remote.append(purgatories.of(REMOTE_FETCH))
 
     # --- Produce, DeleteRecords ---
 
@@ -287,8 +300,7 @@ class ReplicaManager:
         try:
             entries = self._fetches.entries_if_due(context)
             if entries is not None:
-                self._fetches.count(params, entries)
-                answer(entries)
+                self._fetches.finish(params, entries, answer)
             else:
                 self._fetches.park(context, answer)
         finally:
@@ -320,8 +332,7 @@ class ReplicaManager:
                 context.answered()
         with self.actions:
             if is_over:
-                self._fetches.count(context.params, entries)
-                answer(entries)
+                self._fetches.finish(context.params, entries, answer)
             else:  # all are marked, and looked at now: if records came meanwhile, all are read again
                 self._fetches.park(context, answer, take_steps)
 

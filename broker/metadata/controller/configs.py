@@ -151,6 +151,8 @@ def check_configs(configs: Mapping[str, str | None], settings: TopicSettings) ->
             if name in settings.hidden:
                 raise InvalidConfig(name, "this release of Kafka has no such topic config")
         config = LogConfig.from_strings(checked, settings.log).consistent()
+        if config.remote_storage_enable and not settings.has_tier:
+            raise InvalidConfig("remote.storage.enable", "the brokers have no tier: set tier.location")
         for name, lowest in settings.lowest.items():
             if name in checked and getattr(config, TOPIC_CONFIGS[name].name) < lowest:
                 raise InvalidConfig(name, f"{checked[name]} is not at least {lowest}")

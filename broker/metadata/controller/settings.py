@@ -27,6 +27,7 @@ class TopicSettings:
         max_partitions_per_request: the limit of partitions that one request creates.
         hidden: the topic configs that are neither listed nor accepted, because the release of Kafka lacks them.
         lowest: the smallest number that a topic config may have in the release, if that is not the config's own.
+        has_tier: whether brokers have one, so that topics may have remote.storage.enable.
     """
 
     num_partitions: int = 1
@@ -36,6 +37,7 @@ class TopicSettings:
     max_partitions: int = MAX_PARTITIONS
     hidden: frozenset[str] = GONE_CONFIGS
     lowest: Mapping[str, int] = field(default_factory=dict)
+    has_tier: bool = False
 
 
 class PartitionBudget:

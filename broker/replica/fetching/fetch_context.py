@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.tier.reads import PartRead
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.purgatory import GroupWatch, LaterChecks, Purgatory, TakeLater
@@ -45,6 +46,7 @@ class FetchParams:
         max_bytes: the limit of the response; only its first batch may exceed it.
         client: the client id, for observers.
         read_committed: whether the consumer reads up to the last stable offset rather than the high watermark.
+        remote_parts: what the response that was read last needs of the tier.
     """
 
     replica_id: int
@@ -56,6 +58,7 @@ class FetchParams:
     rack_id: str = ""
     may_read_followers: bool = False
     client: str = ""
+    remote_parts: tuple[RemotePart, ...] = ()
 
     @property
     def is_follower(self) -> bool:
@@ -107,6 +110,32 @@ class PartitionFetch(WatchedKey["FetchContext"]):
 
 FetchEntry = tuple[PartitionFetch, PartitionData]
 """A partition of a fetch with its entry in the response."""
+
+
+class RemotePart:
+    """A partition of a consumer's fetch whose records are to come from the tier.
+
+    Attributes:
+        data: its entry in the response, which lacks the records.
+        max_bytes: the most bytes to read.
+        end_offset: read only batches that end before it.
+        min_one: read the first batch even if it is larger (KIP-74).
+        read: the read that brings them; None: it has not begun.
+        is_joined: the read had begun for another fetch.
+    """
+
+    __slots__ = ("data", "end_offset", "fetch", "is_joined", "max_bytes", "min_one", "read")
+
+    def __init__(
+        self, fetch: PartitionFetch, data: PartitionData, max_bytes: int, end_offset: int, min_one: bool
+    ) -> None:
+        self.fetch = fetch
+        self.data = data
+        self.max_bytes = max_bytes
+        self.end_offset = end_offset
+        self.min_one = min_one
+        self.read: PartRead | None = None
+        self.is_joined = False
 
 
 class FetchContext(KeyGroup[PartitionFetch, ParkedFetch]):

@@ -14,6 +14,7 @@ from purgatorio.broker.replica.alter_partition_manager import AlterPartitionMana
 from purgatorio.broker.replica.delayed_delete_records import DelayedDeleteRecords
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, TakeSteps
+from purgatorio.broker.replica.fetching.delayed_remote_fetch import RemoteFetches
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchEntry, FetchParams, PartitionFetch
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.fetching.reader import ContextReader
@@ -37,7 +38,12 @@ class ReplicaFetches:
         clock: monotonic time for the lag of followers.
         observer: counts events for metrics.
         in_sync_changes: takes a partition's proposal for its ISR.
+
+    Attributes:
+        remote: the fetches that wait for the tier; None: there is no tier.
     """
+
+    remote: RemoteFetches | None = None
 
     def __init__(
         self,
@@ -83,17 +89,34 @@ class ReplicaFetches:
     ) -> None:
         """Let a request wait until its response is due."""
 
-        def count_and_answer(entries: list[FetchEntry] | None) -> None:
-            if entries is not None:
-                self.count(context.params, entries)
-            answer(entries)
+        def finish(entries: list[FetchEntry] | None) -> None:
+            if entries is None:
+                answer(None)
+            else:
+                self.finish(context.params, entries, answer)
 
-        operation = DelayedFetch(context, self._reader, count_and_answer, self._observer, take_steps)
+        operation = DelayedFetch(context, self._reader, finish, self._observer, take_steps)
         context.operation = operation
         if not context.is_watched:
             self._reader.watch(context)
         keys, shown_keys = operation.watch_keys()
         self._fetch_purgatory.try_complete_else_watch(operation, keys, shown_keys=shown_keys)
+
+    def finish(
+        self, params: FetchParams, entries: list[FetchEntry], answer: Callable[[list[FetchEntry] | None], None]
+    ) -> None:
+        """Count the entries of a response, and answer; before, wait for what only the tier has."""
+        if not params.remote_parts or self.remote is None:
+            self.count(params, entries)
+            answer(entries)
+            return
+
+        def done() -> None:
+            self.count(params, entries)
+            answer(entries)
+
+        parts, params.remote_parts = params.remote_parts, ()
+        self.remote.park(params, parts, done)
 
     def note_progress(self, context: FetchContext, named: Iterable[PartitionFetch]) -> None:
         """Note that a follower has all records before its fetch offsets, where these can be read without divergence.

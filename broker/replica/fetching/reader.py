@@ -18,6 +18,7 @@ from purgatorio.broker.replica.fetching.fetch_context import (
     FetchParams,
     FetchWatch,
     PartitionFetch,
+    RemotePart,
 )
 from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
@@ -111,6 +112,8 @@ class ReplicaReader:
             fetch: the partition.
             left_bytes: the most bytes to read.
             min_one: read the first batch even if it is larger (KIP-74).
+
+        What only the tier has is noted in the parameters, and counted as if it were all that fits.
         """
         request = fetch.request
         if not fetch.error_code and self._lookup.known(fetch.tp) is None:
@@ -136,6 +139,10 @@ class ReplicaReader:
             data.preferred_read_replica = self.preferred_replica(params, partition, request.fetch_offset)
             if data.preferred_read_replica >= 0:
                 return data, 0
+            if log.log_start_offset <= request.fetch_offset < log.local_start_offset and params.replica_id < 0:
+                max_bytes = min(left_bytes, request.partition_max_bytes)
+                params.remote_parts += (RemotePart(fetch, data, max_bytes, end_offset, min_one),)
+                return data, max_bytes
             read = log.read(
                 request.fetch_offset,
                 max_bytes=min(left_bytes, request.partition_max_bytes),
@@ -254,6 +261,13 @@ class ReplicaReader:
             records=[],
         )
 
+    def refuse(self, fetch: PartitionFetch, data: PartitionData, error_code: ErrorCode) -> None:
+        """Make an entry one of a partition that cannot be read."""
+        error = self._error(fetch, error_code)
+        for name in ("error_code", "high_watermark", "last_stable_offset", "log_start_offset", "current_leader"):
+            setattr(data, name, getattr(error, name))
+        data.aborted_transactions, data.records = error.aborted_transactions, error.records
+
     def failed(self, fetch: PartitionFetch) -> PartitionData:
         """Return the entry of a partition after an unexpected error."""
         return self._error(fetch, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -277,6 +291,8 @@ class ReplicaReader:
         if not start_offset <= offset <= log.log_end_offset:
             return REFUSED
         is_follower = params.replica_id >= 0
+        if offset < log.local_start_offset:  # the tier has it, and a follower goes by the error
+            return REFUSED if is_follower else ANSWER_NOW
         if is_follower and (
             request.log_start_offset < start_offset != fetch.log_start_offset
             or self._waits_for_high_watermark(params, partition)
@@ -395,7 +411,8 @@ class ContextReader:
         """
         if self._reader.may_have_records(next(iter(context.fetches))):
             entries, size_bytes = self._read(context)
-            if size_bytes >= context.params.min_bytes or any(_is_urgent(data) for _, data in entries):
+            is_enough = size_bytes >= context.params.min_bytes or context.params.remote_parts
+            if is_enough or any(_is_urgent(data) for _, data in entries):
                 context.answered()
                 return entries
         self.look(context, arrives=True)
@@ -408,6 +425,7 @@ class ContextReader:
             The response, and whether it is due.
         """
         params = context.params
+        params.remote_parts = ()
         left_bytes, size_bytes, is_urgent = params.max_bytes, 0, False
         entries: list[FetchEntry] = []
         for fetch in context.fetches:
@@ -420,11 +438,14 @@ class ContextReader:
             entries.append((fetch, data))
             yield READ_COST
         is_due = is_urgent or size_bytes >= params.min_bytes or len(context.absent) == len(entries)
+        is_due = is_due or bool(params.remote_parts)
         return entries, is_due
 
     def _read(self, context: FetchContext) -> tuple[list[FetchEntry], int]:
         """Return the response, and the size of its records in bytes."""
         params = context.params
+        if params.remote_parts:
+            params.remote_parts = ()  # those of an earlier try
         session = context if isinstance(context, FetchSession) else None
         left_bytes = params.max_bytes
         size_bytes = 0

@@ -127,11 +127,8 @@ KAFKA_4_CONFIGS_WITHOUT_EFFECT = {
     "compression.gzip.level": ("-1", ["1", "9"], ["0", "10", "-2"]),
     "compression.lz4.level": ("9", ["1", "17"], ["0", "18"]),
     "compression.zstd.level": ("3", ["-131072", "22"], ["23"]),
-    "local.retention.bytes": ("-2", ["-1", "5"], ["-3"]),
-    "local.retention.ms": ("-2", ["-1", "5"], ["-3"]),
     "remote.log.copy.disable": ("false", ["true"], ["maybe"]),
     "remote.log.delete.on.disable": ("false", ["true"], ["1"]),
-    "remote.storage.enable": ("false", ["false"], ["true"]),
 }
 
 
@@ -139,6 +136,9 @@ KAFKA_4_CONFIGS = {
     **KAFKA_4_CONFIGS_WITHOUT_EFFECT,
     "follower.replication.throttled.replicas": ("", ["*", "0:1,1:2"], ["0", "*,0:1", "a:b"]),
     "leader.replication.throttled.replicas": ("", ["*", "0:1, 1:2", ""], ["0:"]),
+    "local.retention.bytes": ("-2", ["-1", "5"], ["-3"]),
+    "local.retention.ms": ("-2", ["-1", "5"], ["-3"]),
+    "remote.storage.enable": ("false", ["false", "true"], ["maybe"]),
 }
 
 
@@ -155,4 +155,38 @@ def test_kafka_4s_topic_configs_are_known(name: str) -> None:
 
 def test_configs_without_effect_say_so() -> None:
     for name in (*KAFKA_4_CONFIGS_WITHOUT_EFFECT, "unclean.leader.election.enable"):
-        assert name == "remote.storage.enable" or "without effect" in TOPIC_CONFIGS[name].doc
+        assert "without effect" in TOPIC_CONFIGS[name].doc
+
+
+@pytest.mark.parametrize(
+    ("configs", "name"),
+    [
+        ({"cleanup.policy": "compact"}, "remote.storage.enable"),
+        ({"cleanup.policy": "compact,delete"}, "remote.storage.enable"),
+        ({"local.retention.ms": "-1"}, "local.retention.ms"),
+        ({"retention.ms": "10", "local.retention.ms": "11"}, "local.retention.ms"),
+        ({"retention.bytes": "10", "local.retention.bytes": "11"}, "local.retention.bytes"),
+        ({"retention.bytes": "10", "local.retention.bytes": "-1"}, "local.retention.bytes"),
+    ],
+)
+def test_configs_of_a_tiered_topic_that_contradict_each_other(configs: dict[str, str], name: str) -> None:
+    config = LogConfig.from_strings({**configs, "remote.storage.enable": "true"})
+    with pytest.raises(InvalidConfig) as refused:
+        config.consistent()
+    assert refused.value.name == name
+    assert LogConfig.from_strings(configs).consistent(), "without a tier they are of no concern"
+
+
+@pytest.mark.parametrize(
+    ("configs", "retention"),
+    [
+        ({"retention.ms": "10"}, (10, -1)),
+        ({"retention.ms": "10", "local.retention.ms": "4", "local.retention.bytes": "7"}, (4, 7)),
+        ({"retention.ms": "-1", "local.retention.ms": "-1", "retention.bytes": "9"}, (-1, 9)),
+    ],
+)
+def test_the_local_retention_is_the_total_one_unless_it_is_set(
+    configs: dict[str, str], retention: tuple[int, int]
+) -> None:
+    config = LogConfig.from_strings({**configs, "remote.storage.enable": "true"}).consistent()
+    assert config.effective_local_retention == retention

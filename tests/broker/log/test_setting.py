@@ -138,7 +138,7 @@ def test_a_text_that_a_client_sends_becomes_a_value(name: str, text: str, value:
         ("min.cleanable.dirty.ratio", "half", "'half' is not a number"),
         ("min.cleanable.dirty.ratio", "1.50", "1.50 is not between 0 and 1"),
         ("preallocate", "yes", "'yes' is neither true nor false"),
-        ("remote.storage.enable", "true", "it cannot be true here"),
+        ("remote.storage.enable", "yes", "'yes' is neither true nor false"),
         ("compression.type", "ZIP", "'ZIP' is not one of uncompressed, gzip, snappy, lz4, zstd, producer"),
         ("cleanup.policy", "delete,shrink", "'shrink' is not one of compact, delete"),
         ("message.format.version", "three", "'three' is no version; one is 3.0-IV1"),

@@ -20,6 +20,10 @@ from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.tiering import Tiering
+from purgatorio.broker.tier.copying import SegmentCopier
+from purgatorio.broker.tier.reads import RemoteReads
+from purgatorio.broker.tier.store import Store
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.protocol.record import Record
@@ -121,9 +125,13 @@ class Fetched:
 
 
 class Harness:
-    """The replicas of broker 1; `image` is the image that was applied last."""
+    """The replicas of broker 1; `image` is the image that was applied last.
 
-    def __init__(self) -> None:
+    Args:
+        store: a tier, whose reads and copies the test runs (`tiering`); not given: there is none.
+    """
+
+    def __init__(self, store: Store | None = None) -> None:
         self.clock = ManualClock()
         self.finished: list[FinishedOperation] = []
         self.purgatories = Purgatories(Clocks.alike(self.clock), self.finished.append)
@@ -147,6 +155,17 @@ class Harness:
             observer=self.observed,
             work=self.long_work.own,
         )
+        if store is not None:
+            ids = iter(range(1, 1_000))
+            self.tiering = Tiering(
+                self.replicas.lookup,
+                store,
+                reads=RemoteReads(store, self.clock, readers=2, cache_bytes=MIB),
+                copier=SegmentCopier(store, self.clock, lambda size: next(ids).to_bytes(size, "big")),
+                clock=self.clock,
+                interval_ms=1_000,
+            )
+            self.replicas.use_tier(self.tiering, self.purgatories, lambda: 500)
         self.fetch_sessions = FetchSessionCache(
             slots=1_000, clock=self.clock, rng=random.Random(0), closed=self.replicas.end_session
         )

@@ -1,0 +1,192 @@
+"""The delayed operation of fetches of what only the tier has: waits until it is read (KIP-405).
+
+What is in memory was read when the request came, and waits with the rest; so do the watermarks. At the deadline,
+remote.fetch.max.wait.ms, the parts that did not come are empty, without an error. Their reads go on, and the consumer's
+next fetch joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from purgatorio.broker.causes.cause import TierNotListed, TierRead
+from purgatorio.broker.causes.kinds import REMOTE_FETCH
+from purgatorio.broker.causes.purgatories import Purgatories
+from purgatorio.broker.causes.words import MAX_NAMED
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.fetching.fetch_context import FetchParams, RemotePart
+from purgatorio.broker.replica.fetching.reader import ReplicaReader
+from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.replica.tiering import Tiering
+from purgatorio.broker.tier.reads import PartRead
+from purgatorio.broker.tier.remote_log import RemoteLog
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import AbortedTransaction
+from purgatorio.purgatory import DelayedOperation, Purgatory
+from purgatorio.purgatory.clock import Clock
+
+
+class RemoteFetches:
+    """The fetches of one broker that wait for the tier.
+
+    Args:
+        reader: says whether a partition may be read still.
+        tiering: what the tier has.
+        purgatories: those of the broker.
+        max_wait_ms: returns remote.fetch.max.wait.ms, which may change.
+        clock: says how long a read has taken.
+    """
+
+    def __init__(
+        self,
+        reader: ReplicaReader,
+        tiering: Tiering,
+        purgatories: Purgatories,
+        *,
+        max_wait_ms: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        self.reader = reader
+        self.tiering = tiering
+        self._actions = purgatories.actions
+        self._purgatory: Purgatory[DelayedRemoteFetch] = purgatories.of(REMOTE_FETCH)
+        self._max_wait_ms = max_wait_ms
+        self._clock = clock
+
+    def park(self, params: FetchParams, parts: Sequence[RemotePart], done: Callable[[], None]) -> None:
+        """Read the parts, and call `done` when they are filled in, or at the deadline."""
+        operation = DelayedRemoteFetch(self._max_wait_ms(), params, parts, self, done)
+        self._purgatory.try_complete_else_watch(operation, [part.fetch.tp for part in parts])
+
+    def check(self, tp: TopicPartition, cause: str) -> None:
+        """Check the fetches that wait for a partition."""
+        with self._actions:
+            self._purgatory.check_and_complete(tp, cause)
+
+    def begin(self, part: RemotePart, partition: Partition) -> PartRead | None:
+        """Begin the read of a part, or join one; None: it is not known yet what the tier has of the partition.
+
+        Raises:
+            PartitionError: the tier does not have the offset, or too many reads wait.
+        """
+        remote, offset, tp = self.tiering.remote_of(partition), part.fetch.request.fetch_offset, partition.tp
+        if not remote.is_listed:
+            self.tiering.wake()
+            return None
+        segment = remote.segments.find(offset)
+        if segment is None:
+            code = ErrorCode.UNKNOWN_SERVER_ERROR if partition.is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
+            raise PartitionError(code, f"no segment of {tp} in the tier has offset {offset}")
+        read = self.tiering.reads.read(remote.folder, segment, segment.part_of(offset))
+        if read is None:
+            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"too many reads of the tier wait to read {tp} too")
+        part.is_joined = not read.is_over and bool(read.listeners)
+        if not read.is_over:
+            read.listeners[tp] = partial(self.check, tp, "remote read")
+        return read
+
+    def fill_in(self, params: FetchParams, part: RemotePart, partition: Partition) -> None:
+        """Fill in the records of a part that was read."""
+        assert part.read is not None, "it was read"
+        offset, data = part.fetch.request.fetch_offset, part.data
+        records, next_offset = part.read.batches(offset, part.max_bytes, part.end_offset, min_one=part.min_one)
+        data.records = [records] if len(records) else []
+        if params.read_committed:
+            data.aborted_transactions = _aborted(self.tiering.remote_of(partition), partition, offset, next_offset)
+
+    def cause_of(self, part: RemotePart) -> TierRead | TierNotListed:
+        """Return what a part waits for."""
+        tp, location, read = part.fetch.tp, self.tiering.store.location, part.read
+        if read is None:
+            return TierNotListed(tp, location, self.tiering.trouble)
+        segment, waited_ms = read.segment, self._clock.now_ms() - read.began_ms
+        start_offset, end_offset = read.part.start_offset, segment.end_of_part(read.number)
+        return TierRead(
+            tp, start_offset, end_offset, location, waited_ms, read.tries, read.trouble, is_joined=part.is_joined
+        )
+
+
+class DelayedRemoteFetch(DelayedOperation):
+    """Waits until all parts that only the tier has are read, or cannot be.
+
+    Args:
+        delay_ms: remote.fetch.max.wait.ms.
+        parts: what is to be read.
+        fetches: begins the reads, and fills in what they bring.
+        done: called once, when the parts are as they will be answered.
+    """
+
+    __slots__ = ("_done", "_fetches", "_params", "_pending")
+
+    def __init__(
+        self,
+        delay_ms: int,
+        params: FetchParams,
+        parts: Sequence[RemotePart],
+        fetches: RemoteFetches,
+        done: Callable[[], None],
+    ) -> None:
+        super().__init__(delay_ms)
+        self.client = params.client
+        self._params = params
+        self._pending = parts
+        self._fetches = fetches
+        self._done = done
+
+    def try_complete(self) -> bool:
+        """Fill in the parts that are read; complete when none is pending."""
+        self._pending = [part for part in self._pending if not self._settle(part)]
+        return not self._pending and self.force_complete()
+
+    def _settle(self, part: RemotePart) -> bool:
+        """Fill in a part, or its error; returns whether either was possible."""
+        fetches = self._fetches
+        try:
+            partition = fetches.reader.resolve(self._params, part.fetch)
+            if part.read is None:
+                part.read = fetches.begin(part, partition)
+            read = part.read
+            if read is None or not read.is_over:
+                return False
+            if read.has_failed:
+                raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
+            fetches.fill_in(self._params, part, partition)
+        except PartitionError as error:
+            fetches.reader.refuse(part.fetch, part.data, error.error_code)
+        return True
+
+    def causes(self) -> list[TierRead | TierNotListed]:
+        """Return the reads that it waits for, the first of them."""
+        return [self._fetches.cause_of(part) for part in self._pending[:MAX_NAMED]]
+
+    def on_complete(self) -> None:
+        """Answer; what was not read is empty."""
+        self._done()
+
+    def on_shutdown(self) -> None:
+        """Answer NOT_LEADER_OR_FOLLOWER for what was not read, after which a client finds the new leader."""
+        self._fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def on_error(self, error: Exception) -> None:
+        """Answer UNKNOWN_SERVER_ERROR for what was not read."""
+        self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _fail(self, error_code: ErrorCode) -> None:
+        for part in self._pending:
+            self._fetches.reader.refuse(part.fetch, part.data, error_code)
+        self._done()
+
+
+def _aborted(
+    remote: RemoteLog, partition: Partition, start_offset: int, end_offset: int
+) -> Sequence[AbortedTransaction]:
+    """Return the aborted transactions with a part in [start, end), by first offsets: the tier's, then the log's."""
+    known, is_all = remote.segments.aborted(start_offset, end_offset)
+    found = {(each.first_offset, each.producer_id) for each in known}
+    if not is_all:
+        found.update(zip(*partition.log.aborted_transactions(start_offset, end_offset), strict=True))
+    return [
+        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+        for first_offset, producer_id in sorted(found)
+    ]

@@ -1,0 +1,151 @@
+"""The tier of one broker: which of its logs have parts there, copied in rounds by their leaders.
+
+In each round the store is listed for the partitions that this broker follows, so that it too may serve what is there
+and delete what is copied; for those that it leads once in an epoch, and what it copies itself it knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.tier.copying import SegmentCopier
+from purgatorio.broker.tier.names import partition_folder
+from purgatorio.broker.tier.reads import RemoteReads
+from purgatorio.broker.tier.remote_log import RemoteLog
+from purgatorio.broker.tier.store import Store, StoreError
+from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock, time_limit
+
+logger = get_logger(__name__)
+
+FIRST_BACKOFF_MS: Final = 200
+"""The time after a round in which the store failed, until the next one; it doubles up to the interval."""
+
+
+class Tiering:
+    """The copied parts of this broker's logs, and what keeps them up.
+
+    Args:
+        lookup: this broker's replicas.
+        store: the store.
+        reads: reads it.
+        copier: copies to it.
+        clock: times the rounds.
+        interval_ms: the time between two of them.
+
+    Attributes:
+        store: the store.
+        reads: its reads.
+        listed: is called with a partition when it is known what the tier has of it.
+        trouble: why the store failed in the last round; "": it did not.
+        trouble_since_ms: the time of the first such round; None: it did not fail.
+    """
+
+    def __init__(
+        self,
+        lookup: ReplicaLookup,
+        store: Store,
+        *,
+        reads: RemoteReads,
+        copier: SegmentCopier,
+        clock: Clock,
+        interval_ms: int,
+    ) -> None:
+        self.store = store
+        self.reads = reads
+        self.listed: Callable[[TopicPartition], None] = lambda tp: None
+        self.trouble = ""
+        self.trouble_since_ms: int | None = None
+        self._lookup = lookup
+        self._copier = copier
+        self._clock = clock
+        self._interval_ms = interval_ms
+        self._remotes: dict[TopicPartition, tuple[Partition, RemoteLog]] = {}
+        self._wanted = asyncio.Event()
+
+    def remote_of(self, partition: Partition) -> RemoteLog:
+        """Return what is known of a replica's part in the tier."""
+        known, remote = self._remotes.get(partition.tp, (None, None))
+        if remote is None or known is not partition:
+            image = self._lookup.image
+            assert image is not None, "a replica is made by an image"
+            remote = RemoteLog(partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition))
+            self._remotes[partition.tp] = (partition, remote)
+        return remote
+
+    def wake(self) -> None:
+        """Begin the next round now: a fetch waits to hear what the tier has."""
+        self._wanted.set()
+
+    async def run(self) -> NoReturn:
+        """Copy and read until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.reads.run())
+            await self._rounds()
+        raise AssertionError("it runs until it is cancelled")
+
+    async def _rounds(self) -> None:
+        backoff_ms = FIRST_BACKOFF_MS
+        while True:
+            await self.round()
+            pause_ms = self._interval_ms
+            if self.trouble:
+                pause_ms, backoff_ms = min(backoff_ms, self._interval_ms), backoff_ms * 2
+            else:
+                backoff_ms = FIRST_BACKOFF_MS
+            with contextlib.suppress(TimeoutError):
+                async with time_limit(self._clock, pause_ms):
+                    await self._wanted.wait()
+            self._wanted.clear()
+
+    async def round(self) -> None:
+        """List and copy what there is to list and copy now. What fails is noted, and left to the next round."""
+        trouble = ""
+        for tp in [tp for tp, (known, _) in self._remotes.items() if self._lookup.partitions.get(tp) is not known]:
+            del self._remotes[tp]
+        for partition in list(self._lookup.partitions.values()):
+            if not partition.log.is_tiered or not self._is_kept(partition):
+                continue
+            try:
+                await self._keep_up(partition)
+            except StoreError as error:
+                trouble = str(error)
+            except Exception as error:  # a bug: the other partitions go on
+                logger.exception("a partition was not copied to the tier", partition=str(partition.tp))
+                trouble = repr(error)
+        self._note(trouble)
+
+    def _note(self, trouble: str) -> None:
+        if trouble and not self.trouble:
+            self.trouble_since_ms = self._clock.now_ms()
+            logger.warning("the tier cannot be used", location=self.store.location, reason=trouble)
+        elif self.trouble and not trouble:
+            self.trouble_since_ms = None
+            logger.info("the tier can be used again", location=self.store.location)
+        self.trouble = trouble
+
+    def _is_kept(self, partition: Partition) -> bool:
+        return self._lookup.partitions.get(partition.tp) is partition
+
+    async def _keep_up(self, partition: Partition) -> None:
+        remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
+        if not partition.is_leader or remote.listed_in_epoch != leader_epoch:
+            was_listed = remote.is_listed
+            await remote.list(self.store, leader_epoch)
+            if not self._is_kept(partition):
+                return
+            remote.settle(partition.log)
+            if not was_listed:
+                self.listed(partition.tp)
+
+        def still_leads() -> bool:
+            return self._is_kept(partition) and partition.is_leader and partition.leader_epoch == leader_epoch
+
+        while still_leads() and await self._copier.copy_next(partition.log, remote, leader_epoch, still_leads):
+            pass

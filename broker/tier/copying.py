@@ -1,0 +1,105 @@
+"""Copies closed segments to the store: first the batches, then the description, whose creation is the commit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.producer_state import ProducerSnapshot
+from purgatorio.broker.log.segment import Segment
+from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName
+from purgatorio.broker.tier.remote_log import RemoteLog
+from purgatorio.broker.tier.segment_file import PartsMaker, RemoteSegment, epochs_up_to, to_bytes
+from purgatorio.broker.tier.store import Exists, Store, Unavailable
+from purgatorio.logger import get_logger
+from purgatorio.purgatory.clock import Clock, time_limit
+
+logger = get_logger(__name__)
+
+TRIES: Final = 3
+"""The times that an object is written before its copy has failed, and begins anew later."""
+PAUSE_MS: Final = 200
+"""The pause between two of these tries."""
+TRY_MS: Final = 120_000
+"""The longest time that one may take."""
+ID_BYTES: Final = 16
+
+
+class SegmentCopier:
+    """Copies the segments of a broker's logs.
+
+    Args:
+        store: where they are copied to.
+        clock: times the tries.
+        random_bytes: makes the ids of copies, no two of which may be the same.
+        claim: the number by which the cluster owns the store.
+    """
+
+    def __init__(self, store: Store, clock: Clock, random_bytes: Callable[[int], bytes], claim: int = 0) -> None:
+        self._store = store
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._claim = claim
+
+    async def copy_next(self, log: Log, remote: RemoteLog, leader_epoch: int, still_leads: Callable[[], bool]) -> bool:
+        """Copy the next segment of a log; return False if there is none, or the leadership was lost meanwhile.
+
+        A leader that lost its leadership before it noticed has made a copy that agrees with the log up to where it was
+        committed, so it does no harm.
+
+        Raises:
+            StoreError: the store has not taken it. What it has of it is no segment, unless the answer to the last
+                write was lost; the next list tells.
+        """
+        found = log.to_copy()
+        if found is None:
+            return False
+        source, producers = found
+        segment = await self._described(log, source, producers, leader_epoch)
+        key = f"{remote.folder}{segment.name}"
+        runs = source.runs(0, source.batch_count)
+        await self._tried(lambda: self._store.put(f"{key}{LOG}", runs, create=False))
+        if not still_leads():
+            await self._store.delete(f"{key}{LOG}")
+            return False
+        description = to_bytes(segment)
+        try:
+            await self._tried(lambda: self._store.put(f"{key}{DESCRIPTION}", [description], create=True))
+        except Exists:  # an earlier try has made it, and its answer was lost
+            logger.debug("a copy was committed before", segment=key)
+        if not still_leads():
+            return False
+        remote.add(segment, log)
+        logger.debug("segment copied", segment=key, size_bytes=segment.size_bytes)
+        return True
+
+    async def _described(
+        self, log: Log, source: Segment, producers: ProducerSnapshot | None, leader_epoch: int
+    ) -> RemoteSegment:
+        maker = PartsMaker(source)
+        for _ in maker.steps():
+            await asyncio.sleep(0)
+        start_offset, end_offset = source.base_offset, source.next_offset
+        return RemoteSegment(
+            SegmentName(start_offset, leader_epoch, self._claim, self._random_bytes(ID_BYTES).hex()),
+            end_offset,
+            source.size_bytes,
+            epochs_up_to(log.epochs.entries, end_offset),
+            tuple(maker.parts),
+            tuple(log.producers.aborted.ended_in(start_offset, end_offset)),
+            producers,
+        )
+
+    async def _tried(self, write: Callable[[], Awaitable[None]]) -> None:
+        for left in range(TRIES - 1, -1, -1):
+            try:
+                async with time_limit(self._clock, TRY_MS):
+                    await write()
+            except (Unavailable, TimeoutError) as error:
+                if not left:
+                    raise Unavailable(str(error) or f"no answer in {TRY_MS // 1000} s") from error
+                await self._clock.sleep(PAUSE_MS)
+            else:
+                return

@@ -1,0 +1,58 @@
+"""The names of objects in the store: ``CLUSTER/TOPIC-ID/PARTITION/START-EPOCH-CLAIM-ID.log``, and ``.json`` beside it.
+
+The ``.log`` has the batches of a segment as the log has them. The ``.json`` describes it, and its creation is the
+commit: a ``.log`` without it is rubbish of a copy that did not end. A second try of a copy has another id, so that no
+object is ever written twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+LOG: Final = ".log"
+DESCRIPTION: Final = ".json"
+_OFFSET_DIGITS: Final = 20
+_NUMBER_DIGITS: Final = 10
+_ID_CHARS: Final = 32
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+class SegmentName(NamedTuple):
+    """The name of a copied segment, without the folder of its partition. Names sort by their start offsets.
+
+    Attributes:
+        start_offset: its first offset.
+        leader_epoch: the epoch of the leader that copied it.
+        claim: the number by which the cluster owns the store.
+        id: 32 hexadecimal digits of chance.
+    """
+
+    start_offset: int
+    leader_epoch: int
+    claim: int
+    id: str
+
+    def __str__(self) -> str:
+        numbers = f"{self.leader_epoch:0{_NUMBER_DIGITS}d}-{self.claim:0{_NUMBER_DIGITS}d}"
+        return f"{self.start_offset:0{_OFFSET_DIGITS}d}-{numbers}-{self.id}"
+
+
+def partition_folder(cluster_id: str, topic_id: bytes, partition: int) -> str:
+    """Return the prefix of the names of a partition's objects, which ends with a slash."""
+    return f"{cluster_id}/{topic_id.hex()}/{partition}/"
+
+
+def described_in(key: str) -> SegmentName | None:
+    """Return the segment that an object describes; None if the object is another one."""
+    name = key.rpartition("/")[2]
+    parts = name.removesuffix(DESCRIPTION).split("-")
+    if not name.endswith(DESCRIPTION) or len(parts) != len(SegmentName._fields):
+        return None
+    *numbers, an_id = parts
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        return None
+    if len(an_id) != _ID_CHARS or not _HEX.issuperset(an_id):
+        return None
+    start_offset, leader_epoch, claim = map(int, numbers)
+    found = SegmentName(start_offset, leader_epoch, claim, an_id)
+    return found if f"{found}{DESCRIPTION}" == name else None

@@ -1,0 +1,226 @@
+"""Reads of parts of copied segments, one at a time for each part, and the cache of what was read.
+
+A fetch that needs a part begins a read, or joins one that is under way. The read goes on when the fetch expires, and
+its bytes are kept for the next fetch, which comes for the same part: so a consumer gets on however slow the store is.
+(Apache Kafka drops what comes too late: a consumer whose reads take longer than remote.fetch.max.wait.ms gets nothing.)
+
+A read that comes to nothing is tried again for a while, by the broker's clock; then it has failed, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from typing import Final, NoReturn
+
+from purgatorio.broker.tier.names import LOG
+from purgatorio.broker.tier.segment_file import DamagedObject, Part, RemoteSegment
+from purgatorio.broker.tier.store import NotThere, Refused, Store, StoreError, Unavailable
+from purgatorio.logger import get_logger
+from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.errors import CorruptRecordError
+from purgatorio.protocol.records import iter_batches
+from purgatorio.purgatory.clock import Clock, time_limit
+
+logger = get_logger(__name__)
+
+TRIES: Final = 5
+"""The times that a part is asked for before its read has failed."""
+FIRST_PAUSE_MS: Final = 50
+"""The pause before the second try; each further one is four times as long."""
+TRY_MS: Final = 30_000
+"""The longest time that a try may take."""
+MAX_WAITING: Final = 100
+"""The reads that wait for a reader, at most (Kafka: remote.log.reader.max.pending.tasks)."""
+
+
+class PartRead:
+    """The read of one part of a segment.
+
+    Attributes:
+        folder: the prefix of the object's name.
+        began_ms: the time at which it was asked for.
+        tries: the times that the store was asked; 0: it waits for a reader.
+        trouble: why the last try came to nothing; "": none has, or it is done.
+        data: the bytes of the part, when they are here.
+        has_failed: whether it is over without them.
+        listeners: are called once, when it is over.
+    """
+
+    __slots__ = ("_ends", "_last_offsets", "began_ms", "data", "folder", "has_failed", "listeners", "number", "segment",
+                 "tries", "trouble")  # fmt: skip
+
+    def __init__(self, folder: str, segment: RemoteSegment, number: int, began_ms: int) -> None:
+        self.folder = folder
+        self.segment = segment
+        self.number = number
+        self.began_ms = began_ms
+        self.tries = 0
+        self.trouble = ""
+        self.data: memoryview | None = None
+        self.has_failed = False
+        self.listeners: dict[Hashable, Callable[[], None]] = {}
+        self._last_offsets = array("q")
+        self._ends = array("q")
+
+    @property
+    def part(self) -> Part:
+        """The part that is read."""
+        return self.segment.parts[self.number]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.data is not None or self.has_failed
+
+    def take(self, data: Buffer) -> None:
+        """Take the bytes.
+
+        Raises:
+            DamagedObject: they are not those of the part.
+        """
+        self.part.check(data)
+        view = memoryview(data)
+        position = 0
+        try:
+            for header, batch in iter_batches(view):
+                position += len(batch)
+                self._last_offsets.append(header.last_offset)
+                self._ends.append(position)
+        except CorruptRecordError as error:
+            raise DamagedObject(f"a batch in the part cannot be read: {error}") from error
+        self.data = view
+
+    def batches(self, offset: int, max_bytes: int, end_offset: int, *, min_one: bool) -> tuple[memoryview, int]:
+        """Return whole batches from the one that contains an offset on, and the offset after them; see `Log.read`."""
+        assert self.data is not None, "it was read"
+        first = bisect_left(self._last_offsets, offset)
+        start = self._ends[first - 1] if first else 0
+        stop = bisect_left(self._last_offsets, end_offset, first)
+        fit = bisect_right(self._ends, start + max_bytes, first, stop)
+        if fit == first < stop and min_one:
+            fit += 1
+        if fit == first:
+            return self.data[:0], offset
+        return self.data[start : self._ends[fit - 1]], self._last_offsets[fit - 1] + 1
+
+
+_Key = tuple[str, int]
+
+
+class RemoteReads:
+    """The reads of one broker.
+
+    Args:
+        store: what is read.
+        clock: times pauses, tries, and how long a read takes.
+        readers: the reads that are under way at a time (remote.log.reader.threads).
+        cache_bytes: what may be kept of parts that were read.
+    """
+
+    def __init__(self, store: Store, clock: Clock, *, readers: int, cache_bytes: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._readers = readers
+        self._cache_bytes = cache_bytes
+        self._reads: OrderedDict[_Key, PartRead] = OrderedDict()  # those that are over are the cache, oldest use first
+        self._waiting: deque[PartRead] = deque()
+        self._has_waiting = asyncio.Event()
+        self._cached_bytes = 0
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of the parts in the cache."""
+        return self._cached_bytes
+
+    @property
+    def under_way(self) -> int:
+        """The reads that are not over."""
+        return sum(not read.is_over for read in self._reads.values())
+
+    def read(self, folder: str, segment: RemoteSegment, number: int) -> PartRead | None:
+        """Return the read of a part, which may be over, under way, or begin now; None: too many wait for a reader."""
+        key = (f"{folder}{segment.name}", number)
+        read = self._reads.get(key)
+        if read is None:
+            if len(self._waiting) >= MAX_WAITING:
+                return None
+            read = self._reads[key] = PartRead(folder, segment, number, self._clock.now_ms())
+            self._waiting.append(read)
+            self._has_waiting.set()
+        self._reads.move_to_end(key)
+        return read
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self._readers):
+                tasks.create_task(self._reader())
+
+    async def _reader(self) -> NoReturn:
+        while True:
+            while not self._waiting:
+                self._has_waiting.clear()
+                await self._has_waiting.wait()
+            read = self._waiting.popleft()
+            try:
+                await self._read(read)
+            except Exception as error:  # a bug: the fetch must not wait for it
+                logger.exception("a read of the tier failed", segment=str(read.segment.name))
+                read.trouble = repr(error)
+                self._failed(read)
+
+    async def _read(self, read: PartRead) -> None:
+        pause_ms = FIRST_PAUSE_MS
+        while True:
+            read.tries += 1
+            try:
+                await self._try(read)
+            except (StoreError, DamagedObject) as error:
+                read.trouble = str(error)
+                if isinstance(error, (NotThere, Refused)) or read.tries >= TRIES:
+                    self._failed(read)
+                    return
+            else:
+                self._done(read)
+                return
+            await self._clock.sleep(pause_ms)
+            pause_ms *= 4
+
+    async def _try(self, read: PartRead) -> None:
+        part, key = read.part, f"{read.folder}{read.segment.name}{LOG}"
+        try:
+            async with time_limit(self._clock, TRY_MS):
+                data = await self._store.get(key, part.position, part.size_bytes)
+        except TimeoutError as error:
+            raise Unavailable(f"no answer in {TRY_MS // 1000} s") from error
+        read.take(data)
+
+    def _done(self, read: PartRead) -> None:
+        read.trouble = ""
+        self._cached_bytes += read.part.size_bytes
+        for key in [key for key, each in self._reads.items() if each.data is not None and each is not read]:
+            if self._cached_bytes <= self._cache_bytes:
+                break
+            self._cached_bytes -= self._reads.pop(key).part.size_bytes
+        self._over(read)
+
+    def _failed(self, read: PartRead) -> None:
+        """End a read without its bytes; the next fetch begins another one."""
+        read.has_failed = True
+        del self._reads[(f"{read.folder}{read.segment.name}", read.number)]
+        logger.warning(
+            "a read of the tier failed",
+            segment=f"{read.folder}{read.segment.name}",
+            tries=read.tries,
+            reason=read.trouble,
+        )
+        self._over(read)
+
+    def _over(self, read: PartRead) -> None:
+        listeners, read.listeners = read.listeners, {}
+        for listener in listeners.values():
+            listener()

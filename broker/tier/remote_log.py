@@ -1,0 +1,87 @@
+"""The tier's part of one replica's log: what the store has of it, as it was listed last."""
+
+from __future__ import annotations
+
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, described_in
+from purgatorio.broker.tier.remote_segments import RemoteSegments
+from purgatorio.broker.tier.segment_file import MAX_DESCRIPTION_BYTES, DamagedObject, RemoteSegment, from_bytes
+from purgatorio.broker.tier.store import NotThere, Store
+from purgatorio.logger import get_logger
+
+logger = get_logger(__name__)
+
+
+class RemoteLog:
+    """What the tier has of one log.
+
+    Args:
+        folder: the prefix of its objects' names.
+
+    Attributes:
+        segments: those that are the log's, as of the last call of `settle`.
+        listed_in_epoch: the leader epoch in which the store was listed last; -1: not yet.
+        damaged: what is wrong with segments that cannot be used, by their names.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.segments = RemoteSegments()
+        self.listed_in_epoch = -1
+        self.damaged: dict[SegmentName, str] = {}
+        self._described: dict[SegmentName, RemoteSegment] = {}
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the store was listed, so that it is known what there is."""
+        return self.listed_in_epoch >= 0
+
+    async def list(self, store: Store, leader_epoch: int) -> None:
+        """Read from the store which segments there are, and the descriptions of those that are new.
+
+        Raises:
+            StoreError: the store does not say; nothing is forgotten.
+        """
+        objects = await store.list(self.folder)
+        sizes = {each.key: each.size_bytes for each in objects}
+        found: dict[SegmentName, RemoteSegment] = {}
+        damaged: dict[SegmentName, str] = {}
+        for key, size_bytes in sizes.items():
+            name = described_in(key)
+            if name is None:
+                continue
+            segment = self._described.get(name)
+            try:
+                if segment is None:
+                    object_bytes = sizes.get(f"{self.folder}{name}{LOG}", -1)
+                    segment = await self._describe(store, name, size_bytes, object_bytes)
+                found[name] = segment
+            except DamagedObject as error:
+                damaged[name] = str(error)
+        for name, why in damaged.items():
+            if name not in self.damaged:
+                logger.warning("a segment of the tier cannot be used", segment=f"{self.folder}{name}", reason=why)
+        self._described, self.damaged, self.listed_in_epoch = found, damaged, leader_epoch
+
+    async def _describe(self, store: Store, name: SegmentName, size_bytes: int, object_bytes: int) -> RemoteSegment:
+        if object_bytes < 0:
+            raise DamagedObject(f"{name} is described, but its records are not there")
+        if size_bytes > MAX_DESCRIPTION_BYTES:
+            raise DamagedObject(f"the description of {name} has {size_bytes} bytes")
+        try:
+            data = await store.get(f"{self.folder}{name}{DESCRIPTION}", 0, size_bytes)
+        except NotThere as error:
+            raise DamagedObject(f"{name} was deleted while it was listed") from error
+        return from_bytes(data, name, object_bytes)
+
+    def add(self, segment: RemoteSegment, log: Log) -> None:
+        """Add a segment that this broker has just copied."""
+        self._described[segment.name] = segment
+        self.settle(log)
+
+    def settle(self, log: Log) -> None:
+        """Find the segments that are the log's as it is now, and tell the log up to where it is copied."""
+        self.segments = RemoteSegments.of_log(
+            self._described.values(), log.epochs, log.log_start_offset, log.log_end_offset
+        )
+        log.copied(min(self.segments.end_from(log.log_start_offset), log.log_end_offset))

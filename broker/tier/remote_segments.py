@@ -1,0 +1,101 @@
+"""The copied segments of one log: which of them are its own, and which one has an offset.
+
+A store may have several copies of the same records, since a leader may die, or be replaced, in the middle of a copy.
+It may have copies that are not the log's: of a leader whose records were truncated when another one was elected
+uncleanly. So a segment counts only if its leader epochs are the log's, as far as both have them (its *lineage*).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+
+from purgatorio.broker.log.epochs import LeaderEpochs
+from purgatorio.broker.log.transactions import AbortedTxn
+from purgatorio.broker.tier.segment_file import RemoteSegment
+
+_start_offset = attrgetter("start_offset")
+_place = attrgetter("start_offset", "end_offset", "name")
+
+
+class RemoteSegments:
+    """The copied segments of one log, by their offsets."""
+
+    __slots__ = ("_segments",)
+
+    def __init__(self) -> None:
+        self._segments: list[RemoteSegment] = []
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[RemoteSegment]:
+        return iter(self._segments)
+
+    def add(self, segment: RemoteSegment) -> None:
+        """Add a segment of the log."""
+        if segment not in self._segments:
+            insort(self._segments, segment, key=_place)
+
+    @classmethod
+    def of_log(
+        cls, described: Iterable[RemoteSegment], epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int
+    ) -> RemoteSegments:
+        """Return those of the described segments that are a log's, and do not lie before its start."""
+        found = cls()
+        found._segments = sorted(
+            (
+                each
+                for each in described
+                if each.end_offset > log_start_offset and is_of_log(each, epochs, log_start_offset, log_end_offset)
+            ),
+            key=_place,
+        )
+        return found
+
+    def find(self, offset: int) -> RemoteSegment | None:
+        """Return the segment that has an offset; of several the one that ends last. None: none has it."""
+        best: RemoteSegment | None = None
+        for each in self._segments[: bisect_right(self._segments, offset, key=_start_offset)]:
+            if each.end_offset > offset and (best is None or each.end_offset > best.end_offset):
+                best = each
+        return best
+
+    def end_from(self, offset: int) -> int:
+        """Return the offset up to which the segments have everything from an offset on; the same: they lack it."""
+        for each in self._segments:  # by their starts, so that one pass is enough
+            if each.start_offset > offset:
+                break
+            offset = max(offset, each.end_offset)
+        return offset
+
+    def aborted(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """Return the aborted transactions with a part in [start, end), by the order of their markers.
+
+        Returns:
+            Those that the segments know, and whether these are all: later ones lie behind `end_offset`.
+        """
+        found: dict[int, AbortedTxn] = {}
+        offset = start_offset
+        while (segment := self.find(offset)) is not None:
+            for each in segment.aborted:
+                if each.marker_offset >= start_offset and each.first_offset < end_offset:
+                    found[each.marker_offset] = each
+                if each.marker_offset >= start_offset and each.stable_offset >= end_offset:
+                    return list(found.values()), True
+            offset = segment.end_offset
+        return list(found.values()), False
+
+
+def is_of_log(segment: RemoteSegment, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> bool:
+    """Return whether the records of a segment, from the log's start on, are the log's: by their leader epochs."""
+    if segment.end_offset > log_end_offset or not segment.epochs:
+        return False
+    start_offset = max(segment.start_offset, log_start_offset)
+    ends = [start for _, start in segment.epochs[1:]] + [segment.end_offset]
+    for (epoch, start), end in zip(segment.epochs, ends, strict=True):
+        first, last = max(start, start_offset), min(end, segment.end_offset) - 1
+        if first <= last and not epochs.epoch_at(first) == epoch == epochs.epoch_at(last):
+            return False
+    return True

@@ -1,0 +1,152 @@
+"""A log of which a tier has the older records: what stays, what goes, and where it begins in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from purgatorio.broker.log.config import LogConfig
+from purgatorio.broker.log.errors import MemoryExhausted, OffsetInTier, OffsetOutOfRange
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.memory import MemoryBudget
+
+TIERED = LogConfig(remote_storage_enable=True, segment_bytes=200, retention_ms=-1)
+EVERYTHING = 10**9
+
+
+@pytest.fixture
+def append(batch_of) -> Callable[..., None]:
+    """A function that appends batches of one record, two of which fill a segment of 200 bytes."""
+
+    def append_to(log: Log, count: int, *, epoch: int = 0, wall_ms: int = 2000, committed: bool = True) -> None:
+        for _ in range(count):
+            log.append_as_leader(batch_of(b"value" * 4, at_ms=wall_ms), leader_epoch=epoch, wall_ms=wall_ms)
+        if committed:
+            log.commit_to(log.log_end_offset)
+
+    return append_to
+
+
+@pytest.fixture
+def log(append) -> Log:
+    """A log of five segments of two records, and an active one with one."""
+    log = Log(TIERED)
+    append(log, 11)
+    assert log.segment_count == 6
+    return log
+
+
+def keep_two(log: Log) -> None:
+    """Delete by local retention what may go of all but the last two segments."""
+    log.config = replace(log.config, local_retention_bytes=300)
+    log.apply_retention(10_000, log.high_watermark)
+
+
+def test_what_is_not_copied_stays_whatever_retention_says(log: Log) -> None:
+    keep_two(log)
+    assert (log.log_start_offset, log.local_start_offset, log.segment_count) == (0, 0, 6)
+
+
+def test_what_is_copied_leaves_memory_and_the_log_starts_where_it_did(log: Log) -> None:
+    log.copied(4)
+    keep_two(log)
+    assert (log.log_start_offset, log.local_start_offset, log.segment_count) == (0, 4, 4)
+    log.copied(10)
+    keep_two(log)
+    assert (log.log_start_offset, log.local_start_offset) == (0, 6)
+
+
+def test_records_that_only_the_tier_has_are_another_answer_than_those_that_are_gone(log: Log) -> None:
+    log.copied(4)
+    keep_two(log)
+    log.advance_log_start(1)
+    with pytest.raises(OffsetInTier):
+        log.read(3, max_bytes=EVERYTHING, end_offset=11)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(0, max_bytes=EVERYTHING, end_offset=11)
+    assert log.read(4, max_bytes=EVERYTHING, end_offset=11).next_offset == 11
+
+
+def test_epochs_are_kept_from_the_log_start_on(append) -> None:
+    log = Log(TIERED)
+    append(log, 4, epoch=1)
+    append(log, 6, epoch=2)
+    log.copied(6)
+    keep_two(log)
+    assert (log.local_start_offset, log.epochs.entries) == (6, [(1, 0), (2, 4)])
+    log.advance_log_start(5)
+    assert (log.log_start_offset, log.local_start_offset, log.epochs.entries) == (5, 6, [(2, 5)])
+    log.advance_log_start(8)
+    assert (log.log_start_offset, log.local_start_offset) == (8, 8)
+
+
+def test_segments_are_copied_in_order_when_they_are_closed_and_decided(append) -> None:
+    log = Log(TIERED)
+    append(log, 1)
+    assert log.to_copy() is None, "the active one"
+    append(log, 4, committed=False)
+    assert log.to_copy() is None, "nothing of it is committed"
+    log.commit_to(4)
+    first = log.to_copy()
+    assert first is not None
+    assert (first[0].base_offset, first[0].next_offset) == (0, 2)
+    log.copied(2)
+    second = log.to_copy()
+    assert second is not None
+    assert second[0].base_offset == 2
+    log.copied(4)
+    assert log.to_copy() is None
+
+
+def test_an_open_transaction_keeps_segments_from_being_copied(batch_of, append) -> None:
+    log = Log(TIERED)
+    log.append_as_leader(batch_of(b"value" * 4, producer=(7, 0, 0), transactional=True), leader_epoch=0, wall_ms=2000)
+    append(log, 6)
+    assert log.to_copy() is None
+
+
+def test_an_active_segment_past_the_local_retention_is_closed(log: Log) -> None:
+    log.config = replace(TIERED, local_retention_ms=100)
+    log.copied(10)
+    log.apply_retention(2_050, 11)
+    assert log.segment_count == 6
+    log.apply_retention(2_101, 11)
+    assert (log.local_start_offset, log.segment_count, log.active_segment_start_offset) == (10, 2, 11)
+    log.copied(11)
+    log.apply_retention(2_101, 11)
+    assert (log.log_start_offset, log.local_start_offset, log.size_bytes) == (0, 11, 0)
+
+
+def test_the_memory_cap_deletes_what_is_copied_and_refuses_appends_otherwise(append, batch_of) -> None:
+    memory = MemoryBudget(2 * 1024 * 1024)
+    log = Log(replace(TIERED, segment_bytes=300_000), memory=memory)
+
+    def fill(count: int) -> None:
+        for _ in range(count):
+            log.append_as_leader(batch_of(bytes(100_000)), leader_epoch=0, wall_ms=0)
+            log.commit_to(log.log_end_offset)
+
+    with pytest.raises(MemoryExhausted, match="what is not copied to the tier stays"):
+        fill(40)
+    assert (log.log_start_offset, log.local_start_offset) == (0, 0)
+    first = log.to_copy()
+    assert first is not None
+    log.copied(first[0].next_offset)
+    fill(1)
+    assert (log.log_start_offset, log.local_start_offset) == (0, first[0].next_offset)
+
+
+def test_a_log_that_is_truncated_begins_in_memory_where_it_ends(log: Log) -> None:
+    log.copied(4)
+    keep_two(log)
+    log.truncate_to(2)
+    assert (log.local_start_offset, log.log_end_offset, log.copied_to) == (2, 2, 2)
+
+
+def test_a_log_without_a_tier_starts_where_its_memory_does(append) -> None:
+    log = Log(replace(TIERED, remote_storage_enable=False, retention_bytes=300))
+    append(log, 11)
+    log.apply_retention(10_000, 11)
+    assert log.log_start_offset == log.local_start_offset == 6

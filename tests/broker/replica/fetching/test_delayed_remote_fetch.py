@@ -1,0 +1,213 @@
+"""Fetches of what only the tier has."""
+
+from __future__ import annotations
+
+import pytest
+
+from purgatorio.broker.causes.kinds import REMOTE_FETCH
+from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
+from purgatorio.broker.tier.store import NotThere, Unavailable
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import FetchPartition
+from tests.broker.replica.harness import MIB, topic
+from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, tiered
+
+
+def waiting(broker: Tiered) -> list[str]:
+    """The sentences of the fetches that wait for the tier."""
+    return [in_words(each.causes) for each in broker.purgatories.of(REMOTE_FETCH).operations()]
+
+
+async def test_a_consumer_gets_what_only_the_tier_has() -> None:
+    async with tiered() as broker:
+        fetched = broker.fetch((ORDERS, 1))
+        assert not fetched.answered
+        await broker.turns()
+        assert (fetched.data.error_code, bases(fetched.data)) == (ErrorCode.NONE, [1])
+        assert (fetched.data.high_watermark, fetched.data.log_start_offset) == (7, 0)
+        assert broker.observed.named("fetched") == [(ORDERS, fetched.size_bytes)]
+
+
+async def test_a_consumer_reads_on_from_the_tier_into_memory_without_a_gap() -> None:
+    async with tiered() as broker:
+        offset, read = 0, list[int]()
+        while offset < 7:
+            fetched = broker.fetch((ORDERS, offset))
+            await broker.turns()
+            read += bases(fetched.data)
+            offset = read[-1] + 1
+        assert read == list(range(7))
+
+
+async def test_a_follower_is_told_that_the_tier_has_it() -> None:
+    async with tiered(replicas=(1, 2), copies=False) as broker:
+        broker.fill()
+        broker.follow((2, 7))
+        await broker.copy()
+        assert broker.partition().log.local_start_offset == 4
+        fetched = broker.fetch((ORDERS, 3), replica_id=2)
+        assert fetched.data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+        assert broker.partition().followers[2].log_end_offset == 7, "it is no progress"
+        assert broker.fetch((ORDERS, 4), replica_id=2).data.error_code == ErrorCode.NONE
+        assert broker.store.calls[-1] == ("put", "json")
+
+
+async def test_what_is_deleted_is_out_of_range_also_in_the_tier() -> None:
+    async with tiered() as broker:
+        broker.partition().log.advance_log_start(2)
+        assert broker.fetch((ORDERS, 1)).data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_local_parts_wait_for_those_of_the_tier_and_are_answered_as_they_were() -> None:
+    async with tiered(copies=False) as broker:
+        other = TopicPartition("bills", 0)
+        broker.set_topics(topic(replicas=(1,), **TIERED), topic("bills", replicas=(1,)))
+        broker.fill()
+        broker.produce(other, acks=1)
+        await broker.copy()
+        broker.store.gate.clear()
+        fetched = broker.fetch((ORDERS, 0), (other, 0), partition_max_bytes=1_000)
+        await broker.turns()
+        broker.produce(other, acks=1)
+        broker.store.gate.set()
+        await broker.turns()
+        assert [(bases(data), data.high_watermark) for data in fetched.partitions] == [([0, 1], 7), ([0], 1)]
+
+
+async def test_at_the_deadline_the_part_is_empty_without_an_error_and_the_read_goes_on() -> None:
+    """Apache Kafka reads one segment again and again, and gives the consumer nothing (tiered.md: 0 records in 15 s)."""
+    async with tiered() as broker:
+        broker.store.gate.clear()
+        first = broker.fetch((ORDERS, 0), max_wait_ms=10)
+        await broker.turns(499)
+        assert not first.answered
+        await broker.turns(1)
+        assert (first.data.error_code, bases(first.data), first.data.high_watermark) == (ErrorCode.NONE, [], 7)
+        second = broker.fetch((ORDERS, 0))
+        await broker.turns(200)
+        broker.store.gate.set()
+        await broker.turns()
+        assert bases(second.data) == [0, 1]
+        assert broker.store.calls.count(("get", "log")) == 1
+        assert [each.outcome for each in broker.finished] == ["expired", "completed"]
+
+
+async def test_who_waits_is_said_in_words() -> None:
+    async with tiered() as broker:
+        broker.store.gate.clear()
+        broker.fetch((ORDERS, 1))
+        await broker.turns(340)
+        assert waiting(broker) == ["waits for orders-0 [0, 2) to come back from memory: 340 ms"]
+        broker.fetch((ORDERS, 0))
+        assert (
+            waiting(broker)[1] == "waits for orders-0 [0, 2) to come back from memory: 340 ms, by another fetch's read"
+        )
+
+
+async def test_a_try_that_failed_is_said_with_its_reason() -> None:
+    async with tiered() as broker:
+        broker.store.troubles["get"] = [Unavailable("503")]
+        broker.fetch((ORDERS, 0))
+        await broker.turns(20)
+        assert waiting(broker) == ["waits for orders-0 [0, 2) to come back from memory: 20 ms, first try (503)"]
+
+
+async def test_a_missing_object_is_an_error_and_never_a_gap() -> None:
+    async with tiered() as broker:
+        broker.store.troubles["get"] = [NotThere("it is gone")]
+        fetched = broker.fetch((ORDERS, 0))
+        await broker.turns()
+        assert (fetched.data.error_code, bases(fetched.data)) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
+
+
+async def test_an_object_that_was_cut_is_an_error_and_never_a_gap() -> None:
+    """Apache Kafka goes on behind it without an error (tiered.md)."""
+    async with tiered() as broker:
+        key = broker.store.key(".log")
+        broker.store.objects[key] = broker.store.objects[key][:50]
+        fetched = broker.fetch((ORDERS, 0))
+        for _ in range(20):
+            await broker.turns(20)
+        assert not fetched.answered
+        for _ in range(10):
+            await broker.turns(20)
+        assert bases(fetched.data) == []
+        await broker.clock.run_for(30_000)
+        again = broker.fetch((ORDERS, 0))
+        await broker.turns()
+        await broker.clock.run_for(30_000)
+        await broker.turns()
+        assert again.data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_a_lost_leadership_answers_at_once() -> None:
+    async with tiered() as broker:
+        broker.store.gate.clear()
+        fetched = broker.fetch((ORDERS, 0))
+        await broker.turns()
+        broker.set_topics(topic(leader=2, leader_epoch=1, replicas=(1, 2), partition_epoch=1, **TIERED))
+        assert fetched.data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert fetched.data.high_watermark == -1
+
+
+async def test_a_broker_that_stops_answers_what_waits() -> None:
+    async with tiered() as broker:
+        broker.store.gate.clear()
+        fetched = broker.fetch((ORDERS, 0))
+        broker.purgatories.of(REMOTE_FETCH).shutdown()
+        assert fetched.data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_new_leader_waits_until_it_knows_what_the_tier_has() -> None:
+    async with tiered() as broker:
+        broker.tiering._remotes.clear()
+        broker.partition().log.epochs.assign(0, 0)
+        fetched = broker.fetch((ORDERS, 0))
+        await broker.turns()
+        assert waiting(broker) == ["waits to hear what memory has of orders-0"]
+        await broker.tiering.round()
+        await broker.turns()
+        assert bases(fetched.data) == [0, 1]
+
+
+async def test_a_store_that_does_not_list_is_named() -> None:
+    async with tiered() as broker:
+        broker.tiering._remotes.clear()
+        broker.store.troubles["list"] = [Unavailable("503")]
+        broker.fetch((ORDERS, 0))
+        await broker.tiering.round()
+        assert waiting(broker) == ["waits to hear what memory has of orders-0 (503)"]
+
+
+async def test_a_session_is_told_of_what_came_from_the_tier() -> None:
+    async with tiered() as broker:
+
+        def named(offset: int) -> tuple[FetchParams, list[PartitionFetch]]:
+            request = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=MIB)
+            return FetchParams(-1, 500, 1, MIB, client="billing"), [PartitionFetch(ORDERS, None, request)]
+
+        params, fetches = named(0)
+        session = broker.fetch_sessions.open(params, fetches, by_topic_id=False, owner=object())
+        assert session is not None
+        first = broker.send(session, fetches)
+        await broker.turns()
+        assert bases(first.data) == [0, 1]
+        broker.store.gate.clear()
+        late = broker.send(session, broker.fetch_sessions.accept(session, *named(2), [])[0])
+        await broker.turns(500)
+        assert bases(late.data) == [], "it is listed, but not taken for told"
+        broker.store.gate.set()
+        await broker.turns()
+        again = broker.send(session, broker.fetch_sessions.accept(session, *named(2), [])[0])
+        await broker.turns()
+        assert bases(again.data) == [2, 3]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 100])
+async def test_the_first_batch_may_be_larger_than_the_limit(max_bytes: int) -> None:
+    async with tiered() as broker:
+        fetched = broker.fetch((ORDERS, 0), partition_max_bytes=max_bytes)
+        await broker.turns()
+        assert bases(fetched.data) == [0]

@@ -1,0 +1,123 @@
+"""Tests of copies of segments, and of what is found of them again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.tier.copying import PAUSE_MS
+from purgatorio.broker.tier.remote_log import RemoteLog
+from purgatorio.broker.tier.store import MemoryStore, Refused, Unavailable
+from purgatorio.purgatory.clock import ManualClock
+from tests.broker.tier.stores import FOLDER, TIERED, TestStore, copied, copier_to, log_of
+
+
+async def listed(store: MemoryStore, log: Log) -> RemoteLog:
+    remote = RemoteLog(FOLDER)
+    await remote.list(store, 0)
+    remote.settle(log)
+    return remote
+
+
+async def test_all_closed_segments_are_copied_with_the_batches_as_they_are() -> None:
+    store, log = TestStore(), log_of(7, epochs=(0, 2))
+    remote = await copied(log, store)
+    assert [(each.start_offset, each.end_offset) for each in remote.segments] == [(0, 2), (2, 4), (4, 6)]
+    assert log.copied_to == 6
+    records = log.read(0, max_bytes=10**9, end_offset=6).parts
+    assert b"".join(store.objects[key] for key in sorted(store.objects) if key.endswith(".log")) == b"".join(records)
+    assert [each.epochs for each in remote.segments] == [((0, 0),), ((0, 0),), ((0, 0), (2, 4))]
+
+
+async def test_the_description_comes_last_and_is_the_commit() -> None:
+    store, log = TestStore(), log_of(3)
+    await copied(log, store)
+    assert store.calls == [("put", "log"), ("put", "json")]
+    del store.objects[store.key(".json")]
+    assert len((await listed(store, log_of(3))).segments) == 0
+
+
+async def test_another_broker_finds_what_was_copied() -> None:
+    store = TestStore()
+    await copied(log_of(7), store)
+    replica = log_of(7)
+    remote = await listed(store, replica)
+    assert (len(remote.segments), replica.copied_to) == (3, 6)
+    behind = log_of(3)
+    await listed(store, behind)
+    assert behind.copied_to == 2, "what it does not have yet is not compared"
+
+
+async def test_copies_of_another_lineage_are_not_the_logs() -> None:
+    store = TestStore()
+    await copied(log_of(7, epochs=(0, 1)), store)
+    other = log_of(7, epochs=(0, 2))
+    assert (await listed(store, other)).segments.end_from(0) == other.copied_to == 4
+
+
+async def test_a_leader_that_lost_its_leadership_does_not_commit() -> None:
+    store, log = TestStore(), log_of(3)
+    remote = await copied(log, store, still_leads=lambda: False)
+    assert (store.objects, len(remote.segments), log.copied_to) == ({}, 0, 0)
+
+
+async def test_a_write_is_tried_again_after_a_pause() -> None:
+    store, log, clock = TestStore(), log_of(3), ManualClock()
+    store.troubles["put"] = [Unavailable("503"), None, Unavailable("503")]
+
+    async def copy() -> bool:
+        return await copier_to(store, clock).copy_next(log, RemoteLog(FOLDER), 0, lambda: True)
+
+    task = asyncio.create_task(copy())
+    await clock.run_for(2 * PAUSE_MS)
+    assert await task
+    assert (log.copied_to, clock.now_ms()) == (2, 2 * PAUSE_MS)
+
+
+async def test_a_store_that_refuses_is_not_asked_again() -> None:
+    store, log = TestStore(), log_of(3)
+    store.troubles["put"] = [Refused("disk full")]
+    with pytest.raises(Refused, match="disk full"):
+        await copied(log, store)
+    assert log.copied_to == 0
+    assert await copied(log, store)
+    assert log.copied_to == 2
+
+
+async def test_a_commit_whose_answer_was_lost_is_a_commit() -> None:
+    store, log = _Forgetful(), log_of(3)
+    clock = ManualClock()
+    task = asyncio.create_task(copier_to(store, clock).copy_next(log, RemoteLog(FOLDER), 0, lambda: True))
+    await clock.run_for(PAUSE_MS)
+    assert await task
+    assert log.copied_to == 2
+
+
+class _Forgetful(TestStore):
+    """A store that makes the first description, and does not say so."""
+
+    is_first = True
+
+    async def put(self, key, parts, *, create):  # type: ignore[no-untyped-def]
+        await super().put(key, parts, create=create)
+        if create and self.is_first:
+            self.is_first = False
+            raise Unavailable("the answer was lost")
+
+
+@pytest.mark.parametrize("length", [0, 90])
+async def test_an_object_that_was_cut_is_no_segment_and_is_named(length: int) -> None:
+    store = TestStore()
+    await copied(log_of(7), store)
+    key = store.key(".log")
+    store.objects[key] = store.objects[key][:length]
+    log = log_of(7)
+    remote = await listed(store, log)
+    assert (len(remote.damaged), log.copied_to) == (1, 0)
+
+
+async def test_an_empty_log_is_not_copied() -> None:
+    log = log_of(0, config=TIERED)
+    assert not await copier_to(MemoryStore()).copy_next(log, RemoteLog(FOLDER), 0, lambda: True)

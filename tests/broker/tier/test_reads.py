@@ -1,0 +1,192 @@
+"""Tests of reads of the tier: one for each part, that go on, are tried again, and are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from purgatorio.broker.tier.reads import FIRST_PAUSE_MS, MAX_WAITING, TRIES, TRY_MS, PartRead, RemoteReads
+from purgatorio.broker.tier.remote_log import RemoteLog
+from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
+from purgatorio.protocol.records import read_header
+from purgatorio.purgatory.clock import ManualClock
+from tests.batches import batches_of
+from tests.broker.tier.stores import FOLDER, TestStore, copied, log_of
+from tests.error_log import ErrorLog
+
+MIB = 1024 * 1024
+
+
+class Reading:
+    """Reads of three segments of two records, by hand."""
+
+    def __init__(self, store: TestStore, remote: RemoteLog, cache_bytes: int) -> None:
+        self.store, self.remote, self.clock = store, remote, ManualClock()
+        self.reads = RemoteReads(store, self.clock, readers=2, cache_bytes=cache_bytes)
+
+    def read(self, offset: int) -> PartRead:
+        segment = self.remote.segments.find(offset)
+        assert segment is not None
+        read = self.reads.read(FOLDER, segment, segment.part_of(offset))
+        assert read is not None
+        return read
+
+    async def turns(self, ms: float = 0) -> None:
+        await self.clock.run_for(ms)
+
+    @property
+    def gets(self) -> int:
+        return self.store.calls.count(("get", "log"))
+
+
+@asynccontextmanager
+async def reading(cache_bytes: int = MIB) -> AsyncIterator[Reading]:
+    store = TestStore()
+    made = Reading(store, await copied(log_of(7), store), cache_bytes)
+    task = asyncio.create_task(made.reads.run())
+    try:
+        yield made
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def heard(read: PartRead) -> list[str]:
+    calls: list[str] = []
+    read.listeners["test"] = lambda: calls.append("over")
+    return calls
+
+
+async def test_a_read_brings_the_batches_and_says_so_once() -> None:
+    async with reading() as made:
+        read = made.read(1)
+        calls = heard(read)
+        await made.turns()
+        data, next_offset = read.batches(1, MIB, 100, min_one=True)
+        assert [read_header(each).base_offset for each in batches_of([data])] == [1]
+        assert (next_offset, read.is_over, read.tries, calls) == (2, True, 1, ["over"])
+
+
+async def test_batches_keep_the_limits_of_a_fetch() -> None:
+    async with reading() as made:
+        read = made.read(0)
+        await made.turns()
+        both, _ = read.batches(0, MIB, 100, min_one=False)
+        size_bytes = len(both) // 2
+        limits: list[tuple[int, int, bool]] = [
+            (size_bytes, 100, False),
+            (1, 100, True),
+            (1, 100, False),
+            (MIB, 1, False),
+        ]
+        sizes = [len(read.batches(0, most, end, min_one=one)[0]) for most, end, one in limits]
+        assert sizes == [size_bytes, size_bytes, 0, size_bytes]
+        assert read.batches(0, 1, 100, min_one=False)[1] == 0
+
+
+async def test_a_second_fetch_joins_a_read_that_is_under_way() -> None:
+    async with reading() as made:
+        made.store.gate.clear()
+        read = made.read(0)
+        await made.turns(700)
+        assert made.read(1) is read
+        assert made.reads.under_way == 1
+        made.store.gate.set()
+        await made.turns()
+        assert (made.read(0) is read, read.data is not None, made.gets) == (True, True, 1)
+
+
+async def test_the_cache_keeps_the_parts_that_were_used_last() -> None:
+    async with reading(cache_bytes=400) as made:
+        for offset in (0, 2, 0, 4):
+            made.read(offset)
+            await made.turns()
+        assert made.gets == 3
+        assert made.reads.cached_bytes <= 400
+        made.read(0)
+        await made.turns()
+        assert made.gets == 3, "it was used after the second one"
+        made.read(2)
+        await made.turns()
+        assert made.gets == 4
+
+
+async def test_a_part_larger_than_the_cache_is_kept_until_the_next() -> None:
+    async with reading(cache_bytes=1) as made:
+        read = made.read(0)
+        await made.turns()
+        assert made.read(0) is read
+        made.read(2)
+        await made.turns()
+        assert made.read(0) is not read
+
+
+async def test_what_passes_is_tried_again_after_a_pause() -> None:
+    async with reading() as made:
+        made.store.troubles["get"] = [Unavailable("503"), Unavailable("503")]
+        read = made.read(0)
+        await made.turns()
+        assert (read.tries, read.trouble, read.is_over) == (1, "503", False)
+        await made.turns(FIRST_PAUSE_MS + 4 * FIRST_PAUSE_MS)
+        assert (read.tries, read.trouble, read.data is not None) == (3, "", True)
+
+
+@pytest.mark.parametrize("error", [NotThere("gone"), Refused("no permission")])
+async def test_what_does_not_pass_fails_at_once_and_the_next_fetch_tries_anew(error: Exception) -> None:
+    async with reading() as made:
+        made.store.troubles["get"] = [error]
+        read = made.read(0)
+        calls = heard(read)
+        await made.turns()
+        assert (read.has_failed, read.trouble, calls) == (True, str(error), ["over"])
+        again = made.read(0)
+        await made.turns()
+        assert again.data is not None
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"), [(lambda data: data[: len(data) // 2], "bytes came of"), (lambda data: bytes(len(data)), "CRC")]
+)
+async def test_a_short_or_damaged_object_is_tried_again_and_then_an_error(
+    damage: Callable[[bytes], bytes], why: str
+) -> None:
+    async with reading() as made:
+        key = made.store.key(".log")
+        made.store.objects[key] = damage(made.store.objects[key])
+        read = made.read(0)
+        await made.turns(FIRST_PAUSE_MS * 4**TRIES)
+        assert (read.has_failed, read.tries) == (True, TRIES)
+        assert why in read.trouble
+
+
+async def test_a_store_that_does_not_answer_is_asked_again() -> None:
+    async with reading() as made:
+        made.store.gate.clear()
+        read = made.read(0)
+        await made.turns(TRY_MS)
+        assert (read.tries, read.trouble) == (1, "no answer in 30 s")
+
+
+async def test_a_bug_ends_the_read_and_no_other(error_log: ErrorLog) -> None:
+    async with reading() as made:
+        made.store.troubles["get"] = [ZeroDivisionError("a bug")]
+        read = made.read(0)
+        await made.turns()
+        assert (read.has_failed, "a bug" in read.trouble) == (True, True)
+        other = made.read(2)
+        await made.turns()
+        assert other.data is not None
+        error_log.expect("a read of the tier failed")
+
+
+async def test_reads_that_wait_are_limited() -> None:
+    async with reading() as made:
+        made.store.gate.clear()
+        segment = made.remote.segments.find(0)
+        assert segment is not None
+        for number in range(MAX_WAITING):
+            assert made.reads.read(f"other/{number}/", segment, 0) is not None
+        assert made.reads.read(FOLDER, segment, 0) is None

@@ -1,0 +1,90 @@
+"""Tests of which copied segments are a log's."""
+
+from __future__ import annotations
+
+import pytest
+
+from purgatorio.broker.log.epochs import LeaderEpochs
+from purgatorio.broker.log.transactions import AbortedTxn
+from purgatorio.broker.tier.names import SegmentName
+from purgatorio.broker.tier.remote_segments import RemoteSegments, is_of_log
+from purgatorio.broker.tier.segment_file import Part, RemoteSegment
+
+
+def segment(
+    start: int, end: int, *epochs: tuple[int, int], number: int = 0, aborted: tuple[AbortedTxn, ...] = ()
+) -> RemoteSegment:
+    name = SegmentName(start, 0, 0, f"{number:032x}")
+    return RemoteSegment(name, end, 10, epochs or ((0, 0),), (Part(start, 0, 10, 0, 0),), aborted, None)
+
+
+def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
+    made = LeaderEpochs()
+    for epoch, start in entries:
+        made.assign(epoch, start)
+    return made
+
+
+def of_log(*segments: RemoteSegment, start: int = 0, end: int = 1000) -> RemoteSegments:
+    return RemoteSegments.of_log(segments, epochs((0, 0)), start, end)
+
+
+@pytest.mark.parametrize(
+    ("its_epochs", "is_its"),
+    [
+        (((0, 0),), False),
+        (((0, 0), (2, 15)), True),
+        (((0, 0), (1, 12), (2, 15)), False),
+        (((2, 10),), False),
+        (((0, 5), (2, 15)), True),
+        (((0, 0), (2, 16)), False),
+        ((), False),
+    ],
+)
+def test_a_segment_is_the_logs_if_its_records_have_the_epochs_of_the_log(
+    its_epochs: tuple[tuple[int, int], ...], is_its: bool
+) -> None:
+    own = epochs((0, 0), (2, 15), (3, 30))
+    assert is_of_log(RemoteSegment(SegmentName(10, 0, 0, ""), 20, 1, its_epochs, (), (), None), own, 0, 40) is is_its
+
+
+def test_the_epochs_of_records_before_the_log_start_do_not_count() -> None:
+    own = epochs((0, 0), (2, 15))
+    own.truncate_from_start(16)
+    assert is_of_log(segment(10, 20, (0, 0), (1, 12), (2, 15)), own, 16, 40)
+
+
+def test_a_segment_that_ends_behind_the_log_is_not_its() -> None:
+    assert not is_of_log(segment(10, 20), epochs((0, 0)), 0, 19)
+
+
+def test_of_several_the_segment_that_ends_last_has_an_offset() -> None:
+    found = of_log(segment(0, 10), segment(0, 15, number=1), segment(12, 20))
+    assert [found.find(offset).end_offset for offset in (0, 11, 12, 19)] == [15, 15, 20, 20]  # type: ignore[union-attr]
+    assert found.find(20) is None
+
+
+def test_segments_before_the_log_start_are_not_counted() -> None:
+    assert [each.start_offset for each in of_log(segment(0, 10), segment(10, 20), start=10)] == [10]
+
+
+def test_copied_is_what_follows_without_a_gap() -> None:
+    assert of_log(segment(0, 10), segment(8, 15), segment(16, 20)).end_from(0) == 15
+    assert of_log(segment(5, 10)).end_from(3) == 3
+    assert of_log(segment(0, 10), segment(2, 4)).end_from(7) == 10
+
+
+def test_aborted_transactions_are_those_with_a_part_in_the_range() -> None:
+    found = of_log(
+        segment(0, 10, aborted=(AbortedTxn(1, 0, 3, 4),)),
+        segment(10, 20, aborted=(AbortedTxn(2, 5, 12, 6), AbortedTxn(3, 6, 15, 16))),
+        segment(20, 30, aborted=(AbortedTxn(4, 21, 22, 23),)),
+    )
+    first, is_all = found.aborted(0, 4)
+    assert ([each.producer_id for each in first], is_all) == ([1], True)
+    second, is_all = found.aborted(4, 10)
+    assert ([each.producer_id for each in second], is_all) == ([2, 3], True)
+    last, is_all = found.aborted(22, 30)
+    assert ([each.producer_id for each in last], is_all) == ([4], False)
+    _, is_all = found.aborted(40, 50)
+    assert not is_all
