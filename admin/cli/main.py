@@ -180,6 +180,12 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str, *, is_
         help="clients speak TLS, with throw-away certificates; DIR keeps them for the next time",
     )
     parser.add_argument("--faults", metavar="FILE", help="start with the fault rules of this TOML file")
+    parser.add_argument(
+        "--tier",
+        metavar="DIR",
+        dest="tier_location",
+        help="copy closed segments of topics with remote.storage.enable=true to this folder, and serve them from there",
+    )
     add_owning_options(parser)
     for flag, metavar, text in _SERVING_FLAGS:
         if flag == "--racks" and is_alone:

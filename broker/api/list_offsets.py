@@ -1,8 +1,8 @@
 """ListOffsets (key 2): look up offsets by timestamp, or by one of the special timestamps below.
 
 Versions 1–11. Special timestamps: −1 latest, −2 earliest, −3 the offset of the largest timestamp (v7, KIP-734), −4
-earliest local (v8, KIP-405), −5 latest tiered (v9, KIP-1005) and −6 earliest pending upload (v11, KIP-1023), which are
-never found, since there is no tiered storage.
+earliest local (v8, KIP-405), −5 latest tiered (v9, KIP-1005) and −6 earliest pending upload (v11, KIP-1023); the last
+two are found in topics with a tier only. A timestamp that may lie in the tier is answered when it is looked up there.
 If no record has the timestamp or a later one, the offset is −1 without an error (Spark relies on it). Other negative
 timestamps, and those that the version does not know, are answered with UNSUPPORTED_VERSION; each mention of a partition
 that the request names more than once with INVALID_REQUEST.
@@ -15,10 +15,10 @@ from typing import Final
 
 from purgatorio.broker.api.registry import ApiHandler
 from purgatorio.broker.layers.access.guards.each import EachOne
-from purgatorio.broker.log.time_index import LookUpBudget
+from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.acls import AclOperation, ResourceType
-from purgatorio.broker.replica.lookup import ReplicaLookup
+from purgatorio.broker.replica.delayed_remote_list_offsets import RemoteLookUp, RemoteLookUps
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing.request import Reply, RequestContext
@@ -56,6 +56,7 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRe
     """Answer for every partition."""
     budget = LookUpBudget()
     response = ListOffsetsResponse()
+    look_ups: list[RemoteLookUp] = []
     repeated = _repeated(request)
     for topic in request.topics:
         if not topic.partitions:
@@ -66,9 +67,12 @@ def handle(replicas: ReplicaManager, ctx: RequestContext, request: ListOffsetsRe
             if tp in repeated:
                 answers.append(_failed(wanted, ErrorCode.INVALID_REQUEST))
             else:
-                answers.append(_answer(replicas.lookup, tp, ctx.api_version, request, wanted, budget))
+                answers.append(_answer(replicas, tp, ctx.api_version, request, wanted, budget, look_ups))
         response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    reply(response)
+    if look_ups and replicas.look_ups is not None:
+        replicas.look_ups.park(look_ups, request.timeout_ms, lambda: reply(response), ctx.client_id or "")
+    else:
+        reply(response)
 
 
 def _repeated(request: ListOffsetsRequest) -> set[TopicPartition]:
@@ -89,19 +93,29 @@ def _failed(wanted: ListOffsetsPartition, error_code: ErrorCode) -> ListOffsetsP
 
 
 def _answer(
-    lookup: ReplicaLookup,
+    replicas: ReplicaManager,
     tp: TopicPartition,
     version: int,
     request: ListOffsetsRequest,
     wanted: ListOffsetsPartition,
     budget: LookUpBudget,
+    look_ups: list[RemoteLookUp],
 ) -> ListOffsetsPartitionResponse:
+    """Return the answer about a partition; it is filled in later if it is among the look-ups afterwards."""
     if wanted.timestamp < 0 and version < FIRST_VERSIONS.get(wanted.timestamp, version + 1):
         return _failed(wanted, ErrorCode.UNSUPPORTED_VERSION)
     answer = _failed(wanted, ErrorCode.NONE)
     try:
-        partition = lookup.find(tp)
+        partition = replicas.lookup.find(tp)
         partition.check_leader(wanted.current_leader_epoch)
+        if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            answer.offset, answer.leader_epoch = _tiered(replicas.look_ups, partition, wanted.timestamp)
+            return answer
+        if wanted.timestamp >= 0 and partition.log.local_start_offset > partition.log.log_start_offset:
+            _check_knows_end(partition, version, request)
+            end_offset, epoch = _visible_end(partition, request), wanted.current_leader_epoch
+            look_ups.append(RemoteLookUp(partition, wanted.timestamp, end_offset, epoch, partial(_fill_in, answer)))
+            return answer
         answer.offset, answer.timestamp, answer.leader_epoch = _look_up(
             partition, version, request, wanted.timestamp, budget
         )
@@ -122,20 +136,44 @@ def _look_up(
     log = partition.log
     end_offset = _visible_end(partition, request)
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
-        return log.log_start_offset, -1, log.epochs.epoch_at(log.log_start_offset)
-    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOT_FOUND
+        start_offset = log.log_start_offset if timestamp_ms == EARLIEST else log.local_start_offset
+        return start_offset, -1, log.epochs.epoch_at(start_offset)
+    _check_knows_end(partition, version, request)
+    if timestamp_ms == LATEST:
+        return end_offset, -1, partition.leader_epoch
+    if timestamp_ms == MAX_TIMESTAMP:
+        return log.max_timestamp(end_offset, budget) or NOT_FOUND
+    return log.offset_for_timestamp(timestamp_ms, end_offset, budget) or NOT_FOUND
+
+
+def _check_knows_end(partition: Partition, version: int, request: ListOffsetsRequest) -> None:
+    """Check that this leader knows what is committed; raises PartitionError as `_look_up` says."""
     if request.replica_id < 0 and partition.high_watermark < partition.leader_epoch_start_offset:
         known = version >= OFFSET_NOT_AVAILABLE_VERSION
         raise PartitionError(
             ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE,
             "the high watermark has not reached this leader's epoch yet",
         )
-    if timestamp_ms == LATEST:
-        return end_offset, -1, partition.leader_epoch
-    if timestamp_ms == MAX_TIMESTAMP:
-        return log.max_timestamp(end_offset, budget) or NOT_FOUND
-    return log.offset_for_timestamp(timestamp_ms, end_offset, budget) or NOT_FOUND
+
+
+def _tiered(look_ups: RemoteLookUps | None, partition: Partition, timestamp_ms: int) -> tuple[int, int]:
+    """Return the last offset that is copied, or the first that is not, with its epoch; −1: there is none."""
+    log = partition.log
+    if look_ups is None or not log.is_tiered:
+        return NOT_FOUND[:2]
+    remote = look_ups.tiering.remote_of(partition)
+    copied_to = remote.segments.end_from(log.log_start_offset)
+    if timestamp_ms == EARLIEST_PENDING_UPLOAD:
+        return (copied_to, log.epochs.epoch_at(copied_to)) if remote.is_listed else NOT_FOUND[:2]
+    if copied_to == log.log_start_offset:
+        return NOT_FOUND[:2]
+    return copied_to - 1, log.epochs.epoch_at(copied_to - 1)
+
+
+def _fill_in(answer: ListOffsetsPartitionResponse, found: TimestampOffset, error_code: ErrorCode) -> None:
+    """Fill in the answer about a partition whose timestamp was looked up in the tier."""
+    answer.error_code = error_code
+    answer.offset, answer.timestamp, answer.leader_epoch = found
 
 
 def _visible_end(partition: Partition, request: ListOffsetsRequest) -> int:

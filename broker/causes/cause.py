@@ -239,6 +239,35 @@ class TierNotListed(Why):
         yield self.part(self.location, tps=(self.of,))
 
 
+@dataclass(frozen=True, slots=True)
+class TierLookUp(Why):
+    """The offset of a timestamp is looked up in what only the tier has.
+
+    Attributes:
+        of: the partition.
+        timestamp_ms: the timestamp.
+        start_offset: where the look-up goes on.
+        end_offset: where the records in memory begin.
+        location: where the tier is.
+        trouble: why the last try to read came to nothing; "": none has.
+    """
+
+    of: TopicPartition
+    timestamp_ms: int
+    start_offset: int
+    end_offset: int
+    location: str
+    trouble: str
+
+    def __str__(self) -> str:
+        place = f"{self.of} [{self.start_offset}, {self.end_offset}) in {self.location}"
+        said = f"offset for {self.timestamp_ms} waits for the look-up in {place}"
+        return f"{said} ({shortened(self.trouble)})" if self.trouble else said
+
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
+        yield self.part(self.location, tps=(self.of,))
+
+
 def _ordinal(number: int) -> str:
     words = ("first", "second", "third", "fourth", "fifth")
     return words[number - 1] if number <= len(words) else f"{number}th"
@@ -782,6 +811,7 @@ Cause = (
     | NoRecordsYet
     | TierRead
     | TierNotListed
+    | TierLookUp
     | NoShareRecordsYet
     | NoShareSessionLeft
     | LogStartBehind

@@ -131,6 +131,12 @@ REMOTE_FETCH: Final = Kind(
     counted=("fetch from the tier", "fetches from the tier"),
     is_late=True,
 )
+REMOTE_LIST_OFFSETS: Final = Kind(
+    "RemoteListOffsets",
+    "remote list offsets",
+    counted=("look-up of offsets in the tier", "look-ups of offsets in the tier"),
+    is_late=True,
+)
 SHARE_FETCH: Final = Kind(
     "ShareFetch",
     "share fetch",
@@ -218,9 +224,9 @@ LESSON: Final = Kind("Lesson", "lesson", counted=("timer", "timers"), is_late=Tr
 KINDS: Final[dict[str, Kind]] = {
     each.purgatory: each
     for each in (
-        PRODUCE, FETCH, REMOTE_FETCH, SHARE_FETCH, DELETE_RECORDS, TOPIC, ELECT_LEADER, REBALANCE, HEARTBEAT,
-        TRANSACTION, TRANSACTION_TIMEOUT, FAULT, THROTTLED, ACQUISITION_LOCK, SHARE_GROUP, PERSISTER, DEAD_LETTER,
-        MARKER, VERIFICATION, END_OFFSET, LESSON,
+        PRODUCE, FETCH, REMOTE_FETCH, REMOTE_LIST_OFFSETS, SHARE_FETCH, DELETE_RECORDS, TOPIC, ELECT_LEADER,
+        REBALANCE, HEARTBEAT, TRANSACTION, TRANSACTION_TIMEOUT, FAULT, THROTTLED, ACQUISITION_LOCK, SHARE_GROUP,
+        PERSISTER, DEAD_LETTER, MARKER, VERIFICATION, END_OFFSET, LESSON,
     )
 }  # fmt: skip
 """By purgatory, in the order in which brokers make them and the page shows them."""

@@ -184,7 +184,8 @@ def _has(replica: Partition, state: PartitionState) -> tuple[bool, int, int]:
 
 
 def _saved(log: Log, end_offset: int) -> SavedPartition:
-    start, end = log.log_start_offset, max(end_offset, log.log_start_offset)
+    start = log.local_start_offset  # what only the tier has is no part of a snapshot
+    end = max(end_offset, start)
     read = log.read(start, max_bytes=1 << 62, end_offset=end)
     return SavedPartition(start, end, tuple(read.parts), log.overhead_between(start, end))
 

@@ -15,7 +15,14 @@ from typing import Final, NamedTuple
 from purgatorio.broker.log.segment import Segment
 from purgatorio.protocol.compression import Buffer, decompress_within
 from purgatorio.protocol.errors import CorruptRecordError
-from purgatorio.protocol.records import HEADER_SIZE, BatchHeader, TimestampType, iter_unpacked, read_header
+from purgatorio.protocol.records import (
+    HEADER_SIZE,
+    BatchHeader,
+    TimestampType,
+    iter_batches,
+    iter_unpacked,
+    read_header,
+)
 
 MAX_UNPACKED_BYTES: Final = 8 * 1024 * 1024
 """Decompressed records that one request may look at: 10 to 25 ms for the slowest codec."""
@@ -71,6 +78,24 @@ def find_timestamp(
                 for record in _records(header, batch, start_offset, budget):
                     if record.timestamp_ms >= timestamp_ms:
                         return record if record.offset < end_offset else None
+    return None
+
+
+def find_timestamp_in(
+    batches: Buffer, timestamp_ms: int, start_offset: int, end_offset: int, budget: LookUpBudget
+) -> TimestampOffset | None:
+    """The same in batches that lie one behind the other, such as were read from the tier."""
+    for header, batch in iter_batches(batches):
+        if header.last_offset < start_offset or header.max_timestamp < timestamp_ms:
+            continue
+        if header.base_offset >= end_offset:
+            return None
+        if budget.is_spent:
+            return _start_of(header, start_offset)
+        budget.looks -= 1
+        for record in _records(header, batch, start_offset, budget):
+            if record.timestamp_ms >= timestamp_ms:
+                return record if record.offset < end_offset else None
     return None
 
 

@@ -11,7 +11,7 @@ import secrets
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from purgatorio.broker.api.context import AdminContext
 from purgatorio.broker.api.parts import in_parts
@@ -63,6 +63,7 @@ from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherMa
 from purgatorio.broker.replica.following.follower import FollowerGate, FollowerServices
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
@@ -70,6 +71,9 @@ from purgatorio.broker.server.peers import PeerNetwork, Peers
 from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.tier.copying import SegmentCopier
+from purgatorio.broker.tier.reads import RemoteReads
+from purgatorio.broker.tier.store import Store
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.event_loop import call_soon
 from purgatorio.broker.time.long_work import LongWork
@@ -77,6 +81,9 @@ from purgatorio.logger import get_logger
 from purgatorio.purgatory import FinishedOperation
 
 logger = get_logger(__name__)
+
+TIER_CACHE_DIVISOR: Final = 16
+"""The part of the memory for logs that a broker keeps beside it of what it has read from the tier."""
 
 
 class Broker:
@@ -90,6 +97,7 @@ class Broker:
         connections_cap: the connections for which the process has files, whatever max.connections is changed to.
         turns: of the event loop, shared with the other brokers of the process; by default the broker shares none.
         long_work: what takes long in these turns, likewise.
+        tier: the object store of topics with remote.storage.enable; None: there is none.
 
     Attributes:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
@@ -99,6 +107,7 @@ class Broker:
         layers: what stands before the handlers of its APIs.
         access: what ACLs allow; None without an authorizer.
         fault_target: what fault rules need of this broker.
+        tiering: its part of the tier; None: there is none.
     """
 
     def __init__(
@@ -112,6 +121,7 @@ class Broker:
         connections_cap: int | None = None,
         turns: Turns | None = None,
         long_work: LongWork | None = None,
+        tier: Store | None = None,
     ) -> None:
         self.config = config
         long_work = long_work or LongWork(call_soon)
@@ -136,6 +146,7 @@ class Broker:
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle()
         self.lifecycle.replicas = self.replicas = self._build_replicas()
+        self.tiering = None if tier is None else self._build_tiering(tier)
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
             clock=clocks.lease,
@@ -193,6 +204,30 @@ class Broker:
         )
         replicas.writes.watch_acks = self._spans.watch_acks
         return replicas
+
+    def _build_tiering(self, store: Store) -> Tiering:
+        config, clock = self.config, self.clock
+        reads = RemoteReads(
+            store,
+            clock,
+            readers=config.remote_log_reader_threads,
+            cache_bytes=config.log_memory_bytes // TIER_CACHE_DIVISOR,
+        )
+        tiering = Tiering(
+            self.replicas.lookup,
+            store,
+            reads=reads,
+            copier=SegmentCopier(store, clock, self._rng.randbytes),
+            clock=clock,
+            interval_ms=config.remote_log_manager_task_interval_ms,
+        )
+        self.replicas.use_tier(
+            tiering,
+            self._parked,
+            max_wait_ms=lambda: self.dynamic.current.remote_fetch_max_wait_ms,
+            look_up_timeout_ms=lambda: self.dynamic.current.remote_list_offsets_request_timeout_ms,
+        )
+        return tiering
 
     def _build_lifecycle(self) -> BrokerLifecycleManager:
         config, clocks = self.config, self.clocks
@@ -459,6 +494,8 @@ class Broker:
                     self._spawn(keep_fresh(keys, self.clock), f"keys of {keys.url}")
                 self._spawn(self.lifecycle.run(), "lifecycle")
                 self._upkeep.start(self._spawn)
+                if self.tiering is not None:
+                    self._spawn(self.tiering.run(), "tier")
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
                 started.set_result(None)
                 await self._stopping.wait()

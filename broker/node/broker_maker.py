@@ -6,6 +6,7 @@ import base64
 import random
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 
 from purgatorio.broker.config import BrokerConfig, ClusterConfig
 from purgatorio.broker.config.authentication import first_credentials
@@ -16,6 +17,7 @@ from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.tier.store import Store, StoreError
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.event_loop import call_soon
 from purgatorio.broker.time.long_work import LongWork
@@ -56,6 +58,19 @@ class BrokerMaker:
         self._turns = Turns(call_soon, clock.now_seconds)
         self.long_work = LongWork(call_soon)
 
+    @cached_property
+    def _tier(self) -> Store | None:
+        """The object store of the tier, which the brokers share; raises ValueError if it cannot be used."""
+        location = self._config.broker.tier_location
+        if location is None:
+            return None
+        from purgatorio.broker.tier.obstore_store import open_store  # obstore is an extra
+
+        try:
+            return open_store(location, None if self._seed is None else self.cluster_id)
+        except StoreError as error:
+            raise ValueError(f"tier.location: {error}") from error
+
     def store(self) -> EmbeddedStore:
         """Make a metadata store, which has nothing but the cluster's first users."""
         return EmbeddedStore(self.cluster_id, call_soon, self.lease_clock, credentials=self._first_credentials)
@@ -80,6 +95,7 @@ class BrokerMaker:
             connections_cap=open_files.connections_per_broker(self._config.brokers),
             turns=self._turns,
             long_work=self.long_work,
+            tier=self._tier,
         )
         return broker, link
 

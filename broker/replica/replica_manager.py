@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH, REMOTE_FETCH
+from purgatorio.broker.causes.kinds import DELETE_RECORDS, FETCH, REMOTE_FETCH, REMOTE_LIST_OFFSETS
 from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.log.broker_logs import BrokerLogs
 from purgatorio.broker.log.config import LogConfig
@@ -29,6 +29,7 @@ from purgatorio.broker.replica.delayed_delete_records import (
     DeleteRecordsResult,
     PendingDeletion,
 )
+from purgatorio.broker.replica.delayed_remote_list_offsets import RemoteLookUps
 from purgatorio.broker.replica.events import ReplicaEvents
 from purgatorio.broker.replica.fetching.delayed_fetch import DelayedFetch, FollowerKey, TakeSteps
 from purgatorio.broker.replica.fetching.delayed_remote_fetch import RemoteFetches
@@ -90,6 +91,7 @@ class ReplicaManager:
         share_watch: the share fetches that wait to hear of partitions.
         leader_throttle: of what followers read here.
         follower_throttle: of what this broker reads from leaders.
+        look_ups: looks up timestamps in the tier; None: there is no tier.
         followed_log_cut: called when records of a partition that this broker follows were deleted or truncated.
     """
 
@@ -108,6 +110,7 @@ class ReplicaManager:
         self.broker_id = broker_id
         self.incarnation: BrokerIncarnation | None = None
         self.memory = logs.memory
+        self.look_ups: RemoteLookUps | None = None
         self.actions = purgatories.actions
         self.followed_log_cut: Callable[[Partition], None] = lambda partition: None
         self._clock = clock
@@ -140,16 +143,25 @@ class ReplicaManager:
             in_sync_changes=in_sync_changes,
         )
 
-    def use_tier(self, tiering: Tiering, purgatories: Purgatories, max_wait_ms: Callable[[], int]) -> None:
+    def use_tier(
+        self,
+        tiering: Tiering,
+        purgatories: Purgatories,
+        *,
+        max_wait_ms: Callable[[], int],
+        look_up_timeout_ms: Callable[[], int],
+    ) -> None:
         """Serve consumers from the tier from now on, too; before any replica is made.
 
         Args:
             max_wait_ms: returns remote.fetch.max.wait.ms.
+            look_up_timeout_ms: returns remote.list.offsets.request.timeout.ms.
         """
-        remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms, clock=self._clock)
+        self.look_ups = look_ups = RemoteLookUps(self.lookup, tiering, purgatories, look_up_timeout_ms)
+        remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
-        tiering.listed = partial(remote.check, cause="tier listed")
-        self._events.remote.append(purgatories.of(REMOTE_FETCH))
+        tiering.listed = (remote.check, look_ups.check)
+        self._events.remote += (purgatories.of(REMOTE_FETCH), purgatories.of(REMOTE_LIST_OFFSETS))
 
     # --- Produce, DeleteRecords ---
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from purgatorio.broker.log.topic_partition import TopicPartition
@@ -42,7 +42,7 @@ class Tiering:
     Attributes:
         store: the store.
         reads: its reads.
-        listed: is called with a partition when it is known what the tier has of it.
+        listed: are called with a partition, and a cause, when it is known what the tier has of it.
         trouble: why the store failed in the last round; "": it did not.
         trouble_since_ms: the time of the first such round; None: it did not fail.
     """
@@ -59,7 +59,7 @@ class Tiering:
     ) -> None:
         self.store = store
         self.reads = reads
-        self.listed: Callable[[TopicPartition], None] = lambda tp: None
+        self.listed: Sequence[Callable[[TopicPartition, str], None]] = ()
         self.trouble = ""
         self.trouble_since_ms: int | None = None
         self._lookup = lookup
@@ -142,7 +142,8 @@ class Tiering:
                 return
             remote.settle(partition.log)
             if not was_listed:
-                self.listed(partition.tp)
+                for listener in self.listed:
+                    listener(partition.tp, "tier listed")
 
         def still_leads() -> bool:
             return self._is_kept(partition) and partition.is_leader and partition.leader_epoch == leader_epoch

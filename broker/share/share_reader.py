@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import OpenTransaction, RecordsLocked, SharePosition, ShareStateLoading
+from purgatorio.broker.log.errors import OffsetInTier
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
@@ -202,7 +203,12 @@ class ShareSessionReader:
             return NOTHING
         reads_committed = self._reads_committed(session.group_id)
         offset, end_offset = share.next_fetch_offset(), self._end_offset(session.group_id, replica)
-        read = replica.log.read(offset, max_bytes=limits.max_bytes, end_offset=end_offset, min_one=is_first)
+        try:
+            read = replica.log.read(offset, max_bytes=limits.max_bytes, end_offset=end_offset, min_one=is_first)
+        except OffsetInTier as error:  # no record is skipped: the group waits, and its members hear why
+            raise PartitionError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"share groups do not read the tier: {error}"
+            ) from error
         unread = (found for part in read.parts for found in iter_batches(part))
         while batches := _up_to(share.in_flight.reach(limits.max_records), unread):
             headers = [header for header, _ in batches]

@@ -154,6 +154,10 @@ class RemoteReads:
         self._reads.move_to_end(key)
         return read
 
+    def waited_ms(self, read: PartRead) -> int:
+        """Return for how long a read has been under way."""
+        return self._clock.now_ms() - read.began_ms
+
     async def run(self) -> None:
         """Read until cancelled."""
         async with asyncio.TaskGroup() as tasks:

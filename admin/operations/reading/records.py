@@ -33,11 +33,11 @@ def read_records(replica: Partition, isolation_level: IsolationLevel, start_offs
     With read_committed those of aborted transactions are left out.
 
     Args:
-        start_offset: where to begin; the log's start if that is behind it.
+        start_offset: where to begin; the log's start in memory if that is behind it. The tier is not read.
     """
     log, stable = replica.log, isolation_level == "read_committed"
     end_offset = replica.last_stable_offset if stable else replica.high_watermark
-    start_offset = max(start_offset, log.log_start_offset)
+    start_offset = max(start_offset, log.local_start_offset)
     if start_offset >= end_offset:
         return
     read = log.read(start_offset, max_bytes=1 << 62, end_offset=end_offset)

@@ -24,7 +24,6 @@ from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction
 from purgatorio.purgatory import DelayedOperation, Purgatory
-from purgatorio.purgatory.clock import Clock
 
 
 class RemoteFetches:
@@ -35,7 +34,6 @@ class RemoteFetches:
         tiering: what the tier has.
         purgatories: those of the broker.
         max_wait_ms: returns remote.fetch.max.wait.ms, which may change.
-        clock: says how long a read has taken.
     """
 
     def __init__(
@@ -45,14 +43,12 @@ class RemoteFetches:
         purgatories: Purgatories,
         *,
         max_wait_ms: Callable[[], int],
-        clock: Clock,
     ) -> None:
         self.reader = reader
         self.tiering = tiering
         self._actions = purgatories.actions
         self._purgatory: Purgatory[DelayedRemoteFetch] = purgatories.of(REMOTE_FETCH)
         self._max_wait_ms = max_wait_ms
-        self._clock = clock
 
     def park(self, params: FetchParams, parts: Sequence[RemotePart], done: Callable[[], None]) -> None:
         """Read the parts, and call `done` when they are filled in, or at the deadline."""
@@ -100,8 +96,8 @@ class RemoteFetches:
         tp, location, read = part.fetch.tp, self.tiering.store.location, part.read
         if read is None:
             return TierNotListed(tp, location, self.tiering.trouble)
-        segment, waited_ms = read.segment, self._clock.now_ms() - read.began_ms
-        start_offset, end_offset = read.part.start_offset, segment.end_of_part(read.number)
+        start_offset, end_offset = read.part.start_offset, read.segment.end_of_part(read.number)
+        waited_ms = self.tiering.reads.waited_ms(read)
         return TierRead(
             tp, start_offset, end_offset, location, waited_ms, read.tries, read.trouble, is_joined=part.is_joined
         )

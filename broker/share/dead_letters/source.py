@@ -45,7 +45,7 @@ def read_records(
     position = 0
     while position < len(offsets):
         log, offset = replica.log, offsets[position]
-        if offset < log.log_start_offset:
+        if offset < log.local_start_offset:
             found[offset] = NO_CONTENT
             position += 1
             continue

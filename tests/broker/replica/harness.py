@@ -165,7 +165,9 @@ class Harness:
                 clock=self.clock,
                 interval_ms=1_000,
             )
-            self.replicas.use_tier(self.tiering, self.purgatories, lambda: 500)
+            self.replicas.use_tier(
+                self.tiering, self.purgatories, max_wait_ms=lambda: 500, look_up_timeout_ms=lambda: 30_000
+            )
         self.fetch_sessions = FetchSessionCache(
             slots=1_000, clock=self.clock, rng=random.Random(0), closed=self.replicas.end_session
         )
