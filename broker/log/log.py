@@ -14,7 +14,7 @@ log start.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from purgatorio.broker.log.compaction import Compaction
@@ -303,7 +303,8 @@ class Log:
     def _roll(self, base_offset: int, wall_ms: int) -> Segment:
         """Start a new active segment."""
         self._memory.release(self._segments.active.close())
-        return self._segments.roll(base_offset, wall_ms, self.producers.snapshot())
+        copied_to = self.copied_to if self.is_tiered else None
+        return self._segments.roll(base_offset, wall_ms, self.producers.snapshot(), copied_to)
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -421,7 +422,8 @@ class Log:
             self.on_cut()
             return
         if offset < self._segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset)
+            # A tiered log starts where it did, and the follower begins behind what the tier has.
+            self.truncate_fully_and_start_at(min(offset, self.log_start_offset) if self.is_tiered else offset)
             return
         before_bytes = self._segments.memory_bytes
         offset = self._segments.truncate(offset)
@@ -447,6 +449,32 @@ class Log:
         self._compaction.truncated(offset)
         self.epochs.clear()
         self.producers.clear()
+        self.on_cut()
+
+    def begin_behind(
+        self,
+        offset: int,
+        *,
+        log_start_offset: int,
+        epochs: Iterable[tuple[int, int]],
+        producers: ProducerSnapshot | None,
+    ) -> None:
+        """Remove all records, and begin in memory at an offset, before which the tier has all from the log's start on.
+
+        Args:
+            epochs: the leader epochs up to there, with their start offsets.
+            producers: the producers' state there; None: nothing is known.
+        """
+        self.truncate_fully_and_start_at(offset)
+        self.copied_to = offset
+        for epoch, start_offset in epochs:
+            self.epochs.assign(epoch, start_offset)
+        if log_start_offset < offset:
+            self.log_start_offset = log_start_offset
+            self.epochs.truncate_from_start(log_start_offset)
+        if producers is not None:
+            self.producers.restore(producers, offset)
+            self._segments.active.producers = producers
         self.on_cut()
 
     # --- delete and compact --------------------------------------------------------------------------------------
@@ -540,6 +568,7 @@ class Log:
         """Note that the tier has all records of the log up to an offset; what the log has of these may be deleted."""
         if offset > self.copied_to:
             self.copied_to = offset
+            self._segments.reduce(offset)
             self._memory.aged(self)
 
     def to_copy(self) -> tuple[Segment, ProducerSnapshot | None] | None:

@@ -148,20 +148,38 @@ class Segments:
                 return LogRead(parts, size_bytes, next_offset)
             segment, first = segments[number], 0
 
-    def roll(self, base_offset: int, wall_ms: int, producers: ProducerSnapshot) -> Segment:
+    def roll(
+        self, base_offset: int, wall_ms: int, producers: ProducerSnapshot, copied_to: int | None = None
+    ) -> Segment:
         """Start a new active segment.
 
         The two newest segments keep the state of all producers at their start, the others that of open transactions.
+
+        Args:
+            copied_to: segments that start behind it keep all, too, since it goes into the tier with the segment before;
+                see `reduce`. None: there is no tier.
         """
         segment = self._new(base_offset, self._end_position, wall_ms, self.active.size_bytes)
         segment.producers = producers
-        if len(self._segments) >= _SNAPSHOTS_KEPT:
-            *before, older = self._segments[-_SNAPSHOTS_KEPT - 1 : 1 - _SNAPSHOTS_KEPT]
-            if older.producers is not None:
-                older.producers = older.producers.reduced(before[0].producers if before else None)
         self._segments.append(segment)
         self.active = segment
+        if len(self._segments) > _SNAPSHOTS_KEPT:
+            number = len(self._segments) - 1 - _SNAPSHOTS_KEPT
+            if copied_to is None or self._segments[number].base_offset <= copied_to:
+                self._reduce(number)
         return segment
+
+    def reduce(self, copied_to: int) -> None:
+        """Let all segments up to an offset but the two newest keep the state of open transactions only."""
+        for number in range(len(self._segments) - _SNAPSHOTS_KEPT):
+            if self._segments[number].base_offset > copied_to:
+                return
+            self._reduce(number)
+
+    def _reduce(self, number: int) -> None:
+        segment = self._segments[number]
+        if segment.producers is not None and not segment.producers.is_reduced:
+            segment.producers = segment.producers.reduced(self._segments[number - 1].producers if number else None)
 
     def rebuild(self, producers: ProducerStates) -> None:
         """Return the producers to their state at the end, from the last snapshot and the batches after it.

@@ -53,6 +53,7 @@ from purgatorio.broker.replica.producing.writes import (
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
 from purgatorio.broker.replica.roles import Refollowed, ReplicaRoles
 from purgatorio.broker.replica.tiering import Tiering
+from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import get_logger
 from purgatorio.protocol.primitives import Buffer
@@ -91,6 +92,7 @@ class ReplicaManager:
         share_watch: the share fetches that wait to hear of partitions.
         leader_throttle: of what followers read here.
         follower_throttle: of what this broker reads from leaders.
+        tiering: what the tier has; None: there is no tier.
         look_ups: looks up timestamps in the tier; None: there is no tier.
         followed_log_cut: called when records of a partition that this broker follows were deleted or truncated.
     """
@@ -110,6 +112,7 @@ class ReplicaManager:
         self.broker_id = broker_id
         self.incarnation: BrokerIncarnation | None = None
         self.memory = logs.memory
+        self.tiering: Tiering | None = None
         self.look_ups: RemoteLookUps | None = None
         self.actions = purgatories.actions
         self.followed_log_cut: Callable[[Partition], None] = lambda partition: None
@@ -157,6 +160,7 @@ class ReplicaManager:
             max_wait_ms: returns remote.fetch.max.wait.ms.
             look_up_timeout_ms: returns remote.list.offsets.request.timeout.ms.
         """
+        self.tiering = tiering
         self.look_ups = look_ups = RemoteLookUps(self.lookup, tiering, purgatories, look_up_timeout_ms)
         remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
@@ -470,6 +474,20 @@ class ReplicaManager:
         """Delete all records of a followed partition, and restart at `offset`."""
         with self.actions:
             partition.restart_at(offset)
+
+    def begin_behind(self, partition: Partition, log_start_offset: int, segment: RemoteSegment) -> None:
+        """Delete all records of a followed partition, and begin behind a segment that the tier has.
+
+        Args:
+            log_start_offset: the leader's.
+        """
+        with self.actions:
+            partition.log.begin_behind(
+                segment.end_offset,
+                log_start_offset=log_start_offset,
+                epochs=segment.epochs,
+                producers=segment.producers,
+            )
 
     def _log_cut(self, tp: TopicPartition) -> None:
         self._events.log_cut(tp)

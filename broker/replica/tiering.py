@@ -105,7 +105,7 @@ class Tiering:
             self._wanted.clear()
 
     async def round(self) -> None:
-        """List and copy what there is to list and copy now. What fails is noted, and left to the next round."""
+        """List and copy what there is to list and copy now. A failure is noted, and the rest left to the next round."""
         trouble = ""
         for tp in [tp for tp, (known, _) in self._remotes.items() if self._lookup.partitions.get(tp) is not known]:
             del self._remotes[tp]

@@ -50,8 +50,8 @@ class SegmentCopier:
         committed, so it does no harm.
 
         Raises:
-            StoreError: the store has not taken it. What it has of it is no segment, unless the answer to the last
-                write was lost; the next list tells.
+            StoreError: the store has not taken it. An object that it has of it is no segment, unless the answer to the
+                last write was lost; the next list shows that.
         """
         found = log.to_copy()
         if found is None:

@@ -13,7 +13,7 @@ logger = get_logger(__name__)
 
 
 class RemoteLog:
-    """What the tier has of one log.
+    """The copied segments of one log.
 
     Args:
         folder: the prefix of its objects' names.
@@ -74,13 +74,25 @@ class RemoteLog:
             raise DamagedObject(f"{name} was deleted while it was listed") from error
         return from_bytes(data, name, object_bytes)
 
+    def with_record(self, offset: int, epoch: int) -> RemoteSegment | None:
+        """Return the segment that has an offset in an epoch, of several the one that ends last; None: none has.
+
+        Two logs with the same epoch at an offset are the same up to there, so it need not be one of `segments`.
+        """
+        found = [
+            each
+            for each in self._described.values()
+            if each.start_offset <= offset < each.end_offset and each.epoch_at(offset) == epoch
+        ]
+        return max(found, key=lambda each: each.end_offset, default=None)
+
     def add(self, segment: RemoteSegment, log: Log) -> None:
         """Add a segment that this broker has just copied."""
         self._described[segment.name] = segment
         self.settle(log)
 
     def settle(self, log: Log) -> None:
-        """Find the segments that are the log's as it is now, and tell the log up to where it is copied."""
+        """Find the segments that are the log's as it is now, and note in the log up to where it is copied."""
         self.segments = RemoteSegments.of_log(
             self._described.values(), log.epochs, log.log_start_offset, log.log_end_offset
         )

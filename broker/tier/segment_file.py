@@ -14,11 +14,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, NamedTuple
 
 from fastcrc import crc32
 
+from purgatorio.broker.log.epochs import UNDEFINED_EPOCH
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerSnapshot, ProducerState
 from purgatorio.broker.log.segment import Segment
 from purgatorio.broker.log.transactions import AbortedTxn, EndedTransaction
@@ -29,7 +30,7 @@ from purgatorio.protocol.compression import Buffer
 
 FORMAT: Final = 1
 PART_BYTES: Final = 1024 * 1024
-"""The largest part of several batches: what a consumer asks for at once, unless it is told otherwise."""
+"""The largest part of several batches: as much as a consumer asks for at once by default."""
 MAX_DESCRIPTION_BYTES: Final = 8 * 1024 * 1024
 PART_COST: Final = 400
 """The cost of the CRC of a part (see `LongWork`)."""
@@ -98,6 +99,11 @@ class RemoteSegment:
     def max_timestamp_ms(self) -> int:
         """The highest timestamp of its records."""
         return self.parts[-1].max_timestamp_ms
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch in which a record of the segment was written; −1: it is not known."""
+        following = bisect_right(self.epochs, offset, key=itemgetter(1))
+        return self.epochs[following - 1][0] if following else UNDEFINED_EPOCH
 
     def part_of(self, offset: int) -> int:
         """Return the number of the part that has an offset of the segment."""

@@ -1,6 +1,6 @@
 """The delayed operation of fetches of what only the tier has: waits until it is read (KIP-405).
 
-What is in memory was read when the request came, and waits with the rest; so do the watermarks. At the deadline,
+The records in memory were read when the request came, and wait with the rest; so do the watermarks. At the deadline,
 remote.fetch.max.wait.ms, the parts that did not come are empty, without an error. Their reads go on, and the consumer's
 next fetch joins them.
 """

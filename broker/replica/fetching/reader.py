@@ -113,7 +113,7 @@ class ReplicaReader:
             left_bytes: the most bytes to read.
             min_one: read the first batch even if it is larger (KIP-74).
 
-        What only the tier has is noted in the parameters, and counted as if it were all that fits.
+        Records that only the tier has are noted in the parameters, and counted as if they were all that fits.
         """
         request = fetch.request
         if not fetch.error_code and self._lookup.known(fetch.tp) is None:

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Protocol, cast
 
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.following.follower_session import FollowerSession
+from purgatorio.broker.replica.following.rebuilding import CannotRebuild, Rebuilding
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import Refollowed
@@ -287,11 +289,13 @@ class FollowerFetcher:
             if response.error_code:
                 raise ProtocolError(f"the leader answered {ErrorCode(response.error_code).name}")
             self._failures = 0
-            got_records, out_of_range = await self._apply(response)
+            got_records, out_of_range, in_tier = await self._apply(response)
             self._session.answered(response.session_id)
             del response  # it may be 10 MiB, and the leader may hold the next fetch for long
             for partition in out_of_range:
                 await self._reset_into_leaders_log(peer, partition)
+            for partition in in_tier:
+                await self._rebuild(peer, partition)
             if got_records:
                 await self._gate.delayed()
 
@@ -381,10 +385,14 @@ class FollowerFetcher:
             wait_ms = min([wait_ms, *pauses_ms])
         return wait_ms
 
-    async def _apply(self, response: FetchResponse) -> tuple[bool, list[Partition]]:
-        """Append the fetched records; returns whether there were any, and the partitions that are out of range."""
+    async def _apply(self, response: FetchResponse) -> tuple[bool, list[Partition], list[Partition]]:
+        """Append the fetched records.
+
+        Returns:
+            Whether there were any, the partitions that are out of range, and those that only the tier has there.
+        """
         got_records = False
-        out_of_range = []
+        out_of_range, in_tier = [], []
         named = self._session.named
         for topic in response.responses:
             for data in topic.partitions:
@@ -393,6 +401,8 @@ class FollowerFetcher:
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     out_of_range.append(partition)
+                elif data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+                    in_tier.append(partition)
                 elif data.error_code:
                     self._pause(partition, ErrorCode(data.error_code).name)
                 elif data.diverging_epoch.end_offset >= 0:
@@ -401,7 +411,7 @@ class FollowerFetcher:
                     got_records = True
                     if not self._throttled(partition, data.high_watermark):
                         self._session.alter(partition)
-        return got_records, out_of_range
+        return got_records, out_of_range, in_tier
 
     def _still_followed(self, partition: Partition, leader_epoch: int) -> bool:
         """Return whether the response to a request in `leader_epoch` still applies to this replica."""
@@ -459,6 +469,17 @@ class FollowerFetcher:
         else:
             self._replicas.restart_at(partition, start_offset)
         self._session.alter(partition)
+
+    async def _rebuild(self, peer: Peer, partition: Partition) -> None:
+        """Begin behind what only the tier has, or later if that is not possible yet."""
+        leader_epoch, timeout_ms = partition.leader_epoch, self._settings.response_timeout_ms
+        rebuilding = Rebuilding(self._replicas, partial(peer.request, timeout_ms=timeout_ms))
+        try:
+            await rebuilding.rebuild(partition, lambda: self._still_followed(partition, leader_epoch))
+        except CannotRebuild as error:
+            self._pause(partition, error)
+        else:
+            self._session.alter(partition)
 
     async def _leader_offset(self, peer: Peer, partition: Partition, timestamp: int) -> int | None:
         """Return the start or end offset of the leader's log; None if the leader answers with an error."""

@@ -41,6 +41,8 @@ def test_they_are_kafkas_dynamic_configs_that_exist_here() -> None:
         "message.max.bytes",
         "min.insync.replicas",
         "producer.id.expiration.ms",
+        "remote.fetch.max.wait.ms",
+        "remote.list.offsets.request.timeout.ms",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 

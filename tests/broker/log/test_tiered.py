@@ -138,15 +138,38 @@ def test_the_memory_cap_deletes_what_is_copied_and_refuses_appends_otherwise(app
     assert (log.log_start_offset, log.local_start_offset) == (0, first[0].next_offset)
 
 
-def test_a_log_that_is_truncated_begins_in_memory_where_it_ends(log: Log) -> None:
-    log.copied(4)
-    keep_two(log)
-    log.truncate_to(2)
-    assert (log.local_start_offset, log.log_end_offset, log.copied_to) == (2, 2, 2)
-
-
 def test_a_log_without_a_tier_starts_where_its_memory_does(append) -> None:
     log = Log(replace(TIERED, remote_storage_enable=False, retention_bytes=300))
     append(log, 11)
     log.apply_retention(10_000, 11)
     assert log.log_start_offset == log.local_start_offset == 6
+
+
+def test_a_tiered_log_that_is_truncated_before_its_memory_starts_where_it_did(log: Log) -> None:
+    """The follower then hears from the leader that the tier has the rest, and begins behind it."""
+    log.copied(4)
+    keep_two(log)
+    log.truncate_to(3)
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (0, 0, [])
+
+
+def test_a_log_begins_behind_what_the_tier_has(log: Log, append) -> None:
+    snapshot = log.producers.snapshot()
+    log.begin_behind(20, log_start_offset=5, epochs=[(1, 0), (2, 4), (3, 9)], producers=snapshot)
+    assert (log.log_start_offset, log.local_start_offset, log.log_end_offset, log.copied_to) == (5, 20, 20, 20)
+    assert (log.high_watermark, log.epochs.entries, log.segment_count) == (20, [(2, 5), (3, 9)], 1)
+    append(log, 2, epoch=3)
+    assert (log.log_end_offset, log.epochs.latest_epoch) == (22, 3)
+
+
+def test_producers_are_kept_whole_until_their_segment_is_copied(append, batch_of) -> None:
+    log = Log(TIERED)
+    log.append_as_leader(batch_of(b"value" * 4, producer=(7, 0, 0)), leader_epoch=0, wall_ms=2000)
+    append(log, 12)
+    first = log.to_copy()
+    assert first is not None
+    assert first[1] is not None
+    assert list(first[1].states) == [7]
+    log.copied(10)
+    assert [segment.producers is not None for segment in log._segments][-2:] == [True, True]
+    assert not any(segment.producers for segment in list(log._segments)[:-2])
