@@ -164,7 +164,11 @@ def _tiered(look_ups: RemoteLookUps | None, partition: Partition, timestamp_ms: 
     remote = look_ups.tiering.remote_of(partition)
     copied_to = remote.segments.end_from(log.log_start_offset)
     if timestamp_ms == EARLIEST_PENDING_UPLOAD:
-        return (copied_to, log.epochs.epoch_at(copied_to)) if remote.is_listed else NOT_FOUND[:2]
+        return (
+            (copied_to, log.epochs.epoch_at(copied_to))
+            if remote.listed_in_epoch == partition.leader_epoch
+            else NOT_FOUND[:2]
+        )
     if copied_to == log.log_start_offset:
         return NOT_FOUND[:2]
     return copied_to - 1, log.epochs.epoch_at(copied_to - 1)

@@ -74,6 +74,7 @@ class Log:
         high_watermark: the last one that the partition set, by `commit_to`; the memory cap may delete records below it.
             Reads are not bounded by it.
         uncommitted_bytes: memory of the records from the high watermark on.
+        is_tiered: whether its closed segments are copied to the tier, and stay here until they are.
         is_evictable: whether the memory cap may delete records; not those of internal topics, which are state.
         epochs: the leader epoch of each part.
         producers: the state of idempotent and transactional producers.
@@ -93,6 +94,7 @@ class Log:
         self._validation = validation
         self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
         self._memory.add(self)
+        self.is_tiered = False
         self.config = config
         self.is_evictable = True
         self.epochs = LeaderEpochs()
@@ -118,15 +120,13 @@ class Log:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
+        if self.is_tiered and not config.remote_storage_enable:
+            self._start_at(self.local_start_offset)  # it leaves the tier without its records there (KIP-950)
+        self.is_tiered = config.remote_storage_enable
         self._admission = Admission(config, self._validation)
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         self._segment_bytes = min(config.segment_bytes, self._memory.max_segment_bytes)
         self._segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
-
-    @property
-    def is_tiered(self) -> bool:
-        """Whether its closed segments are copied to the tier, and stay here until they are."""
-        return self._config.remote_storage_enable
 
     @property
     def size_bytes(self) -> int:

@@ -20,6 +20,7 @@ from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.tier.reads import PartRead
+from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory import DelayedOperation, Purgatory
 
@@ -113,12 +114,13 @@ class RemoteLookUps:
             look_up.offset = max(look_up.offset, log.log_start_offset)
             if look_up.offset >= log.local_start_offset:
                 return log.offset_for_timestamp(look_up.timestamp_ms, look_up.end_offset, budget) or NOT_FOUND
-            if look_up.read is None and not self._begin(look_up):
-                if self.tiering.remote_of(partition).is_listed:
-                    continue
-                return None
             read = look_up.read
-            assert read is not None, "it has begun"
+            if read is None:
+                segment = self.tiering.segment_at(partition, look_up.offset)
+                if segment is None:
+                    return None
+                self._begin(look_up, segment)
+                continue
             if not read.is_over:
                 return None
             if read.data is None:
@@ -128,33 +130,23 @@ class RemoteLookUps:
                 return found if found.offset < look_up.end_offset else NOT_FOUND
             look_up.offset, look_up.read = read.segment.end_of_part(read.number), None
 
-    def _begin(self, look_up: RemoteLookUp) -> bool:
-        """Begin the read of the next part that may have the timestamp; False: the look-up moved on, or cannot begin.
+    def _begin(self, look_up: RemoteLookUp, segment: RemoteSegment) -> None:
+        """Begin the read of the next part that may have the timestamp, or go on behind the segment.
 
         Raises:
-            PartitionError: the tier lacks the offset, or too many reads wait.
+            PartitionError: too many reads wait.
         """
         partition, tp = look_up.partition, look_up.partition.tp
-        remote = self.tiering.remote_of(partition)
-        if not remote.is_listed:
-            self.tiering.wake()
-            return False
-        segment = remote.segments.find(look_up.offset)
-        if segment is None:
-            raise PartitionError(
-                ErrorCode.UNKNOWN_SERVER_ERROR, f"no segment of {tp} in the tier has offset {look_up.offset}"
-            )
         number = max(segment.part_of(look_up.offset), segment.part_since(look_up.timestamp_ms))
         if number == len(segment.parts):
             look_up.offset = segment.end_offset
-            return False
-        read = self.tiering.reads.read(remote.folder, segment, number)
+            return
+        read = self.tiering.reads.read(self.tiering.remote_of(partition).folder, segment, number)
         if read is None:
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"too many reads of the tier wait to read {tp} too")
         if not read.is_over:
             read.listeners[(tp, self)] = partial(self.check, tp, "remote read")
         look_up.read = read
-        return True
 
     def cause_of(self, look_up: RemoteLookUp) -> TierLookUp:
         """Return what a look-up waits for."""

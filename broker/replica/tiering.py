@@ -13,19 +13,24 @@ from typing import Final, NoReturn
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
-from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.names import partition_folder
 from purgatorio.broker.tier.reads import RemoteReads
 from purgatorio.broker.tier.remote_log import RemoteLog
-from purgatorio.broker.tier.store import Store, StoreError
+from purgatorio.broker.tier.segment_file import RemoteSegment
+from purgatorio.broker.tier.store import Store, StoreError, Unavailable
 from purgatorio.logger import get_logger
+from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory.clock import Clock, time_limit
 
 logger = get_logger(__name__)
 
 FIRST_BACKOFF_MS: Final = 200
 """The time after a round in which the store failed, until the next one; it doubles up to the interval."""
+
+LIST_MS: Final = 60_000
+"""The longest time that the list of a partition may take, with the descriptions that are new."""
 
 
 class Tiering:
@@ -42,7 +47,7 @@ class Tiering:
     Attributes:
         store: the store.
         reads: its reads.
-        listed: are called with a partition, and a cause, when it is known what the tier has of it.
+        listed: are called with a partition, and a cause, when the store was listed for it.
         trouble: why the store failed in the last round; "": it did not.
         trouble_since_ms: the time of the first such round; None: it did not fail.
     """
@@ -78,6 +83,26 @@ class Tiering:
             remote = RemoteLog(partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition))
             self._remotes[partition.tp] = (partition, remote)
         return remote
+
+    def segment_at(self, partition: Partition, offset: int) -> RemoteSegment | None:
+        """Return the segment that has an offset of a replica's log; None: the store is to be listed first.
+
+        Raises:
+            PartitionError: the store was listed, and there is none.
+        """
+        remote = self.remote_of(partition)
+        segment = remote.find(offset, partition.log)
+        if segment is not None:
+            return segment
+        if remote.listed_in_epoch != partition.leader_epoch:
+            self.wake()
+            return None
+        why = f"no segment of {partition.tp} in the tier has offset {offset}"
+        logger.warning("a read of the tier failed", partition=str(partition.tp), reason=why)
+        if partition.is_leader:
+            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        self.wake()  # the leader may have copied it since
+        raise PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
 
     def wake(self) -> None:
         """Begin the next round now: a fetch waits to hear what the tier has."""
@@ -136,14 +161,16 @@ class Tiering:
     async def _keep_up(self, partition: Partition) -> None:
         remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
         if not partition.is_leader or remote.listed_in_epoch != leader_epoch:
-            was_listed = remote.is_listed
-            await remote.list(self.store, leader_epoch)
+            try:
+                async with time_limit(self._clock, LIST_MS):
+                    await remote.list(self.store, leader_epoch)
+            except TimeoutError as error:
+                raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
             if not self._is_kept(partition):
                 return
             remote.settle(partition.log)
-            if not was_listed:
-                for listener in self.listed:
-                    listener(partition.tp, "tier listed")
+            for listener in self.listed:
+                listener(partition.tp, "tier listed")
 
         def still_leads() -> bool:
             return self._is_kept(partition) and partition.is_leader and partition.leader_epoch == leader_epoch

@@ -31,10 +31,13 @@ class RemoteLog:
         self.damaged: dict[SegmentName, str] = {}
         self._described: dict[SegmentName, RemoteSegment] = {}
 
-    @property
-    def is_listed(self) -> bool:
-        """Whether the store was listed, so that it is known what there is."""
-        return self.listed_in_epoch >= 0
+    def find(self, offset: int, log: Log) -> RemoteSegment | None:
+        """Return the segment that has an offset of the log; None: none has, as far as the store was listed."""
+        segment = self.segments.find(offset)
+        if segment is None:  # the log's epochs may have come since
+            self.settle(log)
+            segment = self.segments.find(offset)
+        return segment
 
     async def list(self, store: Store, leader_epoch: int) -> None:
         """Read from the store which segments there are, and the descriptions of those that are new.

@@ -190,6 +190,7 @@ def alter_topic_configs(
         defaults = settings.log.with_broker_configs(image.broker_configs.get(ALL_BROKERS, {}))
         before = ResourceConfigs(topic.configs, TOPIC_CONFIGS, defaults.to_strings())
         checked = check_configs(edit(before), settings)
+        _check_leaves_tier(topic.configs, checked)
     except DecisionRefused as refusal:
         return image, refused(name, refusal)
     changed = replace(topic, configs=checked)
@@ -202,6 +203,14 @@ def alter_topic_configs(
         if not validate_only:
             image = image.with_topics([changed])
     return image, done(changed)
+
+
+def _check_leaves_tier(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Check that a topic leaves the tier only with what it has there (KIP-950); raises DecisionRefused."""
+    had, has = (LogConfig.from_strings(configs) for configs in (before, after))
+    if had.remote_storage_enable and not has.remote_storage_enable and not has.remote_log_delete_on_disable:
+        why = "a topic leaves the tier without its records there: set remote.log.delete.on.disable=true as well"
+        raise DecisionRefused(ErrorCode.INVALID_CONFIG, f"remote.storage.enable: {why}")
 
 
 def alter_broker_configs(

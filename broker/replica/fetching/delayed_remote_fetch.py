@@ -57,8 +57,9 @@ class RemoteFetches:
 
     def check(self, tp: TopicPartition, cause: str) -> None:
         """Check the fetches that wait for a partition."""
-        with self._actions:
-            self._purgatory.check_and_complete(tp, cause)
+        if self._purgatory.num_delayed:
+            with self._actions:
+                self._purgatory.check_and_complete(tp, cause)
 
     def begin(self, part: RemotePart, partition: Partition) -> PartRead | None:
         """Begin the read of a part, or join one; None: it is not known yet what the tier has of the partition.
@@ -66,15 +67,11 @@ class RemoteFetches:
         Raises:
             PartitionError: the tier does not have the offset, or too many reads wait.
         """
-        remote, offset, tp = self.tiering.remote_of(partition), part.fetch.request.fetch_offset, partition.tp
-        if not remote.is_listed:
-            self.tiering.wake()
-            return None
-        segment = remote.segments.find(offset)
+        tiering, offset, tp = self.tiering, part.fetch.request.fetch_offset, partition.tp
+        segment = tiering.segment_at(partition, offset)
         if segment is None:
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if partition.is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
-            raise PartitionError(code, f"no segment of {tp} in the tier has offset {offset}")
-        read = self.tiering.reads.read(remote.folder, segment, segment.part_of(offset))
+            return None
+        read = tiering.reads.read(tiering.remote_of(partition).folder, segment, segment.part_of(offset))
         if read is None:
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"too many reads of the tier wait to read {tp} too")
         part.is_joined = not read.is_over and bool(read.listeners)

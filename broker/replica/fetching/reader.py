@@ -141,6 +141,8 @@ class ReplicaReader:
                 return data, 0
             if log.log_start_offset <= request.fetch_offset < log.local_start_offset and params.replica_id < 0:
                 max_bytes = min(left_bytes, request.partition_max_bytes)
+                if max_bytes <= 0 and not min_one:
+                    return data, 0
                 params.remote_parts += (RemotePart(fetch, data, max_bytes, end_offset, min_one),)
                 return data, max_bytes
             read = log.read(

@@ -173,3 +173,10 @@ def test_producers_are_kept_whole_until_their_segment_is_copied(append, batch_of
     log.copied(10)
     assert [segment.producers is not None for segment in log._segments][-2:] == [True, True]
     assert not any(segment.producers for segment in list(log._segments)[:-2])
+
+
+def test_a_log_that_leaves_the_tier_starts_where_its_memory_does(log: Log) -> None:
+    log.copied(4)
+    keep_two(log)
+    log.config = replace(log.config, remote_storage_enable=False)
+    assert (log.log_start_offset, log.local_start_offset) == (4, 4)

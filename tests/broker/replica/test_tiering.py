@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from purgatorio.broker.replica.tiering import FIRST_BACKOFF_MS
-from purgatorio.broker.tier.store import Refused, Unavailable
+from purgatorio.broker.replica.tiering import FIRST_BACKOFF_MS, LIST_MS
+from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
 from tests.broker.replica.harness import topic
 from tests.broker.replica.tiered import TIERED, Tiered, record_batch, tiered
 from tests.error_log import ErrorLog
@@ -106,3 +106,18 @@ async def test_what_is_known_of_a_replica_goes_with_it() -> None:
         after = broker.tiering.remote_of(broker.partition())
         assert before is not after
         assert bytes(range(16)).hex() in after.folder
+
+
+async def test_a_list_that_does_not_come_is_trouble() -> None:
+    async with tiered(copies=False) as broker:
+        never = asyncio.Event()
+
+        async def silent(prefix: str) -> list[StoredObject]:
+            await never.wait()
+            return []
+
+        broker.store.list = silent  # type: ignore[method-assign]
+        task = asyncio.create_task(broker.tiering.round())
+        await broker.clock.run_for(LIST_MS)
+        await task
+        assert broker.tiering.trouble == "no list in 60 s"

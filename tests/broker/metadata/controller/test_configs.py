@@ -174,3 +174,25 @@ def test_a_topic_goes_on_whose_lag_contradicts_a_later_default_of_the_brokers(im
     after = after.with_broker_configs("", lags)
     _, result = alter_topic_configs(after, "orders", replacing({"max.compaction.lag.ms": "10"}), settings=settings)
     assert result.error == ErrorCode.NONE
+
+
+def test_a_topic_has_a_tier_only_where_the_brokers_have_one(image: ClusterImage) -> None:
+    enable = ("remote.storage.enable", SET, "true")
+    _, refused = change(image, enable)
+    assert (refused.error, refused.message) == (
+        ErrorCode.INVALID_CONFIG,
+        "remote.storage.enable: the brokers have no tier: set tier.location",
+    )
+    after, _ = change(image, enable, settings=TopicSettings(has_tier=True))
+    assert configs(after)["remote.storage.enable"] == "true"
+
+
+def test_a_topic_leaves_the_tier_only_without_its_records_there(image: ClusterImage) -> None:
+    settings = TopicSettings(has_tier=True)
+    tiered, _ = change(image, ("remote.storage.enable", SET, "true"), settings=settings)
+    disable = ("remote.storage.enable", SET, "false")
+    _, refused = change(tiered, disable, settings=settings)
+    assert refused.error == ErrorCode.INVALID_CONFIG
+    assert "set remote.log.delete.on.disable=true as well" in (refused.message or "")
+    after, result = change(tiered, disable, ("remote.log.delete.on.disable", SET, "true"), settings=settings)
+    assert (result.error, configs(after)["remote.storage.enable"]) == (ErrorCode.NONE, "false")

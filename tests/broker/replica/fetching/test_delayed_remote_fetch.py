@@ -12,7 +12,7 @@ from purgatorio.broker.tier.store import NotThere, Unavailable
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition
 from tests.broker.replica.harness import MIB, topic
-from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, tiered
+from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, record_batch, tiered
 
 
 def waiting(broker: Tiered) -> list[str]:
@@ -211,3 +211,18 @@ async def test_the_first_batch_may_be_larger_than_the_limit(max_bytes: int) -> N
         fetched = broker.fetch((ORDERS, 0), partition_max_bytes=max_bytes)
         await broker.turns()
         assert bases(fetched.data) == [0]
+
+
+async def test_a_response_that_is_full_reads_nothing_more_from_the_tier() -> None:
+    async with tiered(copies=False) as broker:
+        bills = TopicPartition("bills", 0)
+        broker.set_topics(topic(replicas=(1,), **TIERED), topic("bills", replicas=(1,), **TIERED))
+        broker.fill()
+        for number in range(7):
+            broker.produce(bills, acks=1, records=record_batch(1_700_000_000_000 + number))
+        await broker.copy()
+        broker.store.calls.clear()
+        fetched = broker.fetch((ORDERS, 0), (bills, 0), max_bytes=100, partition_max_bytes=100)
+        await broker.turns()
+        assert [bases(data) for data in fetched.partitions] == [[0], []]
+        assert broker.store.calls == [("get", "log")]

@@ -1,0 +1,146 @@
+"""Three brokers with a tier, over real sockets: a read is held, seen and let go; followers begin behind what it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from purgatorio.admin.cluster import Cluster
+from purgatorio.broker.causes.kinds import REMOTE_FETCH
+from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.tier import obstore_store
+from purgatorio.broker.tier.store import Refused
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.records import iter_batches
+from tests.broker.cluster.test_cluster import ORDERS, PATIENCE_MS, client, config, until
+from tests.broker.replica.tiered import TIERED, record_batch
+from tests.broker.tier.stores import TestStore
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> TestStore:
+    """The store of the location "memory"."""
+    made = TestStore()
+    monkeypatch.setattr(obstore_store, "open_store", lambda location, new_cluster_id: made)
+    return made
+
+
+@pytest.fixture
+async def cluster(store: TestStore) -> AsyncIterator[Cluster]:
+    """A cluster with orders-0, of which only the tier has the first four batches of seven."""
+    async with Cluster(config(tier_location="memory")) as running:
+        connection = await client(running.brokers[0])
+        configs = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in TIERED.items()]
+        topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=3, configs=configs)
+        request = CreateTopicsRequest(topics=[topic])
+        response = await connection.request(ApiKey.CREATE_TOPICS, 7, request, timeout_ms=PATIENCE_MS)
+        assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
+        connection.close()
+        await until(lambda: all(broker.replica(ORDERS) is not None for broker in running.brokers))
+        await produce(leader_of(running), 7)
+        await until(lambda: all(high_watermark(broker) == 7 for broker in running.brokers))
+        await copy(running)
+        yield running
+
+
+def leader_of(cluster: Cluster) -> Broker:
+    return next(broker for broker in cluster.brokers if (replica := broker.replica(ORDERS)) and replica.is_leader)
+
+
+def high_watermark(broker: Broker) -> int:
+    replica = broker.replica(ORDERS)
+    return -1 if replica is None else replica.high_watermark
+
+
+async def produce(leader: Broker, count: int) -> None:
+    connection = await client(leader)
+    for _ in range(count):
+        data = TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=record_batch())])
+        request = ProduceRequest(acks=-1, timeout_ms=PATIENCE_MS, topic_data=[data])
+        response = await connection.request(ApiKey.PRODUCE, 9, request, timeout_ms=PATIENCE_MS)
+        assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    connection.close()
+
+
+async def copy(cluster: Cluster) -> None:
+    """Let the leader copy, and all replicas hear of it and delete."""
+    for broker in (leader_of(cluster), *cluster.brokers):
+        assert broker.tiering is not None
+        await broker.tiering.round()
+        for _ in broker.replicas.retention_steps():
+            pass
+
+
+async def fetch(broker: Broker, offset: int) -> PartitionData:
+    connection = await client(broker)
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1_000_000)
+    request = FetchRequest(
+        max_wait_ms=500, min_bytes=1, max_bytes=1_000_000, topics=[FetchTopic(topic="orders", partitions=[wanted])]
+    )
+    response = await connection.request(ApiKey.FETCH, 11, request, timeout_ms=PATIENCE_MS)
+    connection.close()
+    data: PartitionData = response.responses[0].partitions[0]
+    return data
+
+
+async def read_all(broker: Broker) -> list[int]:
+    """Read from the log's start to its end, as a consumer does."""
+    offsets: list[int] = []
+    while len(offsets) < 7:
+        data: Any = await fetch(broker, len(offsets))
+        assert data.error_code == ErrorCode.NONE
+        offsets += [header.base_offset for header, _ in iter_batches(data.records)]
+    return offsets
+
+
+async def test_a_read_is_held_and_seen_and_let_go_and_every_record_comes(cluster: Cluster, store: TestStore) -> None:
+    leader = leader_of(cluster)
+    store.gate.clear()
+    fetching = asyncio.create_task(read_all(leader))
+    waiting = leader.purgatory_of(REMOTE_FETCH)
+    await until(lambda: waiting.num_delayed == 1)
+    (operation,) = waiting.operations()
+    assert in_words(operation.causes).startswith("waits for orders-0 [0, 2) to come back from memory: ")
+    assert operation.client == "test"
+    store.gate.set()
+    assert await fetching == list(range(7))
+
+
+async def test_followers_keep_no_more_than_the_leader(cluster: Cluster) -> None:
+    logs = [replica.log for broker in cluster.brokers if (replica := broker.replica(ORDERS))]
+    assert [(log.log_start_offset, log.local_start_offset, log.log_end_offset) for log in logs] == [(0, 4, 7)] * 3
+
+
+async def test_a_broker_that_comes_back_empty_begins_behind_the_tier_and_can_lead(cluster: Cluster) -> None:
+    others = [broker.broker_id for broker in cluster.brokers if broker is not leader_of(cluster)]
+    for broker_id in (*others, leader_of(cluster).broker_id):
+        await cluster.kill_broker(broker_id)
+        await cluster.start_broker(broker_id)
+        broker = cluster.broker(broker_id)
+        await until(lambda broker=broker: in_sync(broker))  # type: ignore[misc]
+        replica = broker.replica(ORDERS)
+        assert replica is not None
+        assert (replica.log.log_start_offset, replica.log.local_start_offset) == (0, 4)
+    assert await read_all(leader_of(cluster)) == list(range(7))
+
+
+def in_sync(broker: Broker) -> bool:
+    replica = broker.replica(ORDERS)
+    return replica is not None and broker.broker_id in replica.isr and replica.log.log_end_offset == 7
+
+
+def test_a_folder_that_cannot_be_used_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(location: str, new_cluster_id: str | None) -> None:
+        raise Refused(f"{location} is on a full disk")
+
+    monkeypatch.setattr(obstore_store, "open_store", refuse)
+    with pytest.raises(ValueError, match=r"^tier\.location: /x is on a full disk$"):
+        Cluster(config(tier_location="/x"))
