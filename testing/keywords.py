@@ -93,6 +93,12 @@ class BrokerSettings(TypedDict, total=False):
     compression_type: str | Sequence[str] | None
     record_validation: str | Sequence[str] | None
     producer_id_expiration_ms: int | str | None
+    tier_location: str | Sequence[str] | None
+    remote_log_storage_system_enable: bool | str | None
+    remote_fetch_max_wait_ms: int | str | None
+    remote_list_offsets_request_timeout_ms: int | str | None
+    remote_log_manager_task_interval_ms: int | str | None
+    remote_log_reader_threads: int | str | None
     replica_fetch_wait_max_ms: int | str | None
     replica_fetch_min_bytes: int | str | None
     replica_fetch_max_bytes: int | str | None
