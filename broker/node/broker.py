@@ -83,7 +83,8 @@ from purgatorio.purgatory import FinishedOperation
 logger = get_logger(__name__)
 
 TIER_CACHE_DIVISOR: Final = 16
-"""The part of the memory for logs that a broker keeps beside it of what it has read from the tier."""
+"""The part of the memory for logs that a broker with a tier keeps for what it has read there. It is kept also while
+memory is full, as it is all the time where topics are larger: else a read that was late would be of use to no fetch."""
 
 
 class Broker:
@@ -145,8 +146,9 @@ class Broker:
         self._metadata_purgatories = MetadataPurgatories(parked.of(TOPIC), parked.of(ELECT_LEADER), store.image)
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle()
-        self.lifecycle.replicas = self.replicas = self._build_replicas()
-        self.tiering = None if tier is None else self._build_tiering(tier)
+        cached_bytes = 0 if tier is None else config.log_memory_bytes // TIER_CACHE_DIVISOR
+        self.lifecycle.replicas = self.replicas = self._build_replicas(config.log_memory_bytes - cached_bytes)
+        self.tiering = None if tier is None else self._build_tiering(tier, cached_bytes)
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
             clock=clocks.lease,
@@ -180,14 +182,14 @@ class Broker:
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
-    def _build_replicas(self) -> ReplicaManager:
+    def _build_replicas(self, log_memory_bytes: int) -> ReplicaManager:
         config = self.config
         replicas = ReplicaManager(
             config.broker_id,
             clock=self.clocks.lease,
             logs=BrokerLogs(
                 MemoryBudget(
-                    config.log_memory_bytes,
+                    log_memory_bytes,
                     self.clock,
                     config.log_memory_uncommitted_percent,
                     Arena(self.clock, config.memory_bytes),
@@ -205,14 +207,9 @@ class Broker:
         replicas.writes.watch_acks = self._spans.watch_acks
         return replicas
 
-    def _build_tiering(self, store: Store) -> Tiering:
+    def _build_tiering(self, store: Store, cached_bytes: int) -> Tiering:
         config, clock = self.config, self.clock
-        reads = RemoteReads(
-            store,
-            clock,
-            readers=config.remote_log_reader_threads,
-            cache_bytes=config.log_memory_bytes // TIER_CACHE_DIVISOR,
-        )
+        reads = RemoteReads(store, clock, readers=config.remote_log_reader_threads, cache_bytes=cached_bytes)
         tiering = Tiering(
             self.replicas.lookup,
             store,

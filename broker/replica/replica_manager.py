@@ -315,10 +315,13 @@ class ReplicaManager:
         self.actions.depth += 1  # as `with self.actions`, without its calls
         try:
             entries = self._fetches.entries_if_due(context)
-            if entries is not None:
-                self._fetches.finish(params, entries, answer)
-            else:
+            if entries is None:
                 self._fetches.park(context, answer)
+            elif params.remote_parts:
+                self._fetches.finish(params, entries, answer)
+            else:  # as `finish`, without its call
+                self._fetches.count(params, entries)
+                answer(entries)
         finally:
             self.actions.leave()
 

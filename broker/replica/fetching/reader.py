@@ -139,7 +139,8 @@ class ReplicaReader:
             data.preferred_read_replica = self.preferred_replica(params, partition, request.fetch_offset)
             if data.preferred_read_replica >= 0:
                 return data, 0
-            if log.log_start_offset <= request.fetch_offset < log.local_start_offset and params.replica_id < 0:
+            offset = request.fetch_offset
+            if offset < log.local_start_offset and offset >= log.log_start_offset and params.replica_id < 0:
                 max_bytes = min(left_bytes, request.partition_max_bytes)
                 if max_bytes <= 0 and not min_one:
                     return data, 0
