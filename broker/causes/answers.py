@@ -27,6 +27,9 @@ from purgatorio.broker.causes.cause import (
     OpenTransaction,
     RecordsLocked,
     ReplicationThrottled,
+    TierLookUp,
+    TierNotListed,
+    TierRead,
     TooFewInSync,
 )
 from purgatorio.broker.causes.kinds import of_noun
@@ -187,6 +190,21 @@ def _records_locked(wait: Document, cluster: _Cluster) -> tuple[str, list[Docume
     return _sentence(f"{text}, of {_places(wait)}"), [expire]
 
 
+# --- the tier ---
+
+
+def _tier_read(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    trouble = f": {cause['trouble']}" if cause["trouble"] else ""
+    return _sentence(f"{_subject(wait)} for {cause['location']} to give back records of {_places(wait)}{trouble}"), []
+
+
+def _tier_not_listed(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    cause = wait["cause"]
+    trouble = f": {cause['trouble']}" if cause["trouble"] else ""
+    return _sentence(f"{_subject(wait)} to hear what {cause['location']} has of {_places(wait)}{trouble}"), []
+
+
 # --- transactions ---
 
 
@@ -295,6 +313,9 @@ _SENTENCES: Final[dict[type[Why], Callable[[Document, _Cluster], tuple[str, list
     NotDecided: _not_decided,
     ReplicationThrottled: _replication_throttled,
     NoRecordsYet: _no_records_yet,
+    TierRead: _tier_read,
+    TierLookUp: _tier_read,
+    TierNotListed: _tier_not_listed,
     NoShareRecordsYet: _no_records_yet,
     RecordsLocked: _records_locked,
     OpenTransaction: _open_transaction,

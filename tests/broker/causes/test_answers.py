@@ -16,6 +16,9 @@ from purgatorio.broker.causes.cause import (
     NoLeader,
     NotDecided,
     OpenTransaction,
+    TierLookUp,
+    TierNotListed,
+    TierRead,
     TooFewInSync,
 )
 from purgatorio.broker.causes.words import as_document
@@ -183,3 +186,24 @@ def test_others_say_what_one_of_them_misses() -> None:
     assert told("anything", counts={"toy": 2, "produce": 1})[0] == (
         "2 toy operations and 1 produce request of shop wait: it misses this."
     )
+
+
+@pytest.mark.parametrize(
+    ("cause", "says"),
+    [
+        (
+            TierRead(TP, 0, 9, "/tier", 340, 3, "503"),
+            "1 fetch from the tier of shop waits for /tier to give back records of orders-0: 503.",
+        ),
+        (
+            TierLookUp(TP, 5, 0, 9, "/tier", ""),
+            "1 fetch from the tier of shop waits for /tier to give back records of orders-0.",
+        ),
+        (
+            TierNotListed(TP, "/tier", ""),
+            "1 fetch from the tier of shop waits to hear what /tier has of orders-0.",
+        ),
+    ],
+)
+def test_what_waits_for_the_tier(cause: Any, says: str) -> None:
+    assert told(cause, counts={"remote fetch": 1}) == (says, [])
