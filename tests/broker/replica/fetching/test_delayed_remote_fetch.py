@@ -9,8 +9,11 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
 from purgatorio.broker.tier.store import NotThere, Unavailable
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import MIB, topic
 from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, record_batch, tiered
 
@@ -226,3 +229,39 @@ async def test_a_response_that_is_full_reads_nothing_more_from_the_tier() -> Non
         await broker.turns()
         assert [bases(data) for data in fetched.partitions] == [[0], []]
         assert broker.store.calls == [("get", "log")]
+
+
+async def test_read_committed_hears_of_aborted_transactions_of_the_tier() -> None:
+    """Their markers may be in a later segment, or in memory."""
+    async with tiered(copies=False) as broker:
+        log, now_ms = broker.partition().log, 1_700_000_000_000
+
+        def transaction(producer_id: int, *, begins: bool) -> None:
+            if begins:
+                records = [Record(0, now_ms, None, b"value" * 4, ())]
+                batch = build_batch(
+                    records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
+                )
+                log.append_as_leader(batch, leader_epoch=0, wall_ms=now_ms)
+            else:
+                marker = EndMarker(committed=False, coordinator_epoch=0)
+                batch = build_end_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=now_ms)
+                log.append_as_leader(batch, leader_epoch=0, wall_ms=now_ms, from_client=False)
+            log.commit_to(log.log_end_offset)
+
+        transaction(7, begins=True)
+        broker.fill(2)
+        transaction(7, begins=False)
+        transaction(8, begins=True)
+        transaction(8, begins=False)
+        broker.fill(4)
+        await broker.copy()
+        assert log.local_start_offset > 4
+        fetched = broker.fetch((ORDERS, 0), read_committed=True)
+        await broker.turns()
+        aborted = fetched.data.aborted_transactions
+        assert bases(fetched.data) == [0, 1]
+        assert [(each.producer_id, each.first_offset) for each in aborted or ()] == [(7, 0)]
+        again = broker.fetch((ORDERS, 4), read_committed=True)
+        await broker.turns()
+        assert [(each.producer_id, each.first_offset) for each in again.data.aborted_transactions or ()] == [(8, 4)]
