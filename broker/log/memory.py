@@ -51,6 +51,11 @@ class Evictable(Protocol):
         """Bytes of all batches."""
         ...
 
+    @property
+    def is_tiered(self) -> bool:
+        """Whether records that are deleted are in the tier, so that nothing is lost."""
+        ...
+
     def oldest_age(self) -> Age | None:
         """The age of its oldest segment, or None if the log is empty or keeps all records."""
         ...
@@ -272,7 +277,8 @@ class MemoryBudget:
         """Delete a log's oldest segment; or leave the log out until its oldest segment is committed."""
         used_bytes = self.used_bytes
         if log.evict_oldest():
-            self._not_told_bytes[log.name] += used_bytes - self.used_bytes
+            if not log.is_tiered:
+                self._not_told_bytes[log.name] += used_bytes - self.used_bytes
             return True
         self._logs[log] = 0
         self._awaiting_bytes += log.size_bytes - self._awaiting.get(log, 0)
@@ -281,6 +287,8 @@ class MemoryBudget:
 
     def _warn(self) -> None:
         now_ms = 0 if self._clock is None else self._clock.now_ms()
+        if not self._not_told_bytes:
+            return
         if self._warned_ms is not None and now_ms - self._warned_ms < WARNING_INTERVAL_MS:
             return
         self._warned_ms = now_ms

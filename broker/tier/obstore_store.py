@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from purgatorio.broker.tier.store import Exists, NotThere, Refused, StoredObject, Unavailable
@@ -90,9 +91,8 @@ def open_store(location: str, new_cluster_id: str | None = None) -> ObstoreStore
     obstore = _obstore()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".purgatorio"
-        probe.write_bytes(b"")
-        probe.unlink()
+        with TemporaryFile(dir=folder):  # of a name of its own: several processes may open the folder at a time
+            pass
     except OSError as error:
         raise Refused(f"the tier's folder {folder} cannot be written to: {error.strerror or error}") from error
     if new_cluster_id is not None and (folder / new_cluster_id).exists():
