@@ -291,7 +291,22 @@ def _run_processes(args: argparse.Namespace) -> int:
     from purgatorio.admin.cli.owning import ways_of
     from purgatorio.admin.cli.processes import command
 
+    if config.broker.tier_location is not None and (wrong := _wrong_with_tier(config.broker.tier_location)):
+        print(f"purgatorio: {wrong}", file=sys.stderr)
+        return EXIT_USAGE
     return command.run(config, restart=args.restart, ways=ways_of(args))
+
+
+def _wrong_with_tier(location: str) -> str:
+    """Return why the tier cannot be at a location, which each process would find out later; "": it can."""
+    from purgatorio.broker.tier.obstore_store import check_location
+    from purgatorio.broker.tier.store import Refused
+
+    try:
+        check_location(location)
+    except Refused as error:
+        return f"tier.location: {error}"
+    return ""
 
 
 def _run_on_host(args: argparse.Namespace, config: ClusterConfig, faults: Sequence[AnyFault]) -> int:

@@ -146,9 +146,8 @@ class Broker:
         self._metadata_purgatories = MetadataPurgatories(parked.of(TOPIC), parked.of(ELECT_LEADER), store.image)
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle()
-        cached_bytes = 0 if tier is None else config.log_memory_bytes // TIER_CACHE_DIVISOR
-        self.lifecycle.replicas = self.replicas = self._build_replicas(config.log_memory_bytes - cached_bytes)
-        self.tiering = None if tier is None else self._build_tiering(tier, cached_bytes)
+        self.lifecycle.replicas = self.replicas = self._build_replicas(has_tier=tier is not None)
+        self.tiering = self._build_tiering(tier)
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
             clock=clocks.lease,
@@ -182,14 +181,15 @@ class Broker:
         self._main: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
-    def _build_replicas(self, log_memory_bytes: int) -> ReplicaManager:
+    def _build_replicas(self, *, has_tier: bool) -> ReplicaManager:
         config = self.config
+        cached_bytes = config.log_memory_bytes // TIER_CACHE_DIVISOR if has_tier else 0
         replicas = ReplicaManager(
             config.broker_id,
             clock=self.clocks.lease,
             logs=BrokerLogs(
                 MemoryBudget(
-                    log_memory_bytes,
+                    config.log_memory_bytes - cached_bytes,
                     self.clock,
                     config.log_memory_uncommitted_percent,
                     Arena(self.clock, config.memory_bytes),
@@ -207,8 +207,11 @@ class Broker:
         replicas.writes.watch_acks = self._spans.watch_acks
         return replicas
 
-    def _build_tiering(self, store: Store, cached_bytes: int) -> Tiering:
+    def _build_tiering(self, store: Store | None) -> Tiering | None:
+        if store is None:
+            return None
         config, clock = self.config, self.clock
+        cached_bytes = config.log_memory_bytes // TIER_CACHE_DIVISOR
         reads = RemoteReads(store, clock, readers=config.remote_log_reader_threads, cache_bytes=cached_bytes)
         tiering = Tiering(
             self.replicas.lookup,

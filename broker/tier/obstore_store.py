@@ -7,6 +7,7 @@ survives the death of the process, not that of the machine.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -87,14 +88,8 @@ def open_store(location: str, new_cluster_id: str | None = None) -> ObstoreStore
     Raises:
         Refused: obstore is not installed, there can be no folder, or it cannot be written to.
     """
-    folder = Path(location).expanduser().absolute()
+    folder = check_location(location)
     obstore = _obstore()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):  # of a name of its own: several processes may open the folder at a time
-            pass
-    except OSError as error:
-        raise Refused(f"the tier's folder {folder} cannot be written to: {error.strerror or error}") from error
     if new_cluster_id is not None and (folder / new_cluster_id).exists():
         raise Refused(
             f"the tier's folder {folder} has the records of an earlier cluster of the same seed: take another"
@@ -102,11 +97,27 @@ def open_store(location: str, new_cluster_id: str | None = None) -> ObstoreStore
     return ObstoreStore(obstore.store.LocalStore(str(folder)), str(folder))
 
 
-def _obstore() -> Any:
+def check_location(location: str) -> Path:
+    """Return the folder of a location, without a connection to it, so that the process may fork afterwards.
+
+    Raises:
+        Refused: as `open_store`.
+    """
+    if find_spec("obstore") is None:
+        raise Refused(f"a tier needs obstore: {install('tier')}")
+    folder = Path(location).expanduser().absolute()
     try:
-        import obstore
-        import obstore.exceptions
-        import obstore.store
-    except ImportError as error:
-        raise Refused(f"a tier needs obstore: {install('tier')}") from error
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):  # of a name of its own: several processes may open the folder at a time
+            pass
+    except OSError as error:
+        raise Refused(f"the tier's folder {folder} cannot be written to: {error.strerror or error}") from error
+    return folder
+
+
+def _obstore() -> Any:
+    import obstore
+    import obstore.exceptions
+    import obstore.store
+
     return obstore

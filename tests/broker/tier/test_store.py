@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from purgatorio.broker.tier import obstore_store
 from purgatorio.broker.tier.obstore_store import open_store
 from purgatorio.broker.tier.store import Exists, MemoryStore, NotThere, Refused, Store, StoredObject
 
@@ -51,6 +52,22 @@ async def test_what_is_deleted_is_not_there(store: Store) -> None:
     await store.delete("a/1.log")
     with pytest.raises(NotThere):
         await store.get("a/1.log", 0, 1)
+
+
+def test_a_tier_without_obstore_is_refused_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obstore_store, "find_spec", lambda name: None)
+    with pytest.raises(Refused, match=r"a tier needs obstore: .* install .*\[tier\]"):
+        open_store(str(tmp_path))
+
+
+def test_a_new_cluster_takes_no_folder_of_an_earlier_one_with_its_id(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    (tmp_path / "id").mkdir()
+    open_store(str(tmp_path))
+    with pytest.raises(Refused, match="an earlier cluster of the same seed: take another"):
+        open_store(str(tmp_path), "id")
 
 
 def test_a_folder_that_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
