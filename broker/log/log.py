@@ -99,10 +99,10 @@ class Log:
         self.is_evictable = True
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
-        self.log_start_offset = 0
-        self.local_start_offset = 0
-        self.copied_to = 0
-        self.log_end_offset = 0
+        self.log_start_offset: int = 0
+        self.local_start_offset: int = 0
+        self.copied_to: int = 0
+        self.log_end_offset: int = 0
         self.high_watermark = 0
         self.uncommitted_bytes = 0
         self._share = self._memory.led
