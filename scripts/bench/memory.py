@@ -122,7 +122,7 @@ class Resident:
         return self._status("VmHWM") - self._idle_bytes
 
 
-QUICK = Sizes(limit_mib=32, seconds=1, tiny=500, times=3, steps=6, settles=False)
+QUICK = Sizes(limit_mib=64, seconds=1, tiny=500, times=3, steps=6, settles=False)
 USUAL = Sizes(limit_mib=64, seconds=10, tiny=2_000, times=6, steps=21, settles=True)
 SETTLED = "10 kB, with readers that never read"
 
