@@ -3,19 +3,21 @@
 A batch of its own from the system's allocator costs more than all else that an append does: its pages are new, and the
 kernel clears them (16 KiB: 9 µs; into pages that are there 0.6 µs). And batches of odd sizes leave holes that no
 allocator gives back. So the batches of a segment lie one after the other in blocks. Small blocks are byte arrays;
-larger ones are runs of pages in chunks of private anonymous memory, for which the system is asked for huge pages.
+larger ones are runs of pages in chunks of private anonymous memory.
 Large requests, and answers of other brokers, are gathered in blocks too (`Arena.gather`).
 
 A block is freed when nothing refers to it any more: neither its segment nor an answer that is on its way to a client.
 Its pages are the first to be taken again. Those that are not wanted for a while go back to the system; at once, those
 for which there is no room besides new ones (`Arena.limit_bytes`).
 
-The system has huge pages, pieces of 2 MiB: with the first page that is touched all of a piece is there. If a part of a
-piece goes back, the kernel would bring it in again (khugepaged, within half a minute), unless the arena forbids it.
+The system's huge pages are declined. With the first byte that is touched the kernel clears 2 MiB: on a virtual machine
+that gives free memory back to its host this took up to 40 ms, in which the event loop stood still, and logs grew at a
+third of the rate. Nor would memory stay where it went: the kernel fills up holes in huge pages within half a minute.
 """
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import weakref
 from collections import deque
@@ -27,9 +29,6 @@ from purgatorio.purgatory.clock import Alarm, Clock
 PAGE_BYTES: Final = 16 * 1024
 CHUNK_BYTES: Final = 16 * 1024 * 1024
 PAGES_PER_CHUNK: Final = CHUNK_BYTES // PAGE_BYTES
-PIECE_BYTES: Final = 2 * 1024 * 1024
-"""A huge page, of the sizes that Linux has on x86-64 and, with pages of 4 KiB, on arm64."""
-PAGES_PER_PIECE: Final = PIECE_BYTES // PAGE_BYTES
 FIRST_UNIT_BYTES: Final = 64
 """The first block of a log is as large as its batch, in these units: many logs get no other."""
 MIN_BLOCK_BYTES: Final = 512
@@ -125,7 +124,6 @@ class Chunk:
 
     Attributes:
         view: all of its memory.
-        start: bytes of the mapping before the first page, which is where a huge page would begin.
         taken: a byte for each page, 1: a block has it.
         cold: likewise, 1: a block has it, or its memory is not there: the system has it back, or never gave it.
         idle: likewise, 1: it is free, and its memory is there, since the last `Arena.trim`.
@@ -133,78 +131,34 @@ class Chunk:
         warm_count: the number of free pages whose memory is there.
     """
 
-    __slots__ = (
-        "_parted",
-        "_piece_count",
-        "cold",
-        "free_count",
-        "idle",
-        "memory",
-        "page_count",
-        "start",
-        "taken",
-        "view",
-        "warm_count",
-    )
+    __slots__ = ("cold", "free_count", "idle", "memory", "page_count", "taken", "view", "warm_count")
 
     def __init__(self, page_count: int) -> None:
-        import ctypes  # 4 ms, which a cluster of small logs need not wait for
-
-        size_bytes = page_count * PAGE_BYTES
         try:
-            self.memory = mmap.mmap(-1, PIECE_BYTES + size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self.memory = mmap.mmap(-1, page_count * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
             raise MemoryError(str(error)) from None
-        self.start = -ctypes.addressof(ctypes.c_char.from_buffer(self.memory)) % PIECE_BYTES
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without huge pages
+                self.memory.madvise(mmap.MADV_NOHUGEPAGE)
         self.view = memoryview(self.memory)
         self.page_count = self.free_count = page_count
         self.warm_count = 0
         self.taken = bytearray(page_count)
         self.cold = bytearray(b"\x01") * page_count
         self.idle = bytearray(page_count)
-        self._parted: set[int] = set()  # the pieces of which a part went back to the system
-        self._piece_count = page_count // PAGES_PER_PIECE
-        if not self._advise("MADV_HUGEPAGE", 0, self._piece_count):
-            self._piece_count = 0
-
-    def _advise(self, name: str, piece: int, count: int = 1) -> bool:
-        """Advise the system how to map pieces; return False if it has no huge pages."""
-        advice = getattr(mmap, name, None)
-        if advice is None or not count:
-            return False
-        try:
-            self.memory.madvise(advice, self.start + piece * PIECE_BYTES, count * PIECE_BYTES)
-        except OSError:  # a kernel without them
-            return False
-        return True
 
     def take(self, first: int, count: int) -> bool:
         """Note that a block has these pages; return whether the memory of all of them was there."""
         last = first + count
         warm_count = self.cold.count(0, first, last)
-        is_warm = warm_count == count
-        if not is_warm:
-            self._bring_pieces(first, last)
-            warm_count = self.cold.count(0, first, last)
         self.warm_count -= warm_count
         self.free_count -= count
         ones = b"\x01" * count
         self.taken[first:last] = ones
         self.cold[first:last] = ones
         self.idle[first:last] = bytes(count)
-        return is_warm
-
-    def _bring_pieces(self, first: int, last: int) -> None:
-        """Note that the memory of huge pages will be there as a whole, of which a block gets some pages."""
-        for piece in range(first // PAGES_PER_PIECE, min(-(-last // PAGES_PER_PIECE), self._piece_count)):
-            start, end = piece * PAGES_PER_PIECE, (piece + 1) * PAGES_PER_PIECE
-            if piece not in self._parted and self.is_absent(start, end):
-                self.cold[start:end] = bytes(PAGES_PER_PIECE)
-                self.warm_count += PAGES_PER_PIECE
-
-    def is_absent(self, first: int, last: int) -> bool:
-        """Return whether the memory of none of these pages is there."""
-        return self.taken.find(1, first, last) < 0 and self.cold.find(0, first, last) < 0
+        return warm_count == count
 
     def free(self, first: int, count: int) -> None:
         """Note that no block has these pages any more. Their memory is there, or was never touched."""
@@ -233,40 +187,23 @@ class Chunk:
             idle[:last] = bytes(last)
         return (max_bytes // PAGE_BYTES - left) * PAGE_BYTES
 
-    def spare(self, wanted: int, *, whole: bool) -> int:
-        """Give free pages back to the system now, about `wanted` of them; return how many.
-
-        Args:
-            whole: only pieces of which no block has a part.
-        """
+    def spare(self, wanted: int) -> int:
+        """Give up to `wanted` free pages back to the system now; return how many."""
         given_back, last = 0, 0
         while given_back < wanted and (first := self.cold.find(0, last)) >= 0:
             last = self.cold.find(1, first)
-            if last < 0:
-                last = self.page_count
-            unit = PAGES_PER_PIECE if whole else 1
-            first = -(-first // unit) * unit
-            end = min(last // unit * unit, first + -(-(wanted - given_back) // unit) * unit)
-            if first < end:
-                self._give_back(first, end)
-                given_back += end - first
+            last = min(first + wanted - given_back, last if last >= 0 else self.page_count)
+            self._give_back(first, last)
+            given_back += last - first
         return given_back
 
     def _give_back(self, first: int, last: int) -> None:
         """Give free pages back to the system whose memory is there."""
         count = last - first
-        self.memory.madvise(mmap.MADV_DONTNEED, self.start + first * PAGE_BYTES, count * PAGE_BYTES)
+        self.memory.madvise(mmap.MADV_DONTNEED, first * PAGE_BYTES, count * PAGE_BYTES)
         self.cold[first:last] = b"\x01" * count
         self.idle[first:last] = bytes(count)
         self.warm_count -= count
-        for piece in range(first // PAGES_PER_PIECE, min(-(-last // PAGES_PER_PIECE), self._piece_count)):
-            is_parted = not self.is_absent(piece * PAGES_PER_PIECE, (piece + 1) * PAGES_PER_PIECE)
-            if is_parted and piece not in self._parted:
-                self._parted.add(piece)
-                self._advise("MADV_NOHUGEPAGE", piece)
-            elif not is_parted and piece in self._parted:
-                self._parted.discard(piece)
-                self._advise("MADV_HUGEPAGE", piece)
 
 
 class Arena:
@@ -345,14 +282,14 @@ class Arena:
         self.trim_later()
         size_bytes = count * PAGE_BYTES
         made = self._types.get(count) or self._type_of(count)
-        memory = made.from_buffer(chunk.view, chunk.start + first * PAGE_BYTES)
+        memory = made.from_buffer(chunk.view, first * PAGE_BYTES)
         run = Run(memory, _end)
         run.arena, run.chunk, run.first, run.count = self, chunk, first, count
         self.runs.add(run)
         return Block(memory, size_bytes, run)
 
     def _type_of(self, count: int) -> Any:
-        import ctypes
+        import ctypes  # 4 ms, which a cluster of small logs need not wait for
 
         made = ctypes.c_char * (count * PAGE_BYTES)
         if count <= PAGES_PER_CHUNK:
@@ -391,13 +328,12 @@ class Arena:
             self.give_back(self._present_count * PAGE_BYTES - kept_bytes)
 
     def give_back(self, max_bytes: int) -> int:
-        """Give free pages back to the system now, those of whole huge pages first; return how many bytes, about."""
+        """Give free pages back to the system now; return how many bytes."""
         self._count_freed()
         wanted = left = -(-max_bytes // PAGE_BYTES)
-        for whole in (True, False):
-            for chunk in reversed(self._chunks):
-                if left > 0 and chunk.warm_count:
-                    left -= chunk.spare(left, whole=whole)
+        for chunk in reversed(self._chunks):
+            if left > 0 and chunk.warm_count:
+                left -= chunk.spare(left)
         return (wanted - left) * PAGE_BYTES
 
     def _count_freed(self) -> None:
