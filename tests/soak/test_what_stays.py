@@ -30,6 +30,7 @@ BLOCKS = "purgatorio.broker.log.segment.Segment._blocks"
 STAYS = {
     BLOCKS: "records of topics that stay; of internal ones until their segment is full and compacted, tombstones too",
     "purgatorio.broker.log.arena.Block": "those",
+    "purgatorio.broker.log.arena.Block._memory": "those",
     "purgatorio.broker.metrics.counters.BrokerMetrics._topics": "the next scrape drops them; at most MAX_TOPICS",
     "purgatorio.broker.metrics.counters.TopicStats": "those",
     "purgatorio.broker.txn.transaction.TransactionKey": "keys in the rings of finished operations",
