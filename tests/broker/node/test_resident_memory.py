@@ -58,7 +58,7 @@ def test_what_the_logs_get_back_is_a_part_of_the_room(process: Process) -> None:
 
 def test_old_records_go_at_once_when_the_cap_is_lowered(process: Process) -> None:
     log = Log(LogConfig(max_message_bytes=2 * MB), memory=process.budget)
-    batch = build_batch([Record(0, 0, None, bytes(MB), [])])
+    batch = build_batch([Record(0, 0, None, bytes(MB), ())])
     for _ in range(20):
         log.append_as_leader(batch, leader_epoch=0, wall_ms=0)
         log.commit_to(log.log_end_offset)
