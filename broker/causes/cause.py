@@ -309,7 +309,7 @@ class SharePosition:
 
     tp: TopicPartition
     offset: int
-    held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | None
+    held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | TierRead | TierNotListed | None
 
     def sentence(self, fate: DescribeFate) -> str:
         """Return the place, and what holds the group back there."""
@@ -349,7 +349,7 @@ class NoShareRecordsYet(Why):
         is_held = False
         for position in self.positions:
             held_by = position.held_back_by
-            if isinstance(held_by, OpenTransaction):
+            if isinstance(held_by, (OpenTransaction, TierRead, TierNotListed)):
                 is_held = True
                 yield from held_by.parts(absent)
             elif isinstance(held_by, RecordsLocked):

@@ -136,16 +136,14 @@ class RemoteLookUps:
         Raises:
             PartitionError: too many reads wait.
         """
-        partition, tp = look_up.partition, look_up.partition.tp
+        partition = look_up.partition
         number = max(segment.part_of(look_up.offset), segment.part_since(look_up.timestamp_ms))
         if number == len(segment.parts):
             look_up.offset = segment.end_offset
             return
-        read = self.tiering.reads.read(self.tiering.remote_of(partition).folder, segment, number)
-        if read is None:
-            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"too many reads of the tier wait to read {tp} too")
+        read = self.tiering.read(partition, segment, number)
         if not read.is_over:
-            read.listeners[(tp, self)] = partial(self.check, tp, "remote read")
+            read.listeners[(partition.tp, self)] = partial(self.check, partition.tp, "remote read")
         look_up.read = read
 
     def cause_of(self, look_up: RemoteLookUp) -> TierLookUp:

@@ -164,8 +164,13 @@ class ReplicaManager:
         self.look_ups = look_ups = RemoteLookUps(self.lookup, tiering, purgatories, look_up_timeout_ms)
         remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
-        tiering.listed = (remote.check, look_ups.check)
+        tiering.listed = (remote.check, look_ups.check, self.check_share_fetches)
         self._events.remote += (purgatories.of(REMOTE_FETCH), purgatories.of(REMOTE_LIST_OFFSETS))
+
+    def check_share_fetches(self, tp: TopicPartition, cause: str) -> None:
+        """Check the share fetches that wait to hear of a partition: the tier has answered."""
+        with self.actions:
+            self.share_watch.check_and_complete(tp, cause)
 
     # --- Produce, DeleteRecords ---
 

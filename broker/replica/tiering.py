@@ -11,12 +11,13 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
+from purgatorio.broker.causes.cause import TierNotListed, TierRead
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.names import partition_folder
-from purgatorio.broker.tier.reads import RemoteReads
+from purgatorio.broker.tier.reads import PartRead, RemoteReads
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.tier.store import Store, StoreError, Unavailable
@@ -103,6 +104,58 @@ class Tiering:
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         self.wake()  # the leader may have copied it since
         raise PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
+
+    def part_at(self, partition: Partition, offset: int) -> PartRead | None:
+        """Return the read of the part that has an offset: over, under way, or begun now.
+
+        None: the store is to be listed first, after which `listed` are called.
+
+        Raises:
+            PartitionError: no segment has the offset, or too many reads wait.
+        """
+        segment = self.segment_at(partition, offset)
+        return None if segment is None else self.read(partition, segment, segment.part_of(offset))
+
+    def read(self, partition: Partition, segment: RemoteSegment, number: int) -> PartRead:
+        """Return the read of a part of a segment: over, under way, or begun now.
+
+        Raises:
+            PartitionError: too many reads wait.
+        """
+        read = self.reads.read(self.remote_of(partition).folder, segment, number)
+        if read is None:
+            why = f"too many reads of the tier wait to read {partition.tp} too"
+            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        return read
+
+    def kept_part(self, partition: Partition, offset: int) -> PartRead | None:
+        """Return the part that has an offset, if it is in the cache. Nothing begins."""
+        remote = self.remote_of(partition)
+        segment = remote.find(offset, partition.log)
+        return None if segment is None else self.reads.kept(remote.folder, segment, segment.part_of(offset))
+
+    def aborted(self, partition: Partition, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
+        """Return the aborted transactions with a part in [start, end), where start lies in the tier.
+
+        Returns:
+            Their first offsets, ascending, with their producer ids: those that the tier knows, then the log's.
+        """
+        known, is_all = self.remote_of(partition).segments.aborted(start_offset, end_offset)
+        found = {(each.first_offset, each.producer_id) for each in known}
+        if not is_all:
+            found.update(zip(*partition.log.aborted_transactions(start_offset, end_offset), strict=True))
+        return sorted(found)
+
+    def cause_of(
+        self, tp: TopicPartition, read: PartRead | None, *, is_joined: bool = False
+    ) -> TierRead | TierNotListed:
+        """Return what somebody waits for: a read, or to hear what the store has of a partition."""
+        location = self.store.location
+        if read is None:
+            return TierNotListed(tp, location, self.trouble)
+        start_offset, end_offset = read.part.start_offset, read.segment.end_of_part(read.number)
+        waited_ms = self.reads.waited_ms(read)
+        return TierRead(tp, start_offset, end_offset, location, waited_ms, read.tries, read.trouble, is_joined)
 
     def wake(self) -> None:
         """Begin the next round now: a fetch waits to hear what the tier has."""

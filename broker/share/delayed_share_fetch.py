@@ -130,7 +130,7 @@ class DelayedShareFetch(GroupOperation):
         if not session.is_open:
             return True
         has_enough = session.available_bytes >= self.min_bytes and session.holder.room > 0
-        return bool(session.worth) and (has_enough or any(each.error_code for each in session.worth))
+        return bool(session.worth) and (has_enough or any(each.error is not None for each in session.worth))
 
     def on_complete(self) -> None:
         """Acquire what there is, and answer."""

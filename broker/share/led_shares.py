@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from purgatorio.broker.coordinator.share_settings import ResetTo
+from purgatorio.broker.log.time_index import TimestampOffset
+from purgatorio.broker.replica.delayed_remote_list_offsets import RemoteLookUp
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.share.services import ShareLeaderServices, ShareServices
@@ -36,6 +41,7 @@ class LedShares:
         self.settings = settings
         self.dead_letters = services.dead_letters
         self._clock = services.clock
+        self._replicas = replicas
         self._lock_purgatory = services.lock_purgatory
         later = LaterChecks(purgatory, work.later)
         self._watch: GroupWatch[SharePartitionKey, SessionPartition] = GroupWatch(purgatory, later)
@@ -77,18 +83,33 @@ class LedShares:
             replica.tp,
             replica.leader_epoch,
             self._services,
-            find_start=lambda: (ErrorCode.NONE, self._first_offset(key.group_id, replica)),
+            find_start=partial(self._find_start, key.group_id, replica),
             counts=self.metrics.partition(key.group_id, replica.tp.topic),
         )
 
-    def _first_offset(self, group_id: str, replica: Partition) -> int:
-        """Return where a group begins in a partition that it has not read before (share.auto.offset.reset)."""
+    def _find_start(self, group_id: str, replica: Partition, done: Callable[[ErrorCode, int], None]) -> None:
+        """Find where a group begins in a partition that it has not read before (share.auto.offset.reset).
+
+        The look-up of a time may wait for the tier.
+        """
         reset = self.settings.of(group_id).auto_offset_reset
         log, high_watermark = replica.log, replica.high_watermark
         if reset.to is ResetTo.EARLIEST:
-            return log.log_start_offset
-        if reset.to is ResetTo.DURATION:
-            found = log.offset_for_timestamp(self._clock.wall_ms() - reset.ago_ms, high_watermark)
-            if found is not None:
-                return max(found.offset, log.log_start_offset)
-        return high_watermark
+            done(ErrorCode.NONE, log.log_start_offset)
+            return
+        if reset.to is not ResetTo.DURATION:
+            done(ErrorCode.NONE, high_watermark)
+            return
+        timestamp_ms, look_ups = self._clock.wall_ms() - reset.ago_ms, self._replicas.look_ups
+
+        def answered(found: TimestampOffset | None, error_code: ErrorCode) -> None:
+            if error_code not in (ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+                error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # members do not know REQUEST_TIMED_OUT
+            offset = high_watermark if found is None or found.offset < 0 else max(found.offset, log.log_start_offset)
+            done(error_code, offset)
+
+        if look_ups is None or log.log_start_offset >= log.local_start_offset:
+            answered(log.offset_for_timestamp(timestamp_ms, high_watermark), ErrorCode.NONE)
+        else:
+            look_up = RemoteLookUp(replica, timestamp_ms, high_watermark, -1, answered)
+            look_ups.park([look_up], 0, lambda: None, f"share group {group_id}")

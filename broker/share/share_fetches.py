@@ -440,7 +440,7 @@ class ShareFetches:
         if session.operation is not None:  # the client has sent this request before it had the answer to the one before
             session.operation.force_complete()
         for partition in session.worth:
-            if partition.error_code:
+            if partition.error is not None:
                 session.marked[partition] = None
         self._metrics.observer.share_fetch_started(session.topics)
         now_ms = self._metrics.now_ms()

@@ -46,8 +46,8 @@ from purgatorio.protocol.share_state import (
     StateBatch,
 )
 
-FindStart = Callable[[], tuple[ErrorCode, int]]
-"""Returns the offset at which a group begins that has none yet (share.auto.offset.reset), or an error."""
+FindStart = Callable[[Callable[[ErrorCode, int], None]], None]
+"""Finds the offset at which a group begins that has none yet (share.auto.offset.reset), and gives an error or it."""
 
 
 class SharePartitionState(enum.Enum):
@@ -158,10 +158,25 @@ class SharePartition:
         if self.state is not SharePartitionState.INITIALIZING:
             done(ErrorCode.LEADER_NOT_AVAILABLE)
             return
-        error = client_error(error) if stored is None else self._restore(stored)
-        if stored is None or error or stored.start_offset != NO_START_OFFSET:
+        if stored is None:
+            self._began(done, client_error(error))
+        elif stored.start_offset == NO_START_OFFSET:
+            self._find_start(partial(self._found_start, done, stored))
+        else:
+            self._began(done, self._restore(stored, stored.start_offset))
+
+    def _found_start(self, done: Done, stored: ShareState, error: ErrorCode, start_offset: int) -> None:
+        """Write where the group begins: no record leaves before the next leader would begin with the same one.
+
+        Kafka does not write it.
+        """
+        if self.state is not SharePartitionState.INITIALIZING:
+            done(ErrorCode.LEADER_NOT_AVAILABLE)
+            return
+        error = error or self._restore(stored, start_offset)
+        if error:
             self._began(done, error)
-        else:  # no record leaves before the next leader would begin with the same one; Kafka does not write it
+        else:
             self._persist([], lambda error: self._began(done, client_error(error)))
 
     def _began(self, done: Done, error: ErrorCode) -> None:
@@ -177,12 +192,7 @@ class SharePartition:
             for first_offset, last_offset, delivery_count in self._archiving():
                 self._give_up(first_offset, last_offset, delivery_count, GiveUpCause.RESUMED)
 
-    def _restore(self, stored: ShareState) -> ErrorCode:
-        start_offset = stored.start_offset
-        if start_offset == NO_START_OFFSET:
-            error, start_offset = self._find_start()
-            if error:
-                return error
+    def _restore(self, stored: ShareState, start_offset: int) -> ErrorCode:
         try:
             self._records = in_flight(start_offset, stored.batches)
         except ValueError:

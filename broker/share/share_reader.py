@@ -1,14 +1,17 @@
-"""Looks at the partitions of share sessions, and acquires their records."""
+"""Looks at the partitions of share sessions, and acquires their records.
+
+Records that only the tier has are read first, and acquired in the turn in which they are looked at again: nothing is
+locked while the store is slow, and no delivery counts. (Apache Kafka holds its fetch locks during the read.)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
 from purgatorio.broker.causes.cause import OpenTransaction, RecordsLocked, SharePosition, ShareStateLoading
-from purgatorio.broker.log.errors import OffsetInTier
-from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replica_manager import ReplicaManager
@@ -16,6 +19,7 @@ from purgatorio.broker.share.acquiring import AcquiredPart, AcquireLimits, Offse
 from purgatorio.broker.share.share_partition import SharePartition, SharePartitionState
 from purgatorio.broker.share.share_partitions import SharePartitions
 from purgatorio.broker.share.share_session import SessionPartition, ShareSession
+from purgatorio.broker.tier.reads import PartRead
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import BatchHeader, iter_batches
@@ -75,9 +79,9 @@ class ShareSessionReader:
             try:
                 available_bytes = self._available_bytes(session, partition)
             except PartitionError as error:  # the next fetch looks again, and none waits meanwhile
-                session.looked_at(partition, 0, error.error_code)
+                session.looked_at(partition, 0, error.with_traceback(None))
                 continue
-            session.looked_at(partition, available_bytes, ErrorCode.NONE)
+            session.looked_at(partition, available_bytes, None)
             self._share_watch.watch(partition.key, partition)
             self._replicas.share_watch.watch(partition.tp, partition)
 
@@ -106,7 +110,33 @@ class ShareSessionReader:
 
     def _available_bytes(self, session: ShareSession, partition: SessionPartition) -> int:
         share, replica = self._find(partition)
-        return self._bytes_to_acquire(session, share, replica)
+        available_bytes = self._bytes_to_acquire(session, share, replica)
+        if not available_bytes and share.may_acquire():
+            offset = share.next_fetch_offset()
+            if offset < min(replica.log.local_start_offset, self._end_offset(session.group_id, replica)):
+                self._read_tier(partition, replica, offset)
+        return available_bytes
+
+    def _read_tier(self, partition: SessionPartition, replica: Partition, offset: int) -> None:
+        """Begin the read of a part that only the tier has, or join one; its end marks the partition.
+
+        Raises:
+            PartitionError: the read that the partition has waited for has failed, or none can begin.
+        """
+        tiering, read = self._replicas.tiering, partition.read
+        assert tiering is not None, "without a tier all records are in memory"
+        partition.read = None
+        if read is not None and read.has_failed:
+            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
+        read = tiering.part_at(replica, offset)
+        if read is not None:
+            partition.read = read
+            read.listeners[partition] = partial(self._read_ended, partition, read)
+
+    def _read_ended(self, partition: SessionPartition, read: PartRead) -> None:
+        if partition.read is read and not read.has_failed:
+            partition.read = None  # the cache has it; a session that asks no more is not to keep it
+        self._replicas.check_share_fetches(partition.tp, "remote read")
 
     def _bytes_to_acquire(self, session: ShareSession, share: SharePartition, replica: Partition) -> int:
         if not share.may_acquire():
@@ -115,6 +145,9 @@ class ShareSessionReader:
         end_offset = self._end_offset(session.group_id, replica)
         if offset >= end_offset:
             return 0
+        tiering = self._replicas.tiering
+        if tiering is not None and offset < replica.log.local_start_offset:
+            return 0 if tiering.kept_part(replica, offset) is None else ENOUGH
         if replica.log.is_on_older_segment(offset, end_offset):
             return ENOUGH
         return max(1, replica.log.size_between(offset, end_offset))
@@ -158,6 +191,9 @@ class ShareSessionReader:
         offset = share.next_fetch_offset()
         if not share.may_acquire():
             return SharePosition(partition.tp, offset, RecordsLocked(share.in_flight.record_count))
+        tiering = self._replicas.tiering
+        if tiering is not None and replica.log.log_start_offset <= offset < replica.log.local_start_offset:
+            return SharePosition(partition.tp, offset, tiering.cause_of(partition.tp, partition.read))
         return SharePosition(partition.tp, offset, self._open_transaction(partition, replica, offset))
 
     def _open_transaction(self, partition: SessionPartition, replica: Partition, offset: int) -> OpenTransaction | None:
@@ -182,7 +218,11 @@ class ShareSessionReader:
         left_partitions = ACQUIRED_PER_TURN
         for partition in worth:
             session.marked[partition] = None
-            if (left_records <= 0 or left_partitions <= 0) and not partition.error_code:
+            if (told := partition.error) is not None:
+                session.looked_at(partition, 0, None)
+                yield partition, NOTHING, told
+                continue
+            if left_records <= 0 or left_partitions <= 0:
                 continue
             try:
                 left = limits._replace(max_bytes=fair_bytes, max_records=left_records)
@@ -203,19 +243,17 @@ class ShareSessionReader:
             return NOTHING
         reads_committed = self._reads_committed(session.group_id)
         offset, end_offset = share.next_fetch_offset(), self._end_offset(session.group_id, replica)
-        try:
-            read = replica.log.read(offset, max_bytes=limits.max_bytes, end_offset=end_offset, min_one=is_first)
-        except OffsetInTier as error:  # no record is skipped: the group waits, and its members hear why
-            raise PartitionError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"share groups do not read the tier: {error}"
-            ) from error
-        unread = (found for part in read.parts for found in iter_batches(part))
+        unread = (
+            found
+            for part in self._read(replica, offset, limits.max_bytes, end_offset, min_one=is_first)
+            for found in iter_batches(part)
+        )
         while batches := _up_to(share.in_flight.reach(limits.max_records), unread):
             headers = [header for header, _ in batches]
             found = ReadBatches(
                 offset,
                 [Offsets(header.base_offset, header.last_offset) for header in headers],
-                _of_aborted_transactions(replica.log, headers) if reads_committed else (),
+                self._of_aborted_transactions(replica, headers) if reads_committed else (),
             )
             acquired = share.acquire(session.holder, found, limits)
             if acquired:
@@ -224,6 +262,29 @@ class ShareSessionReader:
             if offset <= headers[-1].last_offset:
                 break  # these records have to wait; of others, no member gets any, and the next ones are read
         return NOTHING
+
+    def _read(
+        self, replica: Partition, offset: int, max_bytes: int, end_offset: int, *, min_one: bool
+    ) -> Sequence[Buffer]:
+        """Return whole batches from an offset on, from memory or from a part that was read from the tier."""
+        tiering = self._replicas.tiering
+        if tiering is None or offset >= replica.log.local_start_offset:
+            return replica.log.read(offset, max_bytes=max_bytes, end_offset=end_offset, min_one=min_one).parts
+        part = tiering.kept_part(replica, offset)
+        if part is None:  # it has left the cache since the look: the next one reads it again
+            return ()
+        records, _ = part.batches(offset, max_bytes, end_offset, min_one=min_one)
+        return (records,)
+
+    def _of_aborted_transactions(self, replica: Partition, headers: Sequence[BatchHeader]) -> list[Offsets]:
+        """Return the batches of aborted transactions among these: their producers' batches up to the end marker."""
+        start_offset, end_offset = headers[0].base_offset, headers[-1].last_offset + 1
+        tiering = self._replicas.tiering
+        if tiering is None or start_offset >= replica.log.local_start_offset:
+            first_offsets, producer_ids = replica.log.aborted_transactions(start_offset, end_offset)
+            return _aborted_among(headers, first_offsets, producer_ids)
+        found = tiering.aborted(replica, start_offset, end_offset)
+        return _aborted_among(headers, [first for first, _ in found], [producer for _, producer in found])
 
 
 def _with_records_of(
@@ -244,9 +305,9 @@ def _up_to(last_offset: int, unread: Iterator[tuple[BatchHeader, memoryview]]) -
     return taken
 
 
-def _of_aborted_transactions(log: Log, headers: Sequence[BatchHeader]) -> list[Offsets]:
-    """Return the batches of aborted transactions among these: their producers' batches up to the end marker."""
-    first_offsets, producer_ids = log.aborted_transactions(headers[0].base_offset, headers[-1].last_offset + 1)
+def _aborted_among(
+    headers: Sequence[BatchHeader], first_offsets: Sequence[int], producer_ids: Sequence[int]
+) -> list[Offsets]:
     begun: set[int] = set()
     nth, found = 0, []
     for header in headers:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.holdings import (
     MAX_BROKER_BYTES,
@@ -20,7 +21,7 @@ from purgatorio.broker.share.holdings import (
     in_group,
     size_of_session,
 )
-from purgatorio.protocol.errors import ErrorCode
+from purgatorio.broker.tier.reads import PartRead
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.purgatory import GroupOperation, KeyGroup, WatchedKey
 
@@ -36,17 +37,19 @@ class SessionPartition(WatchedKey["ShareSession"]):
         key: the partition as its group consumes it.
         tp: the same with the topic's name; a name that does not exist stands for an unknown topic id.
         available_bytes: what could be acquired at the last look; 0: nothing.
-        error_code: why nothing can be acquired, as of the last look.
+        error: why nothing can be acquired, as of the last look; None: there is no error.
+        read: the read of the tier that it waits for, or that has failed and no member has heard of it; None: none.
     """
 
-    __slots__ = ("available_bytes", "error_code", "key", "tp")
+    __slots__ = ("available_bytes", "error", "key", "read", "tp")
 
     def __init__(self, context: ShareSession, key: SharePartitionKey, tp: TopicPartition) -> None:
         self.context = context
         self.key = key
         self.tp = tp
         self.available_bytes = 0
-        self.error_code = ErrorCode.NONE
+        self.error: PartitionError | None = None
+        self.read: PartRead | None = None
 
     @property
     def is_named(self) -> bool:
@@ -125,17 +128,17 @@ class ShareSession(KeyGroup[SessionPartition, GroupOperation]):
                 self.topics[topic] -= 1
                 if not self.topics[topic]:
                     del self.topics[topic]
-            self.looked_at(partition, 0, ErrorCode.NONE)
+            self.looked_at(partition, 0, None)
             self.marked.pop(partition, None)
             self.unnamed.pop(partition, None)
         return partition
 
-    def looked_at(self, partition: SessionPartition, available_bytes: int, error_code: ErrorCode) -> None:
+    def looked_at(self, partition: SessionPartition, available_bytes: int, error: PartitionError | None) -> None:
         """Keep the result of a look at a partition."""
         self.available_bytes += available_bytes - partition.available_bytes
         partition.available_bytes = available_bytes
-        partition.error_code = error_code
-        if available_bytes or error_code:
+        partition.error = error
+        if available_bytes or error is not None:
             self.worth[partition] = None
         else:
             self.worth.pop(partition, None)

@@ -158,6 +158,11 @@ class RemoteReads:
         self._reads.move_to_end(key)
         return read
 
+    def kept(self, folder: str, segment: RemoteSegment, number: int) -> PartRead | None:
+        """Return the read of a part that is in the cache; None: it is not. Nothing begins."""
+        read = self._reads.get((f"{folder}{segment.name}", number))
+        return read if read is not None and read.data is not None else None
+
     def waited_ms(self, read: PartRead) -> int:
         """Return for how long a read has been under way."""
         return self._clock.now_ms() - read.began_ms

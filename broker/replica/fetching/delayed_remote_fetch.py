@@ -20,7 +20,6 @@ from purgatorio.broker.replica.fetching.reader import ReplicaReader
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.tier.reads import PartRead
-from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction
 from purgatorio.purgatory import DelayedOperation, Purgatory
@@ -67,15 +66,10 @@ class RemoteFetches:
         Raises:
             PartitionError: the tier does not have the offset, or too many reads wait.
         """
-        tiering, offset, tp = self.tiering, part.fetch.request.fetch_offset, partition.tp
-        segment = tiering.segment_at(partition, offset)
-        if segment is None:
-            return None
-        read = tiering.reads.read(tiering.remote_of(partition).folder, segment, segment.part_of(offset))
-        if read is None:
-            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, f"too many reads of the tier wait to read {tp} too")
-        part.is_joined = not read.is_over and bool(read.listeners)
-        if not read.is_over:
+        tp = partition.tp
+        read = self.tiering.part_at(partition, part.fetch.request.fetch_offset)
+        if read is not None and not read.is_over:
+            part.is_joined = bool(read.listeners)
             read.listeners[tp] = partial(self.check, tp, "remote read")
         return read
 
@@ -86,18 +80,14 @@ class RemoteFetches:
         records, next_offset = part.read.batches(offset, part.max_bytes, part.end_offset, min_one=part.min_one)
         data.records = [records] if len(records) else []
         if params.read_committed:
-            data.aborted_transactions = _aborted(self.tiering.remote_of(partition), partition, offset, next_offset)
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for first_offset, producer_id in self.tiering.aborted(partition, offset, next_offset)
+            ]
 
     def cause_of(self, part: RemotePart) -> TierRead | TierNotListed:
         """Return what a part waits for."""
-        tp, location, read = part.fetch.tp, self.tiering.store.location, part.read
-        if read is None:
-            return TierNotListed(tp, location, self.tiering.trouble)
-        start_offset, end_offset = read.part.start_offset, read.segment.end_of_part(read.number)
-        waited_ms = self.tiering.reads.waited_ms(read)
-        return TierRead(
-            tp, start_offset, end_offset, location, waited_ms, read.tries, read.trouble, is_joined=part.is_joined
-        )
+        return self.tiering.cause_of(part.fetch.tp, part.read, is_joined=part.is_joined)
 
 
 class DelayedRemoteFetch(DelayedOperation):
@@ -169,17 +159,3 @@ class DelayedRemoteFetch(DelayedOperation):
         for part in self._pending:
             self._fetches.reader.refuse(part.fetch, part.data, error_code)
         self._done()
-
-
-def _aborted(
-    remote: RemoteLog, partition: Partition, start_offset: int, end_offset: int
-) -> Sequence[AbortedTransaction]:
-    """Return the aborted transactions with a part in [start, end), by first offsets: the tier's, then the log's."""
-    known, is_all = remote.segments.aborted(start_offset, end_offset)
-    found = {(each.first_offset, each.producer_id) for each in known}
-    if not is_all:
-        found.update(zip(*partition.log.aborted_transactions(start_offset, end_offset), strict=True))
-    return [
-        AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-        for first_offset, producer_id in sorted(found)
-    ]

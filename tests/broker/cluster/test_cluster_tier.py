@@ -9,18 +9,29 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.cluster import Cluster
-from purgatorio.broker.causes.kinds import REMOTE_FETCH
+from purgatorio.broker.causes.kinds import REMOTE_FETCH, SHARE_FETCH
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.tier import obstore_store
 from purgatorio.broker.tier.store import Refused
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from purgatorio.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from purgatorio.protocol.messages.share_acknowledge import AcknowledgementBatch
+from purgatorio.protocol.messages.share_fetch import FetchPartition as SharePartition
+from purgatorio.protocol.messages.share_fetch import FetchTopic as ShareTopic
+from purgatorio.protocol.messages.share_fetch import ShareFetchRequest
 from purgatorio.protocol.records import iter_batches
 from tests.broker.cluster.test_cluster import ORDERS, PATIENCE_MS, client, config, until
+from tests.broker.cluster.test_cluster_share_groups import ask, find, heartbeat
 from tests.broker.replica.tiered import TIERED, record_batch
 from tests.broker.tier.stores import TestStore
 
@@ -112,6 +123,54 @@ async def test_a_read_is_held_and_seen_and_let_go_and_every_record_comes(cluster
     assert operation.client == "test"
     store.gate.set()
     assert await fetching == list(range(7))
+
+
+async def share_fetch(connection: PeerConnection, topic_id: bytes, epoch: int, done: list[tuple[int, int]]) -> Any:
+    """Fetch as member "a" of group "jobs", and acknowledge what it had before."""
+    acknowledged = [
+        AcknowledgementBatch(first_offset=each[0], last_offset=each[1], acknowledge_types=[1]) for each in done
+    ]
+    wanted = SharePartition(partition_index=0, acknowledgement_batches=acknowledged)
+    request = ShareFetchRequest(
+        group_id="jobs",
+        member_id="a",
+        share_session_epoch=epoch,
+        max_wait_ms=PATIENCE_MS,
+        min_bytes=1,
+        max_records=100,
+        batch_size=100,
+        topics=[ShareTopic(topic_id=topic_id, partitions=[wanted])],
+    )
+    response = await connection.request(ApiKey.SHARE_FETCH, 1, request, timeout_ms=PATIENCE_MS)
+    (answer,) = response.responses[0].partitions
+    assert (answer.error_code, answer.acknowledge_error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+    return [(each.first_offset, each.last_offset, each.delivery_count) for each in answer.acquired_records]
+
+
+async def test_a_share_group_waits_for_a_held_read_and_gets_every_record_once(
+    cluster: Cluster, store: TestStore
+) -> None:
+    earliest = AlterableConfig(name="share.auto.offset.reset", value="earliest")
+    group = AlterConfigsResource(resource_type=32, resource_name="jobs", configs=[earliest])
+    request = IncrementalAlterConfigsRequest(resources=[group])
+    answer = await ask(cluster.brokers[0], ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
+    await find(cluster)
+    await heartbeat(cluster, "a", 0, "orders")
+    leader = leader_of(cluster)
+    topic_id = leader.image.topics["orders"].topic_id
+    connection = await client(leader)
+    store.gate.clear()
+    first = asyncio.create_task(share_fetch(connection, topic_id, 0, []))
+    waiting = leader.purgatory_of(SHARE_FETCH)
+    await until(lambda: any("to come back from memory" in in_words(each.causes) for each in waiting.operations()))
+    assert not [lock for share in leader.coordinators.led_shares.partitions for lock in share.locks()]
+    store.gate.set()
+    got = await first
+    while got[-1][1] < 6:
+        got += await share_fetch(connection, topic_id, len(got), [got[-1][:2]])
+    connection.close()
+    assert got == [(0, 1, 1), (2, 3, 1), (4, 6, 1)]
 
 
 async def test_followers_keep_no_more_than_the_leader(cluster: Cluster) -> None:

@@ -31,8 +31,9 @@ class Tiered(Harness):
 
     store: TestStore
 
-    def __init__(self, store: TestStore) -> None:
+    def __init__(self, store: TestStore | None = None) -> None:
         super().__init__(store)
+        assert store is not None
         self.store = store
 
     def fill(self, count: int = 7, first_ms: int = 1_700_000_000_000) -> None:

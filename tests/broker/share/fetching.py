@@ -26,6 +26,7 @@ from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.share_state import SharePartitionKey, StateBatch
 from purgatorio.purgatory import Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, topic
+from tests.broker.tier.stores import TestStore
 
 GROUP = "jobs"
 
@@ -207,14 +208,22 @@ class Member:
 class ShareHarness(Harness):
     """A broker that leads the partitions of topic "orders", which a share group reads from the beginning."""
 
-    def __init__(self, *, max_sessions: int = 10, settings: ShareSettings | None = None, partitions: int = 1) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *,
+        max_sessions: int = 10,
+        settings: ShareSettings | None = None,
+        partitions: int = 1,
+        store: TestStore | None = None,
+        **configs: str,
+    ) -> None:
+        super().__init__(store)
         self.persister = MemoryPersister()
         self.lock_timer = Timer(self.clock.now_ms)
         self.timers.append(self.lock_timer)
         self.locks = Purgatory("AcquisitionLock", self.lock_timer, actions=self.actions)
         settings = settings or ShareSettings(auto_offset_reset=OffsetReset(ResetTo.EARLIEST))
-        self.set_topics(topic(partitions=partitions, replicas=(1,)))
+        self.set_topics(topic(partitions=partitions, replicas=(1,), **configs))
         self.metrics = BrokerMetrics(1)
         services = ShareLeaderServices(
             image=lambda: self.image,

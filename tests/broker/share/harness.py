@@ -176,7 +176,7 @@ class Shared:
             TP,
             leader_epoch,
             self.services,
-            find_start=lambda: self.start,
+            find_start=lambda done: done(*self.start),
             counts=self.metrics.partition(KEY.group_id, TP.topic),
         )
 

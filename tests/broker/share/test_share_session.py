@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.partition import PartitionError
 from purgatorio.broker.routing.request import Session
 from purgatorio.broker.share.share_session import LAST_EPOCH, ShareSession, ShareSessionCache
 from purgatorio.protocol.errors import ErrorCode
@@ -54,11 +55,11 @@ def test_a_session_keeps_the_sum_of_what_can_be_acquired() -> None:
     session = open_session(Cache(1), "ada")
     fill(session, 3)
     first, second, third = session.partitions.values()
-    session.looked_at(first, 10, ErrorCode.NONE)
-    session.looked_at(second, 20, ErrorCode.NONE)
-    session.looked_at(third, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    session.looked_at(first, 10, None)
+    session.looked_at(second, 20, None)
+    session.looked_at(third, 0, PartitionError(ErrorCode.NOT_LEADER_OR_FOLLOWER, ""))
     assert (session.available_bytes, list(session.worth)) == (30, [first, second, third])
-    session.looked_at(first, 0, ErrorCode.NONE)
+    session.looked_at(first, 0, None)
     session.remove(second.key)
     assert (session.available_bytes, list(session.worth)) == (0, [third])
     assert list(session.marked) == [first, third]
