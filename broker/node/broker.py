@@ -71,6 +71,7 @@ from purgatorio.broker.server.peers import PeerNetwork, Peers
 from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.reads import RemoteReads
 from purgatorio.broker.tier.store import Store
@@ -99,6 +100,7 @@ class Broker:
         turns: of the event loop, shared with the other brokers of the process; by default the broker shares none.
         long_work: what takes long in these turns, likewise.
         tier: the object store of topics with remote.storage.enable; None: there is none.
+        claim: of the cluster to it; None: by the cluster's id, as no other cluster of the id is thought of.
 
     Attributes:
         endpoints: what it advertises to clients, in the order of the setting `listeners`; empty until it listens.
@@ -123,13 +125,13 @@ class Broker:
         turns: Turns | None = None,
         long_work: LongWork | None = None,
         tier: Store | None = None,
+        claim: StoreClaim | None = None,
     ) -> None:
-        self.config = config
+        self.config, self.broker_id = config, config.broker_id
         long_work = long_work or LongWork(call_soon)
         self._work = long_work.of_owner()
         self._credentials = credentials or BrokerCredentials(secrets.token_bytes())
         self.dynamic = DynamicBrokerConfig(config)
-        self.broker_id = config.broker_id
         self.clocks = clocks
         self.clock = clock = clocks.broker
         self.store = store
@@ -147,7 +149,7 @@ class Broker:
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle()
         self.lifecycle.replicas = self.replicas = self._build_replicas(has_tier=tier is not None)
-        self.tiering = self._build_tiering(tier)
+        self.tiering = self._build_tiering(tier, claim)
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
             clock=clocks.lease,
@@ -207,9 +209,12 @@ class Broker:
         replicas.writes.watch_acks = self._spans.watch_acks
         return replicas
 
-    def _build_tiering(self, store: Store | None) -> Tiering | None:
+    def _build_tiering(self, store: Store | None, claim: StoreClaim | None) -> Tiering | None:
         if store is None:
             return None
+        if claim is None:
+            cluster_id = self.store.image.cluster_id
+            claim = StoreClaim(store, self.clock, cluster_id, owner=cluster_id)
         config, clock = self.config, self.clock
         cached_bytes = config.log_memory_bytes // TIER_CACHE_DIVISOR
         reads = RemoteReads(store, clock, readers=config.remote_log_reader_threads, cache_bytes=cached_bytes)
@@ -217,7 +222,7 @@ class Broker:
             self.replicas.lookup,
             store,
             reads=reads,
-            copier=SegmentCopier(store, clock, self._rng.randbytes),
+            copier=SegmentCopier(store, clock, self._rng.randbytes, claim),
             clock=clock,
             interval_ms=config.remote_log_manager_task_interval_ms,
         )

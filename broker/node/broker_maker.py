@@ -17,6 +17,7 @@ from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
+from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.store import Store, StoreError
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.event_loop import call_soon
@@ -67,9 +68,16 @@ class BrokerMaker:
         from purgatorio.broker.tier.obstore_store import open_store  # obstore is an extra
 
         try:
-            return open_store(location, None if self._seed is None else self.cluster_id)
+            return open_store(location)
         except StoreError as error:
             raise ValueError(f"tier.location: {error}") from error
+
+    @cached_property
+    def _claim(self) -> StoreClaim | None:
+        """The claim to it of the brokers of this process; None: those of other processes have the same one."""
+        if self._tier is None or self._member is not None:
+            return None
+        return StoreClaim(self._tier, self._clock, self.cluster_id, owner=self.credentials.derived(b"tier").hex())
 
     def store(self) -> EmbeddedStore:
         """Make a metadata store, which has nothing but the cluster's first users."""
@@ -96,6 +104,7 @@ class BrokerMaker:
             turns=self._turns,
             long_work=self.long_work,
             tier=self._tier,
+            claim=self._claim,
         )
         return broker, link
 

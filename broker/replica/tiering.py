@@ -1,7 +1,8 @@
 """The tier of one broker: which of its logs have parts there, copied in rounds by their leaders.
 
 In each round the store is listed for the partitions that this broker follows, so that it too may serve what is there
-and delete what is copied; for those that it leads once in an epoch, and what it copies itself it knows.
+and delete what is copied; for those that it leads once in an epoch, and what it copies itself it knows. A cluster
+writes to the store while its claim is the highest (`StoreClaim`); afterwards it reads on.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class Tiering:
         if remote is None or known is not partition:
             image = self._lookup.image
             assert image is not None, "a replica is made by an image"
-            remote = RemoteLog(partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition))
+            remote = RemoteLog(
+                partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition), self._copier.claim
+            )
             self._remotes[partition.tp] = (partition, remote)
         return remote
 
@@ -184,20 +187,32 @@ class Tiering:
 
     async def round(self) -> None:
         """List and copy what there is to list and copy now. A failure is noted, and the rest left to the next round."""
-        trouble = ""
+        trouble = await self._hold()
+        if not self._copier.claim.number:
+            self._note(trouble)
+            return  # what counts in the store is not known
+        may_write = not trouble
         for tp in [tp for tp, (known, _) in self._remotes.items() if self._lookup.partitions.get(tp) is not known]:
             del self._remotes[tp]
         for partition in list(self._lookup.partitions.values()):
             if not partition.log.is_tiered or not self._is_kept(partition):
                 continue
             try:
-                await self._keep_up(partition)
+                await self._keep_up(partition, may_write=may_write)
             except StoreError as error:
                 trouble = str(error)
             except Exception as error:  # a bug: the other partitions go on
                 logger.exception("a partition was not copied to the tier", partition=str(partition.tp))
                 trouble = repr(error)
         self._note(trouble)
+
+    async def _hold(self) -> str:
+        """Return why this cluster may not write to the store; "": it may."""
+        try:
+            await self._copier.claim.hold()
+        except StoreError as error:
+            return str(error)
+        return ""
 
     def _note(self, trouble: str) -> None:
         if trouble and not self.trouble:
@@ -211,7 +226,7 @@ class Tiering:
     def _is_kept(self, partition: Partition) -> bool:
         return self._lookup.partitions.get(partition.tp) is partition
 
-    async def _keep_up(self, partition: Partition) -> None:
+    async def _keep_up(self, partition: Partition, *, may_write: bool) -> None:
         remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
         if not partition.is_leader or remote.listed_in_epoch != leader_epoch:
             try:
@@ -224,6 +239,9 @@ class Tiering:
             remote.settle(partition.log)
             for listener in self.listed:
                 listener(partition.tp, "tier listed")
+
+        if not may_write:
+            return
 
         def still_leads() -> bool:
             return self._is_kept(partition) and partition.is_leader and partition.leader_epoch == leader_epoch

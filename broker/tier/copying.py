@@ -9,6 +9,7 @@ from typing import Final
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerSnapshot
 from purgatorio.broker.log.segment import Segment
+from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.segment_file import PartsMaker, RemoteSegment, epochs_up_to, to_bytes
@@ -34,14 +35,17 @@ class SegmentCopier:
         store: where they are copied to.
         clock: times the tries.
         random_bytes: makes the ids of copies, no two of which may be the same.
-        claim: the number by which the cluster owns the store.
+        claim: by which the cluster owns the store.
+
+    Attributes:
+        claim: the same.
     """
 
-    def __init__(self, store: Store, clock: Clock, random_bytes: Callable[[int], bytes], claim: int = 0) -> None:
+    def __init__(self, store: Store, clock: Clock, random_bytes: Callable[[int], bytes], claim: StoreClaim) -> None:
+        self.claim = claim
         self._store = store
         self._clock = clock
         self._random_bytes = random_bytes
-        self._claim = claim
 
     async def copy_next(self, log: Log, remote: RemoteLog, leader_epoch: int, still_leads: Callable[[], bool]) -> bool:
         """Copy the next segment of a log; return False if there is none, or the leadership was lost meanwhile.
@@ -50,6 +54,7 @@ class SegmentCopier:
         committed, so it does no harm.
 
         Raises:
+            ClaimLost: the store is another cluster's by now.
             StoreError: the store has not taken it. An object that it has of it is no segment, unless the answer to the
                 last write was lost; the next list shows that.
         """
@@ -57,7 +62,8 @@ class SegmentCopier:
         if found is None:
             return False
         source, producers = found
-        segment = await self._described(log, source, producers, leader_epoch)
+        claim = await self.claim.hold()
+        segment = await self._described(log, source, producers, leader_epoch, claim)
         key = f"{remote.folder}{segment.name}"
         runs = source.runs(0, source.batch_count)
         await self._tried(lambda: self._store.put(f"{key}{LOG}", runs, create=False))
@@ -65,6 +71,7 @@ class SegmentCopier:
             await self._store.delete(f"{key}{LOG}")
             return False
         description = to_bytes(segment)
+        await self.claim.hold()
         try:
             await self._tried(lambda: self._store.put(f"{key}{DESCRIPTION}", [description], create=True))
         except Exists:  # an earlier try has made it, and its answer was lost
@@ -76,14 +83,14 @@ class SegmentCopier:
         return True
 
     async def _described(
-        self, log: Log, source: Segment, producers: ProducerSnapshot | None, leader_epoch: int
+        self, log: Log, source: Segment, producers: ProducerSnapshot | None, leader_epoch: int, claim: int
     ) -> RemoteSegment:
         maker = PartsMaker(source)
         for _ in maker.steps():
             await asyncio.sleep(0)
         start_offset, end_offset = source.base_offset, source.next_offset
         return RemoteSegment(
-            SegmentName(start_offset, leader_epoch, self._claim, self._random_bytes(ID_BYTES).hex()),
+            SegmentName(start_offset, leader_epoch, claim, self._random_bytes(ID_BYTES).hex()),
             end_offset,
             source.size_bytes,
             epochs_up_to(log.epochs.entries, end_offset),

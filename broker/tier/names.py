@@ -2,7 +2,7 @@
 
 The ``.log`` has the batches of a segment as the log has them. The ``.json`` describes it, and its creation is the
 commit: a ``.log`` without it is rubbish of a copy that did not end. A second try of a copy has another id, so that no
-object is ever written twice.
+object is ever written twice. ``CLUSTER/claims/0000000007`` is a claim (see `claim`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,22 @@ class SegmentName(NamedTuple):
 def partition_folder(cluster_id: str, topic_id: bytes, partition: int) -> str:
     """Return the prefix of the names of a partition's objects, which ends with a slash."""
     return f"{cluster_id}/{topic_id.hex()}/{partition}/"
+
+
+def claims_folder(cluster_id: str) -> str:
+    """Return the prefix of the names of a cluster's claims."""
+    return f"{cluster_id}/claims/"
+
+
+def claim_key(cluster_id: str, number: int) -> str:
+    """Return the name of the object of a claim."""
+    return f"{claims_folder(cluster_id)}{number:0{_NUMBER_DIGITS}d}"
+
+
+def claim_in(key: str) -> int | None:
+    """Return the number of a claim by its object's name; None: it is no claim's."""
+    name = key.rpartition("/")[2]
+    return int(name) if len(name) == _NUMBER_DIGITS and name.isascii() and name.isdigit() else None
 
 
 def described_in(key: str) -> SegmentName | None:

@@ -78,22 +78,14 @@ class ObstoreStore:
         return Unavailable(words) if isinstance(error, (errors.BaseError, OSError)) else error
 
 
-def open_store(location: str, new_cluster_id: str | None = None) -> ObstoreStore:
+def open_store(location: str) -> ObstoreStore:
     """Open the store of a location: a folder, which is made if it is not there.
-
-    Args:
-        new_cluster_id: the id of a cluster that is new, so that the store must have nothing of it: with the same seed
-            an earlier one had the same ids. None: it may have.
 
     Raises:
         Refused: obstore is not installed, there can be no folder, or it cannot be written to.
     """
     folder = check_location(location)
     obstore = _obstore()
-    if new_cluster_id is not None and (folder / new_cluster_id).exists():
-        raise Refused(
-            f"the tier's folder {folder} has the records of an earlier cluster of the same seed: take another"
-        )
     return ObstoreStore(obstore.store.LocalStore(str(folder)), str(folder))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, described_in
 from purgatorio.broker.tier.remote_segments import RemoteSegments
 from purgatorio.broker.tier.segment_file import MAX_DESCRIPTION_BYTES, DamagedObject, RemoteSegment, from_bytes
@@ -17,6 +18,7 @@ class RemoteLog:
 
     Args:
         folder: the prefix of its objects' names.
+        claim: says which of them count; None: all do.
 
     Attributes:
         segments: those that are the log's, as of the last call of `settle`.
@@ -24,8 +26,9 @@ class RemoteLog:
         damaged: what is wrong with segments that cannot be used, by their names.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, claim: StoreClaim | None = None) -> None:
         self.folder = folder
+        self._claim = claim
         self.segments = RemoteSegments()
         self.listed_in_epoch = -1
         self.damaged: dict[SegmentName, str] = {}
@@ -51,7 +54,7 @@ class RemoteLog:
         damaged: dict[SegmentName, str] = {}
         for key, size_bytes in sizes.items():
             name = described_in(key)
-            if name is None:
+            if name is None or (self._claim is not None and not self._claim.counts(key, name)):
                 continue
             segment = self._described.get(name)
             try:

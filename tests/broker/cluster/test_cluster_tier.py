@@ -40,7 +40,7 @@ from tests.broker.tier.stores import TestStore
 def store(monkeypatch: pytest.MonkeyPatch) -> TestStore:
     """The store of the location "memory"."""
     made = TestStore()
-    monkeypatch.setattr(obstore_store, "open_store", lambda location, new_cluster_id: made)
+    monkeypatch.setattr(obstore_store, "open_store", lambda location: made)
     return made
 
 
@@ -197,7 +197,7 @@ def in_sync(broker: Broker) -> bool:
 
 
 def test_a_folder_that_cannot_be_used_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(location: str, new_cluster_id: str | None) -> None:
+    def refuse(location: str) -> None:
         raise Refused(f"{location} is on a full disk")
 
     monkeypatch.setattr(obstore_store, "open_store", refuse)

@@ -21,6 +21,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.tiering import Tiering
+from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.reads import RemoteReads
 from purgatorio.broker.tier.store import Store
@@ -161,7 +162,12 @@ class Harness:
                 self.replicas.lookup,
                 store,
                 reads=RemoteReads(store, self.clock, readers=2, cache_bytes=MIB),
-                copier=SegmentCopier(store, self.clock, lambda size: next(ids).to_bytes(size, "big")),
+                copier=SegmentCopier(
+                    store,
+                    self.clock,
+                    lambda size: next(ids).to_bytes(size, "big"),
+                    StoreClaim(store, self.clock, "cluster", "owner"),
+                ),
                 clock=self.clock,
                 interval_ms=1_000,
             )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from purgatorio.broker.replica.tiering import FIRST_BACKOFF_MS, LIST_MS
+from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
+from purgatorio.protocol.compression import Buffer
 from tests.broker.replica.harness import topic
-from tests.broker.replica.tiered import TIERED, Tiered, record_batch, tiered
+from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, record_batch, tiered
 from tests.error_log import ErrorLog
 
 
@@ -113,7 +116,8 @@ async def test_a_list_that_does_not_come_is_trouble() -> None:
         never = asyncio.Event()
 
         async def silent(prefix: str) -> list[StoredObject]:
-            await never.wait()
+            if "/claims/" not in prefix:
+                await never.wait()
             return []
 
         broker.store.list = silent  # type: ignore[method-assign]
@@ -121,3 +125,69 @@ async def test_a_list_that_does_not_come_is_trouble() -> None:
         await broker.clock.run_for(LIST_MS)
         await task
         assert broker.tiering.trouble == "no list in 60 s"
+
+
+async def test_a_cluster_whose_store_was_claimed_by_another_reads_on_and_writes_no_more() -> None:
+    async with tiered() as broker:
+        await StoreClaim(broker.store, broker.clock, "cluster", "another").hold()
+        broker.clock.advance_ms(CHECK_MS)
+        broker.fill(4)
+        await broker.copy()
+        assert broker.tiering.trouble.startswith("another cluster has claimed memory for cluster (claim 2, after 1): ")
+        assert broker.store.calls == []
+        log = broker.partition().log
+        assert (log.copied_to, log.local_start_offset, log.log_end_offset) == (6, 6, 11)
+        broker.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
+        await broker.copy()
+        assert [kind for kind, _ in broker.store.calls] == ["list"], "what there is to read is still listed"
+        fetched = broker.fetch((ORDERS, 0))
+        await broker.clock.run_for(0)
+        assert bases(fetched.data) == [0, 1]
+
+
+async def test_a_claim_that_is_lost_within_a_copy_is_noticed_before_the_commit() -> None:
+    async with tiered(copies=False) as broker:
+        await broker.tiering.round()
+        broker.fill(3)
+        put = broker.store.put
+
+        async def slow(key: str, parts: Sequence[Buffer], *, create: bool) -> None:
+            await put(key, parts, create=create)
+            if key.endswith(".log"):
+                await StoreClaim(broker.store, broker.clock, "cluster", "another").hold()
+                broker.clock.advance_ms(CHECK_MS)
+
+        broker.store.put = slow  # type: ignore[method-assign]
+        await broker.tiering.round()
+        assert broker.tiering.trouble.startswith("another cluster has claimed")
+        assert [kind for kind, end in broker.store.calls if end == "json"] == []
+        assert broker.partition().log.copied_to == 0
+
+
+async def test_what_another_claim_adds_is_not_this_clusters() -> None:
+    async with tiered() as broker:
+        before = [key for key in broker.store.objects if "/claims/" not in key]
+        for key in before:  # the same records, as an earlier and a later owner would have copied them
+            for claim in ("0000000000", "0000000002"):
+                broker.store.objects[key.replace("-0000000001-", f"-{claim}-")] = broker.store.objects[key]
+        for key in before:
+            del broker.store.objects[key]
+        broker.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
+        await broker.copy()
+        assert len(broker.tiering.remote_of(broker.partition()).segments) == 0
+
+
+async def test_nothing_is_listed_before_the_claim_is_made() -> None:
+    async with tiered(copies=False) as broker:
+        listed = broker.store.list
+
+        async def failing(prefix: str) -> Sequence[StoredObject]:
+            raise Unavailable("503")
+
+        broker.store.list = failing  # type: ignore[method-assign]
+        await broker.copy()
+        assert (broker.tiering.trouble, broker.store.calls) == ("503", [])
+        broker.store.list = listed  # type: ignore[method-assign]
+        broker.fill(3)
+        await broker.copy()
+        assert (broker.tiering.trouble, broker.partition().log.copied_to) == ("", 2)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, StoredObject
@@ -20,7 +21,7 @@ TIERED = LogConfig(remote_storage_enable=True, segment_bytes=200, retention_ms=-
 
 
 class TestStore(MemoryStore):
-    """A store that records its calls, and fails or waits as a test says.
+    """A store that records its calls but those about claims, and fails or waits as a test says.
 
     Attributes:
         calls: each with its kind and the end of the object's name.
@@ -38,6 +39,8 @@ class TestStore(MemoryStore):
         self.gate.set()
 
     def _called(self, kind: str, key: str) -> None:
+        if "/claims/" in key:
+            return
         self.calls.append((kind, key.rpartition(".")[2]))
         troubles = self.troubles.get(kind)
         trouble = troubles.pop(0) if troubles else None
@@ -83,7 +86,9 @@ def log_of(count: int, *, config: LogConfig = TIERED, epochs: Sequence[int] = (0
 def copier_to(store: MemoryStore, clock: ManualClock | None = None) -> SegmentCopier:
     """A copier whose ids are counted."""
     ids = iter(range(1, 1_000))
-    return SegmentCopier(store, clock or ManualClock(), lambda size: next(ids).to_bytes(size, "big"))
+    clock = clock or ManualClock()
+    claim = StoreClaim(store, clock, "cluster", "owner")
+    return SegmentCopier(store, clock, lambda size: next(ids).to_bytes(size, "big"), claim)
 
 
 async def copied(

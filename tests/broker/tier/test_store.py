@@ -62,14 +62,6 @@ def test_a_tier_without_obstore_is_refused_with_the_command_that_installs_it(
         open_store(str(tmp_path))
 
 
-def test_a_new_cluster_takes_no_folder_of_an_earlier_one_with_its_id(tmp_path: Path) -> None:
-    pytest.importorskip("obstore")
-    (tmp_path / "id").mkdir()
-    open_store(str(tmp_path))
-    with pytest.raises(Refused, match="an earlier cluster of the same seed: take another"):
-        open_store(str(tmp_path), "id")
-
-
 def test_a_folder_that_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
     pytest.importorskip("obstore")
     (tmp_path / "file").write_bytes(b"")
