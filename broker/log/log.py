@@ -80,6 +80,7 @@ class Log:
         producers: the state of idempotent and transactional producers.
         on_cut: called after the log start moved or records were truncated, whatever the reason; also within an append
             to another log of the broker, if memory is short.
+        on_closed: called after a segment of a tiered log was closed, as on_cut, and when the log becomes a tiered one.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Log:
         self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
         self._memory.add(self)
         self.is_tiered = False
+        self.on_closed: Callable[[], None] = _nothing
         self.config = config
         self.is_evictable = True
         self.epochs = LeaderEpochs()
@@ -122,7 +124,9 @@ class Log:
         self._config = config
         if self.is_tiered and not config.remote_storage_enable:
             self._start_at(self.local_start_offset)  # it leaves the tier without its records there (KIP-950)
-        self.is_tiered = config.remote_storage_enable
+        if self.is_tiered is not config.remote_storage_enable:
+            self.is_tiered = config.remote_storage_enable
+            self.on_closed()
         self._admission = Admission(config, self._validation)
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         self._segment_bytes = min(config.segment_bytes, self._memory.max_segment_bytes)
@@ -303,8 +307,11 @@ class Log:
     def _roll(self, base_offset: int, wall_ms: int) -> Segment:
         """Start a new active segment."""
         self._memory.release(self._segments.active.close())
-        copied_to = self.copied_to if self.is_tiered else None
-        return self._segments.roll(base_offset, wall_ms, self.producers.snapshot(), copied_to)
+        if not self.is_tiered:
+            return self._segments.roll(base_offset, wall_ms, self.producers.snapshot())
+        segment = self._segments.roll(base_offset, wall_ms, self.producers.snapshot(), self.copied_to)
+        self.on_closed()
+        return segment
 
     # --- read ----------------------------------------------------------------------------------------------------
 
@@ -576,12 +583,18 @@ class Log:
 
         It lies below the last stable offset, so that nothing in it can change.
         """
-        segments, stable_offset = self._segments, self.last_stable_offset(self.high_watermark)
-        for number, segment in enumerate(segments.inactive):
-            if segment.next_offset > self.copied_to and segment.size_bytes:
-                following = segments[number + 1]
-                return (segment, following.producers) if following.base_offset <= stable_offset else None
-        return None
+        segments = self._segments
+        number = segments.closed_behind(self.copied_to)
+        if number < 0:
+            return None
+        following = segments[number + 1]
+        is_stable = following.base_offset <= self.last_stable_offset(self.high_watermark)
+        return (segments[number], following.producers) if is_stable else None
+
+    @property
+    def awaits_copy(self) -> bool:
+        """Whether a closed segment is not copied, or not known to be."""
+        return self.is_tiered and self._segments.closed_behind(self.copied_to) >= 0
 
     def oldest_age(self) -> Age | None:
         """For the memory budget: the age of the oldest segment, or None if it may delete none."""
@@ -662,4 +675,4 @@ class Log:
 
 
 def _nothing() -> None:
-    """Do nothing when a log is cut."""
+    """Do nothing when a log is cut, or a segment closed."""

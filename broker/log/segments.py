@@ -171,15 +171,27 @@ class Segments:
 
     def reduce(self, copied_to: int) -> None:
         """Let all segments up to an offset but the two newest keep the state of open transactions only."""
-        for number in range(len(self._segments) - _SNAPSHOTS_KEPT):
-            if self._segments[number].base_offset > copied_to:
-                return
+        segments = self._segments
+        stop = bisect_right(segments, copied_to, 0, max(0, len(segments) - _SNAPSHOTS_KEPT), key=_base_offset)
+        first = stop
+        while first and _is_full(segments[first - 1].producers):  # those before these are reduced already
+            first -= 1
+        for number in range(first, stop):
             self._reduce(number)
+
+    def closed_behind(self, offset: int) -> int:
+        """The number of the first closed segment with records from an offset on; −1: there is none."""
+        segments = self._segments
+        for number in range(self.number_of(offset), len(segments) - 1):
+            if segments[number].next_offset > offset and segments[number].size_bytes:
+                return number
+        return -1
 
     def _reduce(self, number: int) -> None:
         segment = self._segments[number]
-        if segment.producers is not None and not segment.producers.is_reduced:
-            segment.producers = segment.producers.reduced(self._segments[number - 1].producers if number else None)
+        snapshot = segment.producers
+        if snapshot is not None and not snapshot.is_reduced:
+            segment.producers = snapshot.reduced(self._segments[number - 1].producers if number else None)
 
     def rebuild(self, producers: ProducerStates) -> None:
         """Return the producers to their state at the end, from the last snapshot and the batches after it.
@@ -268,3 +280,8 @@ class Segments:
             segment.base_position = position
             position += segment.size_bytes
         self.cuts += 1
+
+
+def _is_full(snapshot: ProducerSnapshot | None) -> bool:
+    """Whether it has the state of all producers; None has that of no transaction."""
+    return snapshot is not None and not snapshot.is_reduced

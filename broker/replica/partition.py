@@ -28,6 +28,7 @@ from purgatorio.broker.metadata.image import NO_LEADER, BrokerIncarnation, Parti
 from purgatorio.broker.replica.follower_state import UNKNOWN_OFFSET, FollowerState
 from purgatorio.broker.replica.following.refused_batches import RefusedBatches
 from purgatorio.broker.replica.producing.verification import PartitionVerifications
+from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import is_transactional, read_header
@@ -57,6 +58,7 @@ class Partition:
         isr: the broker ids of the committed ISR.
         high_watermark_moved_by: the follower whose fetch advanced the high watermark last; -1 if it was no fetch.
         refused: the batches that this replica refused as a leader and that their producers will send again.
+        remote: what is known of the log's part in the tier; None: nothing, or there is no tier.
         refusal: the reason why this replica, as a follower, has not appended the leader's last answer; "": it has.
         verifications: the transactions of producers whose coordinators were asked whether they include this partition.
     """
@@ -78,6 +80,7 @@ class Partition:
         "partition_epoch",
         "refusal",
         "refused",
+        "remote",
         "replicas",
         "topic_id",
         "tp",
@@ -109,6 +112,7 @@ class Partition:
         self.followers: dict[int, FollowerState] = {}
         self.refused = RefusedBatches()
         self.refusal = ""
+        self.remote: RemoteLog | None = None
         self.verifications = PartitionVerifications()
         self._in_sync: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None

@@ -161,6 +161,7 @@ class ReplicaManager:
             look_up_timeout_ms: returns remote.list.offsets.request.timeout.ms.
         """
         self.tiering = tiering
+        self.roles.add_listener(tiering)
         self.look_ups = look_ups = RemoteLookUps(self.lookup, tiering, purgatories, look_up_timeout_ms)
         remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
@@ -418,6 +419,8 @@ class ReplicaManager:
     def _new_log(self, tp: TopicPartition, config: LogConfig) -> Log:
         log = self._logs.new(config, str(tp))
         log.on_cut = partial(self._log_cut, tp)
+        if self.tiering is not None:
+            log.on_closed = partial(self.tiering.note, tp)
         log.is_evictable = not is_internal(tp.topic)
         return log
 

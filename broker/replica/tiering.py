@@ -1,8 +1,10 @@
-"""The tier of one broker: which of its logs have parts there, copied in rounds by their leaders.
+"""The tier of one broker: which of its logs have parts there, copied by their leaders.
 
-In each round the store is listed for the partitions that this broker follows, so that it too may serve what is there
-and delete what is copied; for those that it leads once in an epoch, and what it copies itself it knows. A cluster
-writes to the store while its claim is the highest (`StoreClaim`); afterwards it reads on.
+Work follows what changed. A partition is *due* when one of its segments was closed, or when this broker was elected its
+leader; each interval a round begins with those that are due, several at a time, and a partition whose segments are all
+copied costs nothing until then. A leader lists the store once in an epoch, and what it copies itself it knows. A
+follower asks its leader up to where the log is copied, and lists the store when it needs a segment. A cluster writes to
+the store while its claim is the highest (`StoreClaim`), at which it looks when it writes; afterwards it reads on.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Final, NoReturn
 
 from purgatorio.broker.causes.cause import TierNotListed, TierRead
@@ -29,10 +32,68 @@ from purgatorio.purgatory.clock import Clock, time_limit
 logger = get_logger(__name__)
 
 FIRST_BACKOFF_MS: Final = 200
-"""The time after a round in which the store failed, until the next one; it doubles up to the interval."""
+"""The time after a failure of the store until the next round; it doubles up to the interval."""
 
 LIST_MS: Final = 60_000
 """The longest time that the list of a partition may take, with the descriptions that are new."""
+
+MAX_ASKED: Final = 500
+"""The partitions of which a follower asks at once up to where they are copied."""
+
+
+LIST: Final = 0
+COPY: Final = 1
+AT_ONCE: Final = (10, 10)
+"""The partitions that are listed at a time, for which fetches may wait, and those that are copied (Kafka:
+remote.log.manager.copier.thread.pool.size)."""
+
+
+class _Work:
+    """Partitions that wait to be listed or copied, and those at work: several of each kind, but no partition twice.
+
+    So what is known of a partition's segments is changed by one task at a time.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: tuple[dict[TopicPartition, None], ...] = ({}, {})
+        self._at_work: dict[TopicPartition, None] = {}
+        self._begun = [0, 0]
+        self._over = asyncio.Event()
+
+    def add(self, tp: TopicPartition, kind: int) -> None:
+        """Let a partition wait."""
+        self._waiting[kind][tp] = None
+        self._over.clear()
+
+    def take(self) -> list[tuple[TopicPartition, int]]:
+        """Return what may begin now, and count it as begun."""
+        taken: list[tuple[TopicPartition, int]] = []
+        for kind, waiting in enumerate(self._waiting):
+            for tp in waiting:
+                if self._begun[kind] == AT_ONCE[kind]:
+                    break
+                if tp not in self._at_work:
+                    self._at_work[tp] = None
+                    self._begun[kind] += 1
+                    taken.append((tp, kind))
+        for tp, kind in taken:
+            del self._waiting[kind][tp]
+        return taken
+
+    def end(self, tp: TopicPartition, kind: int) -> None:
+        """Take a partition from those at work."""
+        del self._at_work[tp]
+        self._begun[kind] -= 1
+        self._check_over()
+
+    def _check_over(self) -> None:
+        if not self._at_work and not any(self._waiting):
+            self._over.set()
+
+    async def is_over(self) -> None:
+        """Return when nothing waits or is at work."""
+        self._check_over()
+        await self._over.wait()
 
 
 class Tiering:
@@ -50,8 +111,8 @@ class Tiering:
         store: the store.
         reads: its reads.
         listed: are called with a partition, and a cause, when the store was listed for it.
-        trouble: why the store failed in the last round; "": it did not.
-        trouble_since_ms: the time of the first such round; None: it did not fail.
+        trouble: why the store failed, for a partition that was not tried again since; "": it did not.
+        trouble_since_ms: since when there is such a partition; None: there is none.
     """
 
     def __init__(
@@ -73,20 +134,26 @@ class Tiering:
         self._copier = copier
         self._clock = clock
         self._interval_ms = interval_ms
-        self._remotes: dict[TopicPartition, tuple[Partition, RemoteLog]] = {}
-        self._wanted = asyncio.Event()
+        self._due: dict[TopicPartition, None] = {}
+        self._due_at: dict[TopicPartition, int] = {}
+        self._times: list[tuple[int, TopicPartition]] = []  # a heap; entries that are not as in `_due_at` do not count
+        self._work = _Work()
+        self._troubles: dict[TopicPartition, str] = {}
+        self._backoff_ms = FIRST_BACKOFF_MS
+        self._next_round_ms = 0
+        self._sooner = asyncio.Event()
+        self._to_ask: dict[int, dict[TopicPartition, Partition]] = {}
+
+    # --- what is known ---
 
     def remote_of(self, partition: Partition) -> RemoteLog:
         """Return what is known of a replica's part in the tier."""
-        known, remote = self._remotes.get(partition.tp, (None, None))
-        if remote is None or known is not partition:
+        if partition.remote is None:
             image = self._lookup.image
             assert image is not None, "a replica is made by an image"
-            remote = RemoteLog(
-                partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition), self._copier.claim
-            )
-            self._remotes[partition.tp] = (partition, remote)
-        return remote
+            folder = partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition)
+            partition.remote = RemoteLog(folder, self._copier.claim)
+        return partition.remote
 
     def segment_at(self, partition: Partition, offset: int) -> RemoteSegment | None:
         """Return the segment that has an offset of a replica's log; None: the store is to be listed first.
@@ -99,13 +166,13 @@ class Tiering:
         if segment is not None:
             return segment
         if remote.listed_in_epoch != partition.leader_epoch:
-            self.wake()
+            self.list_soon(partition)
             return None
         why = f"no segment of {partition.tp} in the tier has offset {offset}"
         logger.warning("a read of the tier failed", partition=str(partition.tp), reason=why)
         if partition.is_leader:
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
-        self.wake()  # the leader may have copied it since
+        self.list_soon(partition)  # the leader may have copied it since
         raise PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
 
     def part_at(self, partition: Partition, offset: int) -> PartRead | None:
@@ -160,88 +227,178 @@ class Tiering:
         waited_ms = self.reads.waited_ms(read)
         return TierRead(tp, start_offset, end_offset, location, waited_ms, read.tries, read.trouble, is_joined)
 
+    # --- what is to be done ---
+
+    def note(self, tp: TopicPartition) -> None:
+        """Look after a partition in the next round: something of it has changed."""
+        self._due[tp] = None
+
+    def note_at(self, tp: TopicPartition, wall_ms: int) -> None:
+        """Look after a partition in the first round at or after a time since 1970, and maybe sooner."""
+        known = self._due_at.get(tp)
+        if known is None or wall_ms < known:
+            self._due_at[tp] = wall_ms
+            heappush(self._times, (wall_ms, tp))
+
+    def elected(self, tp: TopicPartition, leader_epoch: int) -> None:
+        """List the store for a partition that this broker leads from now on, in the next round."""
+        self.note(tp)
+
+    def resigned(self, tp: TopicPartition) -> None:
+        """Do nothing: what is under way for the partition notices."""
+
+    def list_soon(self, partition: Partition) -> None:
+        """List the store for a partition now: a fetch or a follower waits to hear what there is."""
+        self._work.add(partition.tp, LIST)
+        self.wake()
+
     def wake(self) -> None:
-        """Begin the next round now: a fetch waits to hear what the tier has."""
-        self._wanted.set()
+        """Begin the next round now."""
+        self._begin_by(self._clock.now_ms())
+
+    def _begin_by(self, at_ms: int) -> None:
+        self._next_round_ms = min(self._next_round_ms, at_ms)
+        self._sooner.set()
+
+    def take_to_ask(self, leader_id: int) -> list[Partition]:
+        """Return partitions, and forget them, whose leader is to be asked up to where they are copied."""
+        asked = self._to_ask.get(leader_id)
+        if not asked:
+            return []
+        taken = list(asked.values())[:MAX_ASKED]
+        for partition in taken:
+            del asked[partition.tp]
+        return [each for each in taken if self._is_kept(each) and each.leader == leader_id]
+
+    def copied_by_leader(self, partition: Partition, offset: int, epoch: int) -> None:
+        """Note the last offset that the leader of this follower has copied, and its epoch.
+
+        It counts if the log up to there is the leader's: two logs with the same epoch at an offset are the same up to
+        it. A log that does not reach so far is the leader's if its last records are of the leader's epoch.
+        """
+        log = partition.log
+        if log.log_end_offset > offset:
+            if log.epochs.epoch_at(offset) == epoch:
+                log.copied(offset + 1)
+        elif log.epochs.latest_epoch == partition.leader_epoch:
+            log.copied(log.log_end_offset)
+
+    # --- rounds ---
 
     async def run(self) -> NoReturn:
         """Copy and read until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.reads.run())
-            await self._rounds()
+            while True:
+                self._next_round_ms = self._clock.now_ms() + self._interval_ms
+                self._begin_round(tasks)
+                await self._pause()
         raise AssertionError("it runs until it is cancelled")
 
-    async def _rounds(self) -> None:
-        backoff_ms = FIRST_BACKOFF_MS
+    async def round(self) -> None:
+        """Begin a round, and return when all that was due is done, or has failed, which is noted."""
+        async with asyncio.TaskGroup() as tasks:
+            self._begin_round(tasks)
+            await self._work.is_over()
+
+    async def _pause(self) -> None:
+        """Return when the next round is to begin."""
         while True:
-            await self.round()
-            pause_ms = self._interval_ms
-            if self.trouble:
-                pause_ms, backoff_ms = min(backoff_ms, self._interval_ms), backoff_ms * 2
-            else:
-                backoff_ms = FIRST_BACKOFF_MS
+            self._sooner.clear()
+            pause_ms = self._next_round_ms - self._clock.now_ms()
+            if pause_ms <= 0:
+                return
             with contextlib.suppress(TimeoutError):
                 async with time_limit(self._clock, pause_ms):
-                    await self._wanted.wait()
-            self._wanted.clear()
+                    await self._sooner.wait()
 
-    async def round(self) -> None:
-        """List and copy what there is to list and copy now. A failure is noted, and the rest left to the next round."""
-        trouble = await self._hold()
-        if not self._copier.claim.number:
-            self._note(trouble)
-            return  # what counts in the store is not known
-        may_write = not trouble
-        for tp in [tp for tp, (known, _) in self._remotes.items() if self._lookup.partitions.get(tp) is not known]:
-            del self._remotes[tp]
-        for partition in list(self._lookup.partitions.values()):
-            if not partition.log.is_tiered or not self._is_kept(partition):
-                continue
-            try:
-                await self._keep_up(partition, may_write=may_write)
-            except StoreError as error:
-                trouble = str(error)
-            except Exception as error:  # a bug: the other partitions go on
-                logger.exception("a partition was not copied to the tier", partition=str(partition.tp))
-                trouble = repr(error)
-        self._note(trouble)
+    def _begin_round(self, tasks: asyncio.TaskGroup) -> None:
+        """Begin what is due, and let it go on in tasks: a partition that is slow or fails leaves the others alone."""
+        self._backoff_ms = min(2 * self._backoff_ms, self._interval_ms) if self._troubles else FIRST_BACKOFF_MS
+        while self._times and self._times[0][0] <= self._clock.wall_ms():
+            wall_ms, tp = heappop(self._times)
+            if self._due_at.get(tp) == wall_ms:
+                del self._due_at[tp]
+                self.note(tp)
+        due, self._due = self._due, {}
+        for tp in due:
+            partition = self._lookup.partitions.get(tp)
+            if partition is None or not partition.log.is_tiered:
+                self._note_trouble(tp, "")
+            elif partition.is_leader:
+                is_known = self.remote_of(partition).listed_in_epoch == partition.leader_epoch
+                self._work.add(tp, COPY if is_known else LIST)
+            else:
+                if tp in self._troubles:
+                    self._work.add(tp, LIST)
+                if partition.log.awaits_copy:
+                    self._due[tp] = None
+                    self._to_ask.setdefault(partition.leader, {})[tp] = partition
+        self._begin_tasks(tasks)
 
-    async def _hold(self) -> str:
-        """Return why this cluster may not write to the store; "": it may."""
+    def _begin_tasks(self, tasks: asyncio.TaskGroup) -> None:
+        for tp, kind in self._work.take():
+            tasks.create_task(self._do(tp, kind, tasks))
+
+    async def _do(self, tp: TopicPartition, kind: int, tasks: asyncio.TaskGroup) -> None:
+        partition = self._lookup.partitions.get(tp)
+        trouble = ""
         try:
-            await self._copier.claim.hold()
+            if partition is not None and partition.log.is_tiered:
+                await (self._list(partition) if kind == LIST else self._keep_up(partition))
         except StoreError as error:
-            return str(error)
-        return ""
+            trouble = str(error)
+        except Exception as error:  # a bug: the other partitions go on
+            logger.exception("a partition was not copied to the tier", partition=str(tp))
+            trouble = repr(error)
+        finally:
+            self._work.end(tp, kind)
+        if trouble or (partition is not None and partition.is_leader and partition.log.awaits_copy):
+            self.note(tp)
+        self._note_trouble(tp, trouble)
+        self._begin_tasks(tasks)
 
-    def _note(self, trouble: str) -> None:
-        if trouble and not self.trouble:
+    def _note_trouble(self, tp: TopicPartition, trouble: str) -> None:
+        if trouble:
+            self._troubles[tp] = trouble
+            self._begin_by(self._clock.now_ms() + self._backoff_ms)
+        else:
+            self._troubles.pop(tp, None)
+        before, self.trouble = self.trouble, next(iter(self._troubles.values()), "")
+        if self.trouble and not before:
             self.trouble_since_ms = self._clock.now_ms()
             logger.warning("the tier cannot be used", location=self.store.location, reason=trouble)
-        elif self.trouble and not trouble:
+        elif before and not self.trouble:
             self.trouble_since_ms = None
             logger.info("the tier can be used again", location=self.store.location)
-        self.trouble = trouble
 
     def _is_kept(self, partition: Partition) -> bool:
         return self._lookup.partitions.get(partition.tp) is partition
 
-    async def _keep_up(self, partition: Partition, *, may_write: bool) -> None:
+    async def _list(self, partition: Partition) -> None:
+        if not self._copier.claim.number:
+            await self._copier.claim.hold()  # what counts in the store is not known before
         remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
-        if not partition.is_leader or remote.listed_in_epoch != leader_epoch:
-            try:
-                async with time_limit(self._clock, LIST_MS):
-                    await remote.list(self.store, leader_epoch)
-            except TimeoutError as error:
-                raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
-            if not self._is_kept(partition):
-                return
-            remote.settle(partition.log)
-            for listener in self.listed:
-                listener(partition.tp, "tier listed")
-
-        if not may_write:
+        try:
+            async with time_limit(self._clock, LIST_MS):
+                await remote.list(self.store, leader_epoch)
+        except TimeoutError as error:
+            raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
+        if not self._is_kept(partition):
             return
+        remote.settle(partition.log)
+        if partition.is_leader:
+            self._work.add(partition.tp, COPY)
+        for listener in self.listed:
+            listener(partition.tp, "tier listed")
+
+    async def _keep_up(self, partition: Partition) -> None:
+        """Copy what is closed of a partition that this broker leads."""
+        remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
+        if remote.listed_in_epoch != leader_epoch:
+            self.note(partition.tp)
+            return
+        await self._copier.claim.hold()
 
         def still_leads() -> bool:
             return self._is_kept(partition) and partition.is_leader and partition.leader_epoch == leader_epoch

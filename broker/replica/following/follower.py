@@ -12,7 +12,8 @@ from typing import Any, Protocol, cast
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.following.follower_session import FollowerSession
-from purgatorio.broker.replica.following.rebuilding import CannotRebuild, Rebuilding
+from purgatorio.broker.replica.following.leader_log import EARLIEST, LATEST, LATEST_TIERED, CannotFollow, LeaderLog
+from purgatorio.broker.replica.following.rebuilding import Rebuilding
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import Refollowed
@@ -29,12 +30,6 @@ from purgatorio.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from purgatorio.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
 from purgatorio.protocol.primitives import Buffer
 from purgatorio.protocol.records import end_of_batches
 from purgatorio.purgatory.clock import Clock, time_limit
@@ -42,9 +37,6 @@ from purgatorio.purgatory.clock import Clock, time_limit
 logger = get_logger(__name__)
 
 FETCH_VERSION = 16
-LIST_OFFSETS_VERSION = 7
-EARLIEST_TIMESTAMP = -2
-LATEST_TIMESTAMP = -1
 MAX_ANSWER_BYTES = 240_000
 """The most bytes that a follower asks for: uvloop reads 256,000 at once, and they take a turn a millisecond or two."""
 SLICE_BYTES = 16 * 1024
@@ -272,6 +264,7 @@ class FollowerFetcher:
         """Fetch over one connection as long as there are partitions to follow."""
         while self._followed:
             await self._gate.passed()
+            await self._hear_copied(peer)
             ready = self._ready()
             if not ready and (not self._session.is_open or self._session.is_empty):
                 # The leader answers a fetch without partitions at once: sending it would be a busy loop.
@@ -459,10 +452,14 @@ class FollowerFetcher:
         A log that ends after the leader's log end offset is truncated to it. A log that ends before the leader's log
         start offset, or whose epochs the leader does not know, is emptied and restarted at the leader's start offset.
         """
-        leader_epoch = partition.leader_epoch
-        start_offset = await self._leader_offset(peer, partition, EARLIEST_TIMESTAMP)
-        end_offset = await self._leader_offset(peer, partition, LATEST_TIMESTAMP)
-        if start_offset is None or end_offset is None or not self._still_followed(partition, leader_epoch):
+        leader_epoch, leader = partition.leader_epoch, self._log_of(peer)
+        try:
+            start_offset, _ = await leader.offset(partition, EARLIEST)
+            end_offset, _ = await leader.offset(partition, LATEST)
+        except CannotFollow as error:
+            self._pause(partition, error)
+            return
+        if not self._still_followed(partition, leader_epoch):
             return
         if partition.log.log_end_offset > end_offset > partition.log.log_start_offset:
             self._replicas.truncate_to(partition, end_offset)
@@ -472,34 +469,29 @@ class FollowerFetcher:
 
     async def _rebuild(self, peer: Peer, partition: Partition) -> None:
         """Begin behind what only the tier has, or later if that is not possible yet."""
-        leader_epoch, timeout_ms = partition.leader_epoch, self._settings.response_timeout_ms
-        rebuilding = Rebuilding(self._replicas, partial(peer.request, timeout_ms=timeout_ms))
+        leader_epoch = partition.leader_epoch
+        rebuilding = Rebuilding(self._replicas, self._log_of(peer))
         try:
             await rebuilding.rebuild(partition, lambda: self._still_followed(partition, leader_epoch))
-        except CannotRebuild as error:
+        except CannotFollow as error:
             self._pause(partition, error)
         else:
             self._session.alter(partition)
 
-    async def _leader_offset(self, peer: Peer, partition: Partition, timestamp: int) -> int | None:
-        """Return the start or end offset of the leader's log; None if the leader answers with an error."""
-        question = ListOffsetsPartition(
-            partition_index=partition.tp.partition,
-            current_leader_epoch=partition.leader_epoch,
-            timestamp=timestamp,
-        )
-        request = ListOffsetsRequest(
-            replica_id=self._replicas.broker_id,
-            topics=[ListOffsetsTopic(name=partition.tp.topic, partitions=[question])],
-        )
-        response: ListOffsetsResponse = await peer.request(
-            ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request, timeout_ms=self._settings.response_timeout_ms
-        )
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            self._pause(partition, ErrorCode(answer.error_code).name)
-            return None
-        return answer.offset
+    async def _hear_copied(self, peer: Peer) -> None:
+        """Ask up to where partitions are copied to the tier of which this broker does not know it."""
+        tiering = self._replicas.tiering
+        asked = tiering.take_to_ask(self.leader_id) if tiering is not None else []
+        if tiering is None or not asked:
+            return
+        epochs = [partition.leader_epoch for partition in asked]
+        answers = await self._log_of(peer).offsets(asked, LATEST_TIERED)
+        for partition, leader_epoch, (offset, epoch, _) in zip(asked, epochs, answers, strict=True):
+            if offset >= 0 and self._still_followed(partition, leader_epoch):
+                tiering.copied_by_leader(partition, offset, epoch)
+
+    def _log_of(self, peer: Peer) -> LeaderLog:
+        return LeaderLog(self._replicas.broker_id, partial(peer.request, timeout_ms=self._settings.response_timeout_ms))
 
 
 def common_end(partition: Partition, diverging: EpochEndOffset) -> int:

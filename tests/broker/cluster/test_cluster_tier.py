@@ -47,7 +47,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> TestStore:
 @pytest.fixture
 async def cluster(store: TestStore) -> AsyncIterator[Cluster]:
     """A cluster with orders-0, of which only the tier has the first four batches of seven."""
-    async with Cluster(config(tier_location="memory")) as running:
+    async with Cluster(config(tier_location="memory", replica_fetch_wait_max_ms=20)) as running:
         connection = await client(running.brokers[0])
         configs = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in TIERED.items()]
         topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=3, configs=configs)
@@ -82,10 +82,13 @@ async def produce(leader: Broker, count: int) -> None:
 
 
 async def copy(cluster: Cluster) -> None:
-    """Let the leader copy, and all replicas hear of it and delete."""
+    """Let the leader copy, the followers ask it what is copied, and all replicas delete."""
     for broker in (leader_of(cluster), *cluster.brokers):
         assert broker.tiering is not None
         await broker.tiering.round()
+    replicas = [replica for broker in cluster.brokers if (replica := broker.replica(ORDERS))]
+    await until(lambda: not any(replica.log.awaits_copy for replica in replicas))
+    for broker in cluster.brokers:
         for _ in broker.replicas.retention_steps():
             pass
 

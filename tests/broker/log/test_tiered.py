@@ -101,6 +101,25 @@ def test_segments_are_copied_in_order_when_they_are_closed_and_decided(append) -
     assert log.to_copy() is None
 
 
+def test_a_log_says_when_a_segment_was_closed_and_whether_one_is_not_copied(append) -> None:
+    log, closed = Log(TIERED), []
+    log.on_closed = lambda: closed.append(log.log_end_offset)
+    append(log, 5)
+    assert (closed, log.awaits_copy) == ([2, 4], True)
+    log.copied(2)
+    assert log.awaits_copy
+    log.copied(4)
+    assert not log.awaits_copy
+    log.truncate_to(3)
+    append(log, 2)
+    assert (closed, log.awaits_copy) == ([2, 4, 4], True)
+    log.config = replace(log.config, remote_storage_enable=False)
+    append(log, 4)
+    assert (len(closed), log.awaits_copy) == (4, False)
+    log.config = TIERED
+    assert (len(closed), log.awaits_copy) == (5, True)
+
+
 def test_an_open_transaction_keeps_segments_from_being_copied(batch_of, append) -> None:
     log = Log(TIERED)
     log.append_as_leader(batch_of(b"value" * 4, producer=(7, 0, 0), transactional=True), leader_epoch=0, wall_ms=2000)
@@ -173,6 +192,9 @@ def test_producers_are_kept_whole_until_their_segment_is_copied(append, batch_of
     assert first is not None
     assert first[1] is not None
     assert list(first[1].states) == [7]
+    assert all(segment.producers is not None for segment in list(log._segments)[1:])
+    log.copied(5)
+    assert [segment.producers is None for segment in log._segments] == [True] * 3 + [False] * 4
     log.copied(10)
     assert [segment.producers is not None for segment in log._segments][-2:] == [True, True]
     assert not any(segment.producers for segment in list(log._segments)[:-2])

@@ -117,7 +117,7 @@ async def test_a_broker_that_stops_answers_what_waits() -> None:
 
 async def test_a_new_leader_waits_until_it_knows_what_the_tier_has() -> None:
     async with tiered() as broker:
-        broker.tiering._remotes.clear()
+        broker.partition().remote = None
         broker.store.troubles["list"] = [Unavailable("503")]
         replies = ask(broker, START_MS)
         await broker.tiering.round()
@@ -133,7 +133,7 @@ async def test_the_special_timestamps_of_the_tier() -> None:
         pending = list_offsets.EARLIEST_PENDING_UPLOAD
         assert [answer(ask(broker, word)).offset for word in (*words, pending)] == [0, 4, 5, 6]
         assert [answer(ask(broker, word)).leader_epoch for word in (*words, pending)] == [0, 0, 0, 0]
-        broker.tiering._remotes.clear()
+        broker.partition().remote = None
         assert answer(ask(broker, pending)).offset == -1, "it does not know what the tier has"
 
 

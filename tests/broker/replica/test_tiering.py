@@ -1,16 +1,20 @@
-"""The rounds in which leaders copy, and all replicas hear what is copied."""
+"""The rounds in which leaders copy, and followers learn what is copied."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from unittest.mock import Mock
 
-from purgatorio.broker.replica.tiering import FIRST_BACKOFF_MS, LIST_MS
+import pytest
+
+from purgatorio.broker.replica.tiering import AT_ONCE, FIRST_BACKOFF_MS, LIST_MS, MAX_ASKED
 from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
 from purgatorio.protocol.compression import Buffer
 from tests.broker.replica.harness import topic
 from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, record_batch, tiered
+from tests.broker.tier.stores import TestStore
 from tests.error_log import ErrorLog
 
 
@@ -37,21 +41,171 @@ async def test_topics_without_a_tier_are_not_copied() -> None:
         assert broker.store.calls == []
 
 
-async def test_a_follower_hears_what_the_leader_has_copied_and_deletes_its_own() -> None:
+def follower_of(leader: Tiered, count: int, *, leader_epoch: int = 0) -> Tiered:
+    """Broker 1 as a follower that has the first batches of a leader."""
+    follower = Tiered(leader.store)
+    follower.set_topics(topic(leader=2, replicas=(1, 2), leader_epoch=leader_epoch, **TIERED))
+    log = follower.partition().log
+    for number in range(count):
+        log.append_as_leader(record_batch(1_700_000_000_000 + number), leader_epoch=0, wall_ms=1_700_000_000_000)
+    log.commit_to(count)
+    return follower
+
+
+async def test_a_follower_asks_its_leader_what_is_copied_and_deletes_its_own() -> None:
     async with tiered() as leader:
-        follower = Tiered(leader.store)
-        follower.set_topics(topic(leader=2, replicas=(1, 2), **TIERED))
-        records = b"".join(leader.partition().log.read(4, max_bytes=10**9, end_offset=7).parts)
+        follower = follower_of(leader, 7)
         log = follower.partition().log
-        for number in range(4):
-            log.append_as_leader(record_batch(1_700_000_000_000 + number), leader_epoch=0, wall_ms=1_700_000_000_000)
-        log.append_as_follower(records)
-        log.commit_to(7)
+        await follower.copy()
+        await follower.copy()
+        assert follower.tiering.take_to_ask(2) == [follower.partition()]
+        assert follower.tiering.take_to_ask(2) == []
+        follower.tiering.copied_by_leader(follower.partition(), 5, 0)
         await follower.copy()
         assert (log.copied_to, log.log_start_offset, log.local_start_offset) == (6, 0, 4)
+        await follower.copy()
+        assert follower.tiering.take_to_ask(2) == []
+        assert leader.store.calls == []
         follower.set_topics(topic(replicas=(1, 2), leader_epoch=1, partition_epoch=1, **TIERED))
         await follower.copy()
         assert (log.copied_to, log.epochs.entries) == (6, [(0, 0), (1, 7)])
+        assert leader.store.calls == [("list", "test/" + log_folder(follower))] + [("get", "json")] * 3
+
+
+def log_folder(broker: Tiered) -> str:
+    return broker.tiering.remote_of(broker.partition()).folder.partition("/")[2]
+
+
+@pytest.mark.parametrize(
+    ("count", "leader_epoch", "answer", "copied_to"),
+    [
+        (7, 0, (5, 0), 6),
+        (7, 0, (6, 0), 7),
+        (7, 1, (5, 0), 6),
+        (7, 1, (5, 1), 0),  # the leader has other records there, which the follower learns with its next fetch
+        (5, 0, (7, 0), 5),  # the follower is behind, and all it has is the leader's
+        (5, 1, (7, 0), 0),  # it may be
+    ],
+)
+async def test_what_the_leader_has_copied_counts_for_a_follower_with_the_same_records(
+    count: int, leader_epoch: int, answer: tuple[int, int], copied_to: int
+) -> None:
+    async with tiered() as leader:
+        follower = follower_of(leader, count, leader_epoch=leader_epoch)
+        follower.tiering.copied_by_leader(follower.partition(), *answer)
+        assert follower.partition().log.copied_to == copied_to
+
+
+async def test_a_follower_asks_the_leader_that_it_has_and_not_too_much_at_once() -> None:
+    async with tiered() as leader:
+        follower = Tiered(leader.store)
+        count = follower.replicas.roles.roles_per_step = MAX_ASKED + 1
+        follower.set_topics(topic(leader=2, replicas=(1, 2), partitions=count, **TIERED))
+        for partition in follower.replicas.partitions.values():
+            for _ in range(3):
+                partition.log.append_as_leader(record_batch(), leader_epoch=0, wall_ms=1_700_000_000_000)
+        await follower.tiering.round()
+        assert len(follower.tiering.take_to_ask(2)) == MAX_ASKED
+        moved = topic(leader=3, replicas=(1, 3), leader_epoch=1, partition_epoch=1, partitions=count, **TIERED)
+        follower.set_topics(moved)
+        assert follower.tiering.take_to_ask(2) == []
+        await follower.tiering.round()
+        assert len(follower.tiering.take_to_ask(3)) == MAX_ASKED
+
+
+async def test_partitions_in_which_nothing_changes_cost_nothing() -> None:
+    """Neither a call of the store nor a look at their logs, however many they are."""
+    async with tiered(copies=False) as broker:
+        broker.set_topics(topic(replicas=(1,), partitions=50, partition_epoch=1, **TIERED))
+        await broker.tiering.round()
+        assert [kind for kind, _ in broker.store.calls] == ["list"] * 50
+        broker.store.calls.clear()
+        looked_at = Mock(wraps=broker.replicas.lookup.partitions)
+        broker.replicas.lookup.partitions = looked_at
+        broker.fill(2)
+        looked_at.reset_mock()
+        await broker.tiering.round()
+        assert (broker.store.calls, looked_at.mock_calls) == ([], [])
+        broker.fill(1)
+        looked_at.reset_mock()
+        await broker.tiering.round()
+        assert [kind for kind, _ in broker.store.calls] == ["put"] * 2
+        assert {each.args for each in looked_at.mock_calls} == {(ORDERS,)}
+        looked_at.reset_mock()
+        await broker.tiering.round()
+        assert looked_at.mock_calls == []
+
+
+async def test_a_closed_segment_waits_for_its_last_stable_offset_without_calls() -> None:
+    async with tiered(replicas=(1, 2), copies=False) as broker:
+        broker.fill(3)
+        for _ in range(2):
+            await broker.tiering.round()
+        assert [kind for kind, _ in broker.store.calls] == ["list"]
+        broker.follow((2, 3))
+        await broker.tiering.round()
+        assert [kind for kind, _ in broker.store.calls] == ["list", "put", "put"]
+
+
+async def test_a_partition_is_looked_after_when_its_time_has_come() -> None:
+    async with tiered(copies=False) as broker:
+        for ms in (3_000, 1_000, 2_000):
+            broker.tiering.note_at(ORDERS, broker.clock.wall_ms() + ms)
+        await broker.tiering.round()
+        broker.store.calls.clear()
+        broker.partition().remote = None
+        broker.clock.advance_ms(999)
+        await broker.tiering.round()
+        assert broker.store.calls == []
+        broker.clock.advance_ms(1)
+        await broker.tiering.round()
+        broker.partition().remote = None
+        broker.clock.advance_ms(9_000)
+        await broker.tiering.round()
+        assert [kind for kind, _ in broker.store.calls] == ["list"]
+
+
+class Stuck(TestStore):
+    """A store that does not take the objects of some folders."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stuck = asyncio.Event()
+        self.folders: Sequence[str] = ()
+
+    async def put(self, key: str, parts: Sequence[Buffer], *, create: bool) -> None:
+        if key.rpartition("/")[0] + "/" in self.folders:
+            await self.stuck.wait()
+        await super().put(key, parts, create=create)
+
+
+async def test_a_partition_that_is_slow_leaves_the_others_and_is_copied_once() -> None:
+    broker = Tiered(Stuck())
+    store = broker.store
+    assert isinstance(store, Stuck)
+    broker.set_topics(topic(replicas=(1,), partitions=AT_ONCE[1] + 1, **TIERED))
+    partitions = list(broker.replicas.partitions.values())
+    slow = partitions[: AT_ONCE[1] - 1]
+    store.folders = [broker.tiering.remote_of(each).folder for each in slow]
+    for tp in broker.replicas.partitions:
+        for number in range(3):
+            broker.produce(tp, acks=1, records=record_batch(1_700_000_000_000 + number))
+    task = asyncio.create_task(broker.tiering.run())
+    try:
+        await broker.clock.run_for(3_000)
+        assert [each.log.copied_to for each in partitions] == [0] * len(slow) + [2, 2]
+        broker.tiering.list_soon(slow[0])
+        broker.tiering.list_soon(partitions[-1])
+        store.calls.clear()
+        await broker.clock.run_for(0)
+        assert [kind for kind, _ in store.calls] == ["list"], "what is at work is not listed meanwhile"
+        store.stuck.set()
+        await broker.clock.run_for(1_000)
+        assert [each.log.copied_to for each in partitions] == [2] * len(partitions)
+        assert len(store.objects) == 2 * len(partitions) + 1, "with the claim"
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_a_store_that_fails_keeps_everything_and_is_asked_again_later() -> None:

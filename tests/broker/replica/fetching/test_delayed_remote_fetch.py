@@ -165,7 +165,7 @@ async def test_a_broker_that_stops_answers_what_waits() -> None:
 
 async def test_a_new_leader_waits_until_it_knows_what_the_tier_has() -> None:
     async with tiered() as broker:
-        broker.tiering._remotes.clear()
+        broker.partition().remote = None
         broker.partition().log.epochs.assign(0, 0)
         fetched = broker.fetch((ORDERS, 0))
         await broker.turns()
@@ -177,7 +177,7 @@ async def test_a_new_leader_waits_until_it_knows_what_the_tier_has() -> None:
 
 async def test_a_store_that_does_not_list_is_named() -> None:
     async with tiered() as broker:
-        broker.tiering._remotes.clear()
+        broker.partition().remote = None
         broker.store.troubles["list"] = [Unavailable("503")]
         broker.fetch((ORDERS, 0))
         await broker.tiering.round()

@@ -6,34 +6,17 @@ from typing import Any
 
 import pytest
 
-from purgatorio.broker.api import list_offsets, offset_for_leader_epoch
-from purgatorio.broker.replica.following.rebuilding import CannotRebuild, Rebuilding
+from purgatorio.broker.replica.following.leader_log import CannotFollow, LeaderLog
+from purgatorio.broker.replica.following.rebuilding import Rebuilding
 from purgatorio.broker.tier.store import Unavailable
-from purgatorio.protocol.api_key import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from tests.broker.api.harness import Replies, context
-from tests.broker.replica.following.test_follower import Leader, answer, follow
+from tests.broker.replica.following.test_follower import answer, follow
+from tests.broker.replica.following.test_leader_log import TieredLeader, asks
 from tests.broker.replica.harness import topic
 from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, tiered
 from tests.broker.tier.stores import TestStore
-
-HANDLERS: dict[int, Any] = {
-    ApiKey.LIST_OFFSETS: list_offsets.handle,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
-}
-
-
-def asks(leader: Tiered) -> Any:
-    """What asks a leader by its own handlers."""
-
-    async def ask(api_key: int, version: int, message: Any) -> Any:
-        replies = Replies()
-        HANDLERS[api_key](leader.replicas, context(api_key, version), message, replies)
-        return replies.only
-
-    return ask
 
 
 def follower_of(store: TestStore, **state: Any) -> Tiered:
@@ -43,14 +26,21 @@ def follower_of(store: TestStore, **state: Any) -> Tiered:
     return follower
 
 
+async def listing_follower_of(store: TestStore, **state: Any) -> Tiered:
+    """Such a follower that has listed the store."""
+    follower = follower_of(store, **state)
+    follower.tiering.list_soon(follower.partition())
+    await follower.tiering.round()
+    return follower
+
+
 async def rebuilt(leader: Tiered, follower: Tiered) -> None:
-    await Rebuilding(follower.replicas, asks(leader)).rebuild(follower.partition(), lambda: True)
+    await Rebuilding(follower.replicas, LeaderLog(1, asks(leader))).rebuild(follower.partition(), lambda: True)
 
 
 async def test_it_begins_behind_the_segment_that_ends_where_the_leaders_memory_begins() -> None:
     async with tiered() as leader:
-        follower = follower_of(leader.store)
-        await follower.tiering.round()
+        follower = await listing_follower_of(leader.store)
         await rebuilt(leader, follower)
         log = follower.partition().log
         assert (log.log_start_offset, log.local_start_offset, log.log_end_offset) == (0, 4, 4)
@@ -62,8 +52,7 @@ async def test_it_begins_behind_the_segment_that_ends_where_the_leaders_memory_b
 async def test_it_starts_where_the_leader_does() -> None:
     async with tiered() as leader:
         leader.partition().log.advance_log_start(1)
-        follower = follower_of(leader.store)
-        await follower.tiering.round()
+        follower = await listing_follower_of(leader.store)
         await rebuilt(leader, follower)
         log = follower.partition().log
         assert (log.log_start_offset, log.epochs.entries) == (1, [(0, 1)])
@@ -79,8 +68,7 @@ async def test_epochs_and_producers_come_from_the_tier() -> None:
             leader.produce(acks=1, records=batch)
         await leader.copy()
         assert leader.partition().log.local_start_offset == 4
-        follower = follower_of(leader.store, leader_epoch=3)
-        await follower.tiering.round()
+        follower = await listing_follower_of(leader.store, leader_epoch=3)
         await rebuilt(leader, follower)
         log = follower.partition().log
         assert log.epochs.entries == [(0, 0), (3, 3)]
@@ -99,8 +87,7 @@ async def test_of_two_lineages_it_takes_the_leaders() -> None:
         leader.set_topics(topic(replicas=(1,), leader_epoch=2, partition_epoch=1, **TIERED))
         leader.fill(7)
         await leader.copy()
-        follower = follower_of(leader.store, leader_epoch=2)
-        await follower.tiering.round()
+        follower = await listing_follower_of(leader.store, leader_epoch=2)
         await rebuilt(leader, follower)
         log = follower.partition().log
         assert (log.log_end_offset, log.epochs.entries) == (4, [(2, 0)])
@@ -110,12 +97,12 @@ async def test_a_tier_that_does_not_have_it_yet_is_asked_again_later() -> None:
     async with tiered() as leader:
         follower = follower_of(leader.store)
         with pytest.raises(
-            CannotRebuild, match=r"no segment in the tier has offset 3 in epoch 0 \(it may be listed late\)"
+            CannotFollow, match=r"no segment in the tier has offset 3 in epoch 0 \(it may be listed late\)"
         ):
             await rebuilt(leader, follower)
         leader.store.troubles["list"] = [Unavailable("503")]
         await follower.tiering.round()
-        with pytest.raises(CannotRebuild, match=r"\(503\)"):
+        with pytest.raises(CannotFollow, match=r"\(503\)"):
             await rebuilt(leader, follower)
         assert follower.partition().log.log_end_offset == 0
 
@@ -124,35 +111,20 @@ async def test_a_leader_that_lost_its_leadership_is_no_leader() -> None:
     async with tiered() as leader:
         follower = follower_of(leader.store)
         leader.set_topics(topic(leader=2, replicas=(1, 2), leader_epoch=1, partition_epoch=1, **TIERED))
-        with pytest.raises(CannotRebuild, match=ErrorCode.FENCED_LEADER_EPOCH.name):
+        with pytest.raises(CannotFollow, match=ErrorCode.FENCED_LEADER_EPOCH.name):
             await rebuilt(leader, follower)
 
 
 async def test_a_follower_that_follows_another_leader_meanwhile_is_left_alone() -> None:
     async with tiered() as leader:
-        follower = follower_of(leader.store)
-        await follower.tiering.round()
-        await Rebuilding(follower.replicas, asks(leader)).rebuild(follower.partition(), lambda: False)
+        follower = await listing_follower_of(leader.store)
+        await Rebuilding(follower.replicas, LeaderLog(1, asks(leader))).rebuild(follower.partition(), lambda: False)
         assert follower.partition().log.log_end_offset == 0
-
-
-class TieredLeader(Leader):
-    """A leader that gives prepared answers to fetches, and answers other requests by its handlers."""
-
-    def __init__(self, harness: Tiered, *answers: Any) -> None:
-        super().__init__(*answers)
-        self.harness = harness
-
-    async def request(self, api_key: int, api_version: int, message: Any, *, timeout_ms: int) -> Any:
-        if api_key == ApiKey.FETCH:
-            return await super().request(api_key, api_version, message, timeout_ms=timeout_ms)
-        return await asks(self.harness)(api_key, api_version, message)
 
 
 async def test_the_fetch_loop_begins_there_and_goes_on() -> None:
     async with tiered() as leader:
-        follower = follower_of(leader.store)
-        await follower.tiering.round()
+        follower = await listing_follower_of(leader.store)
         moved = answer(error_code=ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
         rest = b"".join(leader.partition().log.read(4, max_bytes=10**9, end_offset=7).parts)
         peer = TieredLeader(leader, moved, answer(records=rest, high_watermark=7))
