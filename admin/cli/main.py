@@ -182,9 +182,10 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str, *, is_
     parser.add_argument("--faults", metavar="FILE", help="start with the fault rules of this TOML file")
     parser.add_argument(
         "--tier",
-        metavar="DIR",
+        metavar="LOCATION",
         dest="tier_location",
-        help="copy closed segments of topics with remote.storage.enable=true to this folder, and serve them from there",
+        help="copy closed segments of topics with remote.storage.enable=true to this folder or bucket (s3://BUCKET, "
+        "gs://BUCKET, az://CONTAINER), and serve them from there",
     )
     add_owning_options(parser)
     for flag, metavar, text in _SERVING_FLAGS:
@@ -291,19 +292,21 @@ def _run_processes(args: argparse.Namespace) -> int:
     from purgatorio.admin.cli.owning import ways_of
     from purgatorio.admin.cli.processes import command
 
-    if config.broker.tier_location is not None and (wrong := _wrong_with_tier(config.broker.tier_location)):
+    if wrong := _wrong_with_tier(config):
         print(f"purgatorio: {wrong}", file=sys.stderr)
         return EXIT_USAGE
     return command.run(config, restart=args.restart, ways=ways_of(args))
 
 
-def _wrong_with_tier(location: str) -> str:
-    """Return why the tier cannot be at a location, which each process would find out later; "": it can."""
+def _wrong_with_tier(config: ClusterConfig) -> str:
+    """Return why brokers of several processes cannot use the tier, which each would find out later; "": they can."""
+    if config.broker.tier_location is None:
+        return ""
     from purgatorio.broker.tier.obstore_store import check_location
     from purgatorio.broker.tier.store import Refused
 
     try:
-        check_location(location)
+        check_location(config.broker.tier_location, of_one_process=False)
     except Refused as error:
         return f"tier.location: {error}"
     return ""
@@ -312,6 +315,9 @@ def _wrong_with_tier(location: str) -> str:
 def _run_on_host(args: argparse.Namespace, config: ClusterConfig, faults: Sequence[AnyFault]) -> int:
     if given := next((name for name in OWNING_OPTIONS if getattr(args, name) not in (None, False, [])), None):
         print(f"purgatorio: --{given.replace('_', '-')} is not for a cluster on several hosts", file=sys.stderr)
+        return EXIT_USAGE
+    if wrong := _wrong_with_tier(config):
+        print(f"purgatorio: {wrong}", file=sys.stderr)
         return EXIT_USAGE
     try:
         from purgatorio.admin.cli.hosts import command

@@ -28,6 +28,7 @@ from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.listeners import PLAINTEXT, ListenerAddress, has_security, listener_configs
 from purgatorio.broker.layers.faults import AnyFault
 from purgatorio.broker.metadata.image import Endpoint
+from purgatorio.broker.node.broker_maker import TierUnusable
 from purgatorio.broker.security.plain import listed_users
 from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
@@ -108,7 +109,7 @@ async def serve(
     except OSError as error:
         print(f"purgatorio: {why_not_listening(config) or error}", file=sys.stderr)
         return 1
-    except (NotImported, OperationRefused) as error:
+    except (NotImported, OperationRefused, TierUnusable) as error:
         print(f"purgatorio: {error}", file=sys.stderr)
         return 2
     if not cluster.has_begun:

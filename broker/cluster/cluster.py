@@ -176,6 +176,7 @@ class BrokerCluster:
 
         Raises:
             OSError: a port is in use, or a host is not an address of this machine.
+            TierUnusable: see `BrokerMaker.check_tier`.
             OperationRefused: the brokers cannot be given what the cluster begins with.
         """
         loop = asyncio.get_running_loop()
@@ -186,6 +187,7 @@ class BrokerCluster:
         if isinstance(self.store, EmbeddedStore):
             self._lease_checks = loop.create_task(self.store.run(), name="leases")
         try:
+            await self._maker.check_tier()
             if self.beginning.snapshot is not None:
                 assert isinstance(self.store, EmbeddedStore), "brokers of several processes begin with nothing"
                 await snapshots.fill(self.brokers, self.beginning.snapshot, self.work)

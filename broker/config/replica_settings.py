@@ -102,8 +102,9 @@ class ReplicaSettings(Settings):
     # Tiered storage
     tier_location: str | None = text(
         None,
-        "Purgatorio's own: the folder to which closed segments of topics with remote.storage.enable are copied "
-        "(KIP-405); needs the extra tier. Not set: there is no tier.",
+        "Purgatorio's own: where closed segments of topics with remote.storage.enable are copied to (KIP-405): a "
+        "folder, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX (credentials: environment), or "
+        "memory:. It needs the extra tier. Not set: there is no tier.",
         min_length=1,
     )
     remote_log_storage_system_enable: bool = flag(

@@ -18,14 +18,22 @@ from purgatorio.broker.security.broker_credentials import BrokerCredentials
 from purgatorio.broker.server import open_files
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.tier.claim import StoreClaim
-from purgatorio.broker.tier.store import Store, StoreError
+from purgatorio.broker.tier.location import probe
+from purgatorio.broker.tier.store import Store, StoreError, Unavailable
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.broker.time.event_loop import call_soon
 from purgatorio.broker.time.long_work import LongWork
 from purgatorio.broker.time.movable_clock import MemberClock
 from purgatorio.broker.time.running_clock import RunningClock
 from purgatorio.broker.time.system_clock import SystemClock
+from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock
+
+logger = get_logger(__name__)
+
+
+class TierUnusable(ValueError):
+    """There can be no tier at tier.location; the message says why, and what to do."""
 
 
 class BrokerMaker:
@@ -61,7 +69,7 @@ class BrokerMaker:
 
     @cached_property
     def _tier(self) -> Store | None:
-        """The object store of the tier, which the brokers share; raises ValueError if it cannot be used."""
+        """The object store of the tier, which the brokers share; raises TierUnusable if there can be none."""
         location = self._config.broker.tier_location
         if location is None:
             return None
@@ -70,7 +78,26 @@ class BrokerMaker:
         try:
             return open_store(location)
         except StoreError as error:
-            raise ValueError(f"tier.location: {error}") from error
+            raise TierUnusable(f"tier.location: {error}") from error
+
+    async def check_tier(self) -> None:
+        """Check that the object store of the tier does its part, if there is one.
+
+        A broker that joins others does without one that does not answer now: it may come back.
+
+        Raises:
+            TierUnusable: it does not.
+        """
+        if self._tier is None:
+            return
+        try:
+            await probe(self._tier, self._clock, f"probe-{self._rng.randbytes(16).hex()}")
+        except Unavailable as error:
+            if self._member is None or not self._member.store.image.live_brokers:
+                raise TierUnusable(f"tier.location: {error}") from error
+            logger.warning("the tier cannot be used", location=self._tier.location, reason=str(error))
+        except StoreError as error:
+            raise TierUnusable(f"tier.location: {error}") from error
 
     @cached_property
     def _claim(self) -> StoreClaim | None:

@@ -24,6 +24,7 @@ from purgatorio.admin.web.forwarding import ForwardedAnswer, ForwardedRequest, a
 from purgatorio.admin.web.server import AdminServer
 from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.metadata.served import Message, ServedStore
+from purgatorio.broker.node.broker_maker import TierUnusable
 from purgatorio.broker.node.member import ProcessMember
 from purgatorio.broker.server import open_files
 from purgatorio.broker.time.event_loop import loop_factory
@@ -74,13 +75,13 @@ class BrokerProcess:
         sockets = iter(self._listening)
         ports = {name: list(itertools.islice(sockets, count)) for name, count in begin["sockets"].items()}
         member = ProcessMember(begin["number"], self._store, bytes.fromhex(begin["secret"]), ports)
-        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)
-        self._admin = cluster.admin
-        if begin["records_requests"]:
-            cluster.faults.record_requests()  # for the report of a failed test
         try:
+            cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(shares_memory=True), member=member)
+            self._admin = cluster.admin
+            if begin["records_requests"]:
+                cluster.faults.record_requests()  # for the report of a failed test
             await cluster.start()
-        except OSError as error:
+        except (OSError, TierUnusable) as error:
             connection.send(["failed", str(error)])
             connection.close()
             return EXIT_FAILED

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from purgatorio.broker.tier import obstore_store
 from purgatorio.broker.tier.obstore_store import open_store
-from purgatorio.broker.tier.store import Exists, MemoryStore, NotThere, Refused, Store, StoredObject
+from purgatorio.broker.tier.store import Exists, NotThere, Store, StoredObject
 
 
-@pytest.fixture(params=["memory", "folder"])
+@pytest.fixture(params=["memory", "folder", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "memory":
-        return MemoryStore()
+        return open_store("memory:")
     pytest.importorskip("obstore")
-    return open_store(str(tmp_path / "tier"))
+    return open_store(str(tmp_path / "tier") if request.param == "folder" else request.getfixturevalue("s3"))
 
 
 async def test_an_object_is_read_as_it_was_put_in_parts(store: Store) -> None:
@@ -52,18 +51,3 @@ async def test_what_is_deleted_is_not_there(store: Store) -> None:
     await store.delete("a/1.log")
     with pytest.raises(NotThere):
         await store.get("a/1.log", 0, 1)
-
-
-def test_a_tier_without_obstore_is_refused_with_the_command_that_installs_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(obstore_store, "find_spec", lambda name: None)
-    with pytest.raises(Refused, match=r"a tier needs obstore: .* install .*\[tier\]"):
-        open_store(str(tmp_path))
-
-
-def test_a_folder_that_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
-    pytest.importorskip("obstore")
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(Refused, match=r"the tier's folder .*file/tier cannot be written to: Not a directory"):
-        open_store(str(tmp_path / "file" / "tier"))
