@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from purgatorio.broker.config.descriptions import settings_of_process
 from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.broker.layers.faults.tier_rule import CALLS, TierRule
 from purgatorio.broker.layers.faults.toxic import Toxic
 from purgatorio.broker.log.config import TOPIC_CONFIGS
 from purgatorio.broker.log.setting import ConfigType
@@ -57,7 +58,7 @@ def module() -> str:
     settings = {name: _value(field.type) for name, field in settings_of_process().items()}
     topic = {each.name: _value(each.type) for each in TOPIC_CONFIGS.values()}
     own = {name: value for name, value in settings.items() if name not in OWN_NAMES}
-    toxic = _fields(Toxic, without=("toxic",))
+    toxic, tier = _fields(Toxic, without=("toxic",)), _fields(TierRule, without=("tier",))
     parts = [
         HEAD,
         _typed("BrokerSettings", "Broker settings by Kafka's names, with underscores for dots.", own),
@@ -65,15 +66,16 @@ def module() -> str:
         _typed(
             "FaultRule",
             "A fault rule; see `purgatorio.broker.layers.faults.rule.Rule`.",
-            _fields(Rule) | _toxic_kind() | toxic,
+            _fields(Rule) | tier | _kinds() | toxic,
         ),
         _typed("ToxicRule", "A toxic; see `purgatorio.broker.layers.faults.toxic.Toxic`.", toxic),
+        _typed("TierRule", "A fault of the tier; see `purgatorio.broker.layers.faults.tier_rule.TierRule`.", tier),
     ]
     return "\n\n".join(parts)
 
 
-def _toxic_kind() -> dict[str, str]:
-    return {"toxic": "str"}
+def _kinds() -> dict[str, str]:
+    return {"toxic": "str", "tier": f"Literal{list(CALLS)}".replace("'", '"')}
 
 
 def _value(kind: ConfigType) -> str:

@@ -279,7 +279,10 @@ class FaultRule(TypedDict, total=False):
     hide: int | None
     observe: bool
     name: str
+    truncate_bytes: int | None
+    lose: bool
     toxic: str
+    tier: Literal["get", "put", "list", "delete"]
     stream: Literal["downstream", "upstream"]
     toxicity: float
     latency_ms: int | None
@@ -307,4 +310,22 @@ class ToxicRule(TypedDict, total=False):
     average_size_bytes: int | None
     size_variation_bytes: int | None
     limit_bytes: int | None
+    name: str
+
+
+class TierRule(TypedDict, total=False):
+    """A fault of the tier; see `purgatorio.broker.layers.faults.tier_rule.TierRule`."""
+
+    topic: str | None
+    partition: int | None
+    broker: int | None
+    nth: int | None
+    count: int | None
+    probability: float | None
+    delay_ms: int
+    hold: bool
+    error: str | None
+    truncate_bytes: int | None
+    corrupt: bool
+    lose: bool
     name: str

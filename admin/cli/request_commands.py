@@ -44,7 +44,8 @@ def _add_to_fault(commands: Any) -> None:
         metavar="NAME=VALUE",
         nargs="+",
         help="such as: api=Fetch topic=orders error=NOT_LEADER_OR_FOLLOWER count=3; api=Produce hold=true; "
-        "api=Fetch replica=3 delay_ms=200; errors=REQUEST_TIMED_OUT,NONE; toxic=latency latency_ms=100 client=billing",
+        "api=Fetch replica=3 delay_ms=200; errors=REQUEST_TIMED_OUT,NONE; toxic=latency latency_ms=100 client=billing; "
+        "tier=get topic=orders hold=true",
     )
 
 
@@ -58,9 +59,10 @@ def _types() -> dict[str, str]:
     from dataclasses import fields
 
     from purgatorio.broker.layers.faults.rule import Rule
+    from purgatorio.broker.layers.faults.tier_rule import TierRule
     from purgatorio.broker.layers.faults.toxic import Toxic
 
-    return {each.name: str(each.type) for kind in (Toxic, Rule) for each in fields(kind)}
+    return {each.name: str(each.type) for kind in (TierRule, Toxic, Rule) for each in fields(kind)}
 
 
 def _parsed(word: str, types: dict[str, str]) -> tuple[str, Any]:

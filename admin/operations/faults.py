@@ -1,6 +1,7 @@
 """Operations on fault rules.
 
-The admin HTTP is beyond every rule: a rule acts on requests of Kafka's protocol only, and can always be removed.
+The admin HTTP is beyond every rule: a rule acts on requests of Kafka's protocol, on their connections, and on
+calls of the tier's object store, and can always be removed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _RuleId = Annotated[int, Limits(le=MAX_INT64)]
 
 def _names() -> dict[str, str]:
     from purgatorio.broker.layers.faults.rule import RULE_WORDS
+    from purgatorio.broker.layers.faults.tier_rule import TIER_WORDS
     from purgatorio.broker.layers.faults.toxic import TOXIC_WORDS
 
-    return {**RULE_WORDS, **TOXIC_WORDS}
+    return {**TIER_WORDS, **RULE_WORDS, **TOXIC_WORDS}
 
 
 class ListFaults(Operation, http="GET /faults", command="fault list", answered_by="all brokers"):

@@ -35,7 +35,7 @@ from purgatorio.broker.config.listeners import BROKERS
 from purgatorio.broker.delays.finished import FinishedOperations
 from purgatorio.broker.delays.recorder import DelayRecorder, create_delays_topic
 from purgatorio.broker.delays.tracing import spans_of
-from purgatorio.broker.layers.faults import FaultTarget
+from purgatorio.broker.layers.faults import FaultTarget, FaultyStore, StoreRules
 from purgatorio.broker.layers.faults.matching import ImageTopics
 from purgatorio.broker.log.arena import Arena
 from purgatorio.broker.log.broker_logs import BrokerLogs
@@ -149,7 +149,7 @@ class Broker:
         self._topics = topic_settings(config)
         self.lifecycle = self._build_lifecycle()
         self.lifecycle.replicas = self.replicas = self._build_replicas(has_tier=tier is not None)
-        self.tiering = self._build_tiering(tier, claim)
+        self.tiering, self._rule_tier = self._build_tiering(tier, claim)
         self.fetch_sessions = FetchSessionCache(
             slots=config.max_incremental_fetch_session_cache_slots,
             clock=clocks.lease,
@@ -209,12 +209,15 @@ class Broker:
         replicas.writes.watch_acks = self._spans.watch_acks
         return replicas
 
-    def _build_tiering(self, store: Store | None, claim: StoreClaim | None) -> Tiering | None:
-        if store is None:
-            return None
+    def _build_tiering(
+        self, tier: Store | None, claim: StoreClaim | None
+    ) -> tuple[Tiering | None, Callable[[StoreRules], None] | None]:
+        if tier is None:
+            return None, None
         if claim is None:
             cluster_id = self.store.image.cluster_id
-            claim = StoreClaim(store, self.clock, cluster_id, owner=cluster_id)
+            claim = StoreClaim(tier, self.clock, cluster_id, owner=cluster_id)
+        store = FaultyStore(tier)
         config, clock = self.config, self.clock
         cached_bytes = config.log_memory_bytes // TIER_CACHE_DIVISOR
         reads = RemoteReads(store, clock, readers=config.remote_log_reader_threads, cache_bytes=cached_bytes)
@@ -232,7 +235,7 @@ class Broker:
             max_wait_ms=lambda: self.dynamic.current.remote_fetch_max_wait_ms,
             look_up_timeout_ms=lambda: self.dynamic.current.remote_list_offsets_request_timeout_ms,
         )
-        return tiering
+        return tiering, store.obey
 
     def _build_lifecycle(self) -> BrokerLifecycleManager:
         config, clocks = self.config, self.clocks
@@ -332,6 +335,7 @@ class Broker:
             topics=ImageTopics(self.store, self.led_shares.sessions),
             purgatories=self._parked,
             toxics=lambda toxics: self._listeners.pass_toxics(toxics),
+            tier=self._rule_tier,
         )
         self.coordinators.persister.asks_itself = self.fault_target.is_ruled
         self.access = control_access(

@@ -58,6 +58,14 @@ def claim_in(key: str) -> int | None:
     return int(name) if len(name) == _NUMBER_DIGITS and name.isascii() and name.isdigit() else None
 
 
+def partition_of(key: str) -> tuple[bytes, int] | None:
+    """Return the topic's id and the partition of an object, or of the prefix of a list; None: it is of no partition."""
+    _, topic_id, partition, *_ = [*key.split("/"), "", ""]
+    if len(topic_id) != _ID_CHARS or not _HEX.issuperset(topic_id) or not partition.isdecimal():
+        return None
+    return bytes.fromhex(topic_id), int(partition)
+
+
 def described_in(key: str) -> SegmentName | None:
     """Return the segment that an object describes; None if the object is another one."""
     name = key.rpartition("/")[2]

@@ -15,6 +15,7 @@ import pytest
 
 from purgatorio.admin.cli.main import main
 from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.broker.layers.faults.tier_rule import TierRule
 from purgatorio.broker.layers.faults.toxic import TOXICS, Toxic
 from purgatorio.testing import Kafka, cluster
 from tests.testing.why import kept
@@ -163,6 +164,11 @@ def test_every_word_of_a_fault_rule_is_in_the_tables() -> None:
     first_cells = [row.split("|")[1] for row in tables.splitlines() if row.startswith("| `")]
     told = {word for cell in first_cells for word in re.findall(r"`(\w+)`", cell)}
     assert told == {each.name for each in Rule.__dataclass_fields__.values()} - {"name"}
+
+
+def test_every_word_of_a_rule_about_the_tier_is_on_the_page() -> None:
+    section = PAGE.partition("## A bad tier")[2].partition("\n## ")[0]
+    assert set(TierRule.__dataclass_fields__) - {"name"} <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_every_word_of_a_toxic_is_on_the_page() -> None:

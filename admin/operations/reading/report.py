@@ -299,7 +299,7 @@ def _faults(facts: Facts) -> list[str]:
 def _counted(row: Answer) -> str:
     if row["fired"]:
         return f"fired {plural(row['fired'], 'time')}"
-    noun = "connection" if "toxic" in row["rule"] else "request"
+    noun = "connection" if "toxic" in row["rule"] else "call" if "tier" in row["rule"] else "request"
     return f"matched {row['matched']} {noun}s, never fired" if row["matched"] else f"matched no {noun}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from purgatorio.broker.causes.cause import FaultActs
 from purgatorio.broker.causes.words import in_words
@@ -67,29 +67,53 @@ class FaultedRequest(DelayedOperation):
         return (self._cause,)
 
 
-class LiveRule:
-    """A rule at work.
+class Counted(Protocol):
+    """A rule of any kind, which acts on some of what it matches."""
+
+    @property
+    def name(self) -> str:
+        """The name for lists and reports; "": it has none."""
+
+    @property
+    def nth(self) -> int | None:
+        """The only one of those that match on which it acts, counted from 1; None: on any."""
+
+    @property
+    def probability(self) -> float | None:
+        """The share of those that match; None: all."""
+
+    @property
+    def budget(self) -> int | None:
+        """The most on which it acts; None: no limit."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the attributes that the rule sets."""
+
+
+R = TypeVar("R", bound=Counted)
+
+
+class LiveFault(Generic[R]):
+    """A rule at work, whatever it is about.
 
     Args:
         rule_id: unique within the cluster.
-        rule: what it says.
+        rule: the rule as data.
         remove: removes the rule.
 
     Attributes:
-        matcher: what it matches.
         matched: the requests that it matched, whether or not it acted on them.
         fired: the requests that it acted on, or for a rule that observes, counted.
     """
 
-    __slots__ = ("_held", "_remove", "fired", "id", "matched", "matcher", "rule")
+    __slots__ = ("_held", "_remove", "fired", "id", "matched", "rule")
 
-    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[LiveRule], object]) -> None:
+    def __init__(self, rule_id: int, rule: R, remove: Callable[[Any], object]) -> None:
         self.id = rule_id
         self.rule = rule
-        self.matcher = Matcher(rule)
         self.matched = 0
         self.fired = 0
-        self._held: dict[FaultedRequest, None] = {}
+        self._held: dict[DelayedOperation, None] = {}
         self._remove = remove
 
     @property
@@ -119,16 +143,14 @@ class LiveRule:
         self.fired += 1
         return True
 
-    def error_code(self) -> ErrorCode | None:
-        """Return the error code for the request on which it acted last; None: it has none."""
-        rule = self.rule
-        name = rule.errors[self.fired - 1] if rule.errors else rule.error
-        return None if name is None else ErrorCode[name]
-
-    def holds(self, request: FaultedRequest) -> None:
+    def holds(self, request: DelayedOperation) -> None:
         """Keep a request that waits for `release`."""
         self._held = {each: None for each in self._held if not each.completed}
         self._held[request] = None
+
+    def no_longer_holds(self, request: DelayedOperation) -> None:
+        """Forget a request that was given up."""
+        self._held.pop(request, None)
 
     def let_go(self) -> None:
         """Begin the work of the requests that it holds, oldest first."""
@@ -151,3 +173,23 @@ class LiveRule:
             "held": self.held,
             "spent": self.is_spent,
         }
+
+
+class LiveRule(LiveFault[Rule]):
+    """A rule at work on requests; see `LiveFault`.
+
+    Attributes:
+        matcher: what it matches.
+    """
+
+    __slots__ = ("matcher",)
+
+    def __init__(self, rule_id: int, rule: Rule, remove: Callable[[LiveRule], object]) -> None:
+        super().__init__(rule_id, rule, remove)
+        self.matcher = Matcher(rule)
+
+    def error_code(self) -> ErrorCode | None:
+        """Return the error code for the request on which it acted last; None: it has none."""
+        rule = self.rule
+        name = rule.errors[self.fired - 1] if rule.errors else rule.error
+        return None if name is None else ErrorCode[name]

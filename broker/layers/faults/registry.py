@@ -11,11 +11,13 @@ from typing import Any, Final, NamedTuple, overload
 
 from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.layers.faults.acting import Interceptor, WithoutSessions, needs_partitions
+from purgatorio.broker.layers.faults.faulty_store import StoreRules
 from purgatorio.broker.layers.faults.live_rule import LiveRule
 from purgatorio.broker.layers.faults.matching import KnownTopics
 from purgatorio.broker.layers.faults.request_log import RequestLog
-from purgatorio.broker.layers.faults.rule import Rule
+from purgatorio.broker.layers.faults.rule import FaultError, Rule
 from purgatorio.broker.layers.faults.skipping import can_match, skipper, straight
+from purgatorio.broker.layers.faults.tier_rule import LiveTierRule, TierRule
 from purgatorio.broker.layers.faults.toxic import AnyFault, Toxic
 from purgatorio.broker.layers.faults.toxic_rule import LiveToxic, Toxics
 from purgatorio.broker.routing.request import Handler, Route
@@ -67,6 +69,7 @@ class FaultTarget:
         topics: the topics that the broker knows.
         purgatories: have one for requests that wait because of a rule, which is made for the first of them.
         toxics: has the broker's connections, present and new ones, pass these toxics.
+        tier: has the broker's calls of the tier's object store meet these rules; None: there is no tier.
         ruled: the APIs that rules are about by their names.
     """
 
@@ -75,6 +78,7 @@ class FaultTarget:
     topics: KnownTopics
     purgatories: Purgatories
     toxics: Callable[[Toxics], None]
+    tier: Callable[[StoreRules], None] | None = None
     ruled: dict[ApiKey, None] = field(default_factory=dict)
 
     def is_ruled(self, key: ApiKey) -> bool:
@@ -82,8 +86,8 @@ class FaultTarget:
         return key in self.ruled
 
 
-AnyLive = LiveRule | LiveToxic
-"""A rule at work, about requests or about connections."""
+AnyLive = LiveRule | LiveToxic | LiveTierRule
+"""A rule at work, about requests, connections, or calls of the tier's object store."""
 
 
 class FaultRegistry:
@@ -103,7 +107,7 @@ class FaultRegistry:
         self._seed = seed
         self._rng = random.Random(seed)
         self._brokers: dict[int, FaultTarget] = {}
-        self._rules: dict[int, LiveRule | LiveToxic] = {}
+        self._rules: dict[int, AnyLive] = {}
         self._last_id = 0
         self.fired: deque[FiredFault] = deque(maxlen=MAX_FIRED)
         self.log: RequestLog | None = None
@@ -119,6 +123,7 @@ class FaultRegistry:
         self._install(broker)
         if any(isinstance(live, LiveToxic) for live in self._rules.values()):
             self._poison(broker)
+        self._rule_tier(broker)
 
     def detach(self, broker: FaultTarget) -> None:
         """Forget a broker that has ended, with all that belongs to it."""
@@ -130,19 +135,26 @@ class FaultRegistry:
     @overload
     def add(self, rule: Toxic) -> LiveToxic: ...
     @overload
+    def add(self, rule: TierRule) -> LiveTierRule: ...
+    @overload
     def add(self, rule: AnyFault) -> AnyLive: ...
     def add(self, rule: AnyFault) -> AnyLive:
-        """Apply a rule to the requests that are received from now on, or to the connections that are open or come.
+        """Apply a rule to requests and calls from now on, or to the connections that are open or come.
 
         Raises:
             TooManyFaults: there are `MAX_RULES` rules.
+            FaultError: it is about the tier, and the brokers have none.
         """
         if len(self._rules) >= MAX_RULES:
             raise TooManyFaults(f"there are {MAX_RULES} fault rules; remove some")
+        if isinstance(rule, TierRule) and self._brokers and all(each.tier is None for each in self._brokers.values()):
+            raise FaultError("the brokers have no tier: the rule can never match")
         self._last_id += 1
         live: AnyLive
         if isinstance(rule, Toxic):
             live = LiveToxic(self._last_id, rule, self._removed, self._seed)
+        elif isinstance(rule, TierRule):
+            live = LiveTierRule(self._last_id, rule, self._removed)
         else:
             live = LiveRule(self._last_id, rule, self._removed)
         self._rules[live.id] = live
@@ -187,6 +199,9 @@ class FaultRegistry:
         if isinstance(live, LiveToxic):
             for broker in self._brokers.values():
                 self._poison(broker)
+        elif isinstance(live, LiveTierRule):
+            for broker in self._brokers.values():
+                self._rule_tier(broker)
         else:
             self._install_all()
 
@@ -198,6 +213,19 @@ class FaultRegistry:
             if isinstance(live, LiveToxic) and live.rule.broker in (None, broker.broker_id)
         ]
         broker.toxics(Toxics(broker.broker_id, rules, self._note))
+
+    def _rule_tier(self, broker: FaultTarget) -> None:
+        """Have a broker's calls of the tier meet the rules that may act on them."""
+        if broker.tier is None:
+            return
+        newest_first = [
+            live
+            for live in reversed(self._rules.values())
+            if isinstance(live, LiveTierRule) and live.rule.broker in (None, broker.broker_id) and not live.is_spent
+        ]
+        broker.tier(
+            StoreRules(broker.broker_id, newest_first, broker.topics, broker.purgatories, self._rng, self._note)
+        )
 
     def _install_all(self) -> None:
         for broker in self._brokers.values():
@@ -236,4 +264,4 @@ class FaultRegistry:
         self.fired.append(FiredFault(at_ms=self._clock.now_ms(), **told))
         live = self._rules.get(told["rule"])
         if live is not None and live.is_spent:
-            self._install_all()  # it costs nothing from now on
+            self._changed(live)  # it costs nothing from now on

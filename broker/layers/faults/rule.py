@@ -199,7 +199,7 @@ def _value(name: str, value: object, functions: bool) -> object:
             raise FaultError(f"{name!r} must be true or false")
         return value
     if name == "probability":
-        return _probability(value)
+        return probability(value)
     if name == "errors":
         if not isinstance(value, (list, tuple)) or not 0 < len(value) <= MAX_ERRORS:
             raise FaultError(f"'errors' must be a list of 1 to {MAX_ERRORS} error names")
@@ -207,7 +207,12 @@ def _value(name: str, value: object, functions: bool) -> object:
     return _text(name, value)
 
 
-def _probability(value: object) -> float:
+def probability(value: object) -> float:
+    """Return a probability.
+
+    Raises:
+        FaultError: it is none.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
         raise FaultError("'probability' must be a number above 0, of at most 1")
     return float(value)

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from purgatorio.broker.layers.faults.names import nearest
 from purgatorio.broker.layers.faults.rule import MAX_DELAY_MS, MAX_TEXT, FaultError, Rule, parse_rule
+from purgatorio.broker.layers.faults.tier_rule import TierRule, parse_tier_rule
 from purgatorio.late import dataclass
 
 MAX_BYTES: Final = 2**40
@@ -147,17 +148,20 @@ def _value(name: str, value: object, numbers: Mapping[str, tuple[int, int]]) -> 
     return value
 
 
-AnyFault = Rule | Toxic
-"""A rule about requests, or about connections."""
+AnyFault = Rule | Toxic | TierRule
+"""A rule about requests, connections, or calls of the tier's object store."""
 
 
 def parse_fault(data: Mapping[str, object], *, functions: bool = False) -> AnyFault:
-    """Return the rule that these names and values describe: with "toxic", one about connections.
+    """Return the rule that these names and values describe: with "toxic", one about connections; with "tier", one about
+    calls of the tier's object store.
 
     Args:
         functions: whether values may be functions, as in Python.
 
     Raises:
-        FaultError: see `parse_rule` and `parse_toxic`.
+        FaultError: see `parse_rule`, `parse_toxic` and `parse_tier_rule`.
     """
-    return parse_toxic(data) if data.get("toxic") is not None else parse_rule(data, functions=functions)
+    if data.get("toxic") is not None:
+        return parse_toxic(data)
+    return parse_tier_rule(data) if data.get("tier") is not None else parse_rule(data, functions=functions)

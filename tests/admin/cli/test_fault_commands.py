@@ -62,4 +62,6 @@ def test_numbers_lists_and_truths_are_understood(run: Run, kafka: Kafka) -> None
 def test_what_is_wrong_is_told_with_the_nearest_name(run: Run) -> None:
     assert run("add", "api=Prodce", "hold") == "purgatorio: there is no API 'Prodce'; did you mean Produce?\n"
     assert run("add", "toxic=latency", "latency=20").endswith("has no 'latency'; did you mean latency_ms?\n")
+    assert run("add", "tier=get", "lose").endswith("'lose' is for put and delete, not for get\n")
+    assert run("add", "tier=get", "truncate-bytes=3").endswith("the brokers have no tier: the rule can never match\n")
     assert "'count' must be a whole number" in run("add", "hold", "count=many")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.cluster import Cluster
-from purgatorio.broker.causes.kinds import REMOTE_FETCH, SHARE_FETCH
+from purgatorio.broker.causes.kinds import FAULT, REMOTE_FETCH, SHARE_FETCH
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.layers.faults import parse_fault
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.tier import obstore_store
@@ -126,6 +127,25 @@ async def test_a_read_is_held_and_seen_and_let_go_and_every_record_comes(cluster
     assert operation.client == "test"
     store.gate.set()
     assert await fetching == list(range(7))
+
+
+async def test_a_fault_rule_holds_a_read_and_is_named_where_it_waits(cluster: Cluster) -> None:
+    leader = leader_of(cluster)
+    parsed = parse_fault({"tier": "get", "topic": "orders", "broker": leader.broker_id, "hold": True, "name": "slow"})
+    rule = cluster.faults.add(parsed)
+    fetching = asyncio.create_task(read_all(leader))
+    await until(lambda: rule.held == 1)
+    (operation,) = leader.purgatory_of(FAULT).operations()
+    assert list(map(str, operation.keys)) == ["slow", "orders-0"]
+    assert in_words(operation.causes) == "tier get: slow holds it until it is released"
+    cluster.faults.remove(rule.id)
+    assert await fetching == list(range(7))
+
+
+async def test_a_short_object_is_read_again_and_never_skipped(cluster: Cluster) -> None:
+    rule = cluster.faults.add(parse_fault({"tier": "get", "truncate_bytes": 50, "count": 2}))
+    assert await read_all(leader_of(cluster)) == list(range(7))
+    assert rule.fired == 2
 
 
 async def share_fetch(connection: PeerConnection, topic_id: bytes, epoch: int, done: list[tuple[int, int]]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from purgatorio.broker.layers.faults import FaultRegistry, FaultTarget, LiveRule, Toxics, parse_rule
+from purgatorio.broker.layers.faults import FaultRegistry, FaultTarget, FaultyStore, LiveRule, Toxics, parse_rule
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.routing.request import Handler, RequestContext, Route, Session
 from purgatorio.broker.routing.route_layers import RouteLayers
@@ -62,7 +62,7 @@ class FakeBroker:
         poisoned: the toxics that its connections were to pass, one after the other.
     """
 
-    def __init__(self, answers: dict[int, Callable[[Any], Any]]) -> None:
+    def __init__(self, answers: dict[int, Callable[[Any], Any]], store: FaultyStore | None = None) -> None:
         self.clock = ManualClock(1_000)
         self.faults = FaultRegistry(self.clock, seed=1)
         self.timer = Timer(self.clock.now_ms)
@@ -74,15 +74,19 @@ class FakeBroker:
         table = {key: Route(self._handler(answer), 0, 18, _failed(key)) for key, answer in answers.items()}
         self.own_handlers = {key: each.handler for key, each in table.items()}
         self._layers = RouteLayers(routes_of(table))
-        self.faults.attach(
-            FaultTarget(
-                broker_id=1,
-                layers=self._layers,
-                topics=self,
-                purgatories=SimpleNamespace(of=lambda kind: self.purgatory),
-                toxics=self.poisoned.append,
-            )
+        self._target = FaultTarget(
+            broker_id=1,
+            layers=self._layers,
+            topics=self,
+            purgatories=SimpleNamespace(of=lambda kind: self.purgatory),
+            toxics=self.poisoned.append,
+            tier=None if store is None else store.obey,
         )
+        self.attach()
+
+    def attach(self) -> None:
+        """Have the rules act on it."""
+        self.faults.attach(self._target)
 
     @property
     def handlers(self) -> dict[int, Handler]:
