@@ -63,6 +63,7 @@ from purgatorio.broker.replica.following.fetcher_manager import ReplicaFetcherMa
 from purgatorio.broker.replica.following.follower import FollowerGate, FollowerServices
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.replica.tier_sweep import Sweep
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.routing.listings import Listings
 from purgatorio.broker.routing.route_layers import Layer, RouteLayers
@@ -111,7 +112,10 @@ class Broker:
         access: what ACLs allow; None without an authorizer.
         fault_target: what fault rules need of this broker.
         tiering: its part of the tier; None: there is none.
+        sweep: deletes what deleted topics leave there; None, likewise.
     """
+
+    sweep: Sweep | None = None
 
     def __init__(
         self,
@@ -235,7 +239,12 @@ class Broker:
             max_wait_ms=lambda: self.dynamic.current.remote_fetch_max_wait_ms,
             look_up_timeout_ms=lambda: self.dynamic.current.remote_list_offsets_request_timeout_ms,
         )
+        self.sweep = Sweep(store, claim, clock, lambda: self.image, self._sweeps)
         return tiering, store.obey
+
+    def _sweeps(self) -> bool:
+        """Return whether this broker sweeps the tier: it is certainly the controller."""
+        return self.image.controller_id == self.broker_id and self.lifecycle.has_lease()
 
     def _build_lifecycle(self) -> BrokerLifecycleManager:
         config, clocks = self.config, self.clocks
@@ -505,6 +514,8 @@ class Broker:
                 self._upkeep.start(self._spawn)
                 if self.tiering is not None:
                     self._spawn(self.tiering.run(), "tier")
+                if self.sweep is not None:
+                    self._spawn(self.sweep.run(self.config.remote_log_manager_task_interval_ms), "sweep of the tier")
                 logger.info("broker started", broker=self.broker_id, host=self.address[0], port=self.address[1])
                 started.set_result(None)
                 await self._stopping.wait()

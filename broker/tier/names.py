@@ -39,7 +39,19 @@ class SegmentName(NamedTuple):
 
 def partition_folder(cluster_id: str, topic_id: bytes, partition: int) -> str:
     """Return the prefix of the names of a partition's objects, which ends with a slash."""
-    return f"{cluster_id}/{topic_id.hex()}/{partition}/"
+    return f"{topic_folder(cluster_id, topic_id)}{partition}/"
+
+
+def topic_folder(cluster_id: str, topic_id: bytes) -> str:
+    """Return the prefix of the names of a topic's objects, which ends with a slash."""
+    return f"{cluster_id}/{topic_id.hex()}/"
+
+
+def topic_in(key: str) -> bytes | None:
+    """Return the id of the topic whose object has a name; None: it is no topic's."""
+    parts = key.split("/", 2)
+    is_topic = len(parts) > 2 and len(parts[1]) == _ID_CHARS and _HEX.issuperset(parts[1])
+    return bytes.fromhex(parts[1]) if is_topic else None
 
 
 def claims_folder(cluster_id: str) -> str:

@@ -19,6 +19,7 @@ from purgatorio.broker.tier.store import Refused
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from purgatorio.protocol.messages.delete_topics import DeleteTopicsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from purgatorio.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -226,3 +227,22 @@ def test_a_folder_that_cannot_be_used_is_said_before_anything_starts(monkeypatch
     monkeypatch.setattr(obstore_store, "open_store", refuse)
     with pytest.raises(ValueError, match=r"^tier\.location: /x is on a full disk$"):
         Cluster(config(tier_location="/x"))
+
+
+async def test_a_deleted_topic_leaves_nothing_in_the_store_though_its_leader_is_dead(
+    cluster: Cluster, store: TestStore
+) -> None:
+    await cluster.kill_broker(leader_of(cluster).broker_id)
+    await until(lambda: cluster.store.image.controller_id in {broker.broker_id for broker in cluster.brokers})
+    controller = cluster.broker(cluster.store.image.controller_id)
+    await until(lambda: controller.image.controller_id == controller.broker_id)
+    assert controller.sweep is not None
+    await controller.sweep.sweep()
+    connection = await client(controller)
+    request = DeleteTopicsRequest(topic_names=["orders"], timeout_ms=PATIENCE_MS)
+    response = await connection.request(ApiKey.DELETE_TOPICS, 5, request, timeout_ms=PATIENCE_MS)
+    assert response.responses[0].error_code == ErrorCode.NONE
+    connection.close()
+    await until(lambda: "orders" not in controller.image.topics)
+    await controller.sweep.sweep()
+    assert [key for key in store.objects if "/claims/" not in key] == []
