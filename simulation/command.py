@@ -55,6 +55,7 @@ def run(
     history: str | None = None,
     transactions: bool = False,
     share_groups: bool = False,
+    tier: bool = False,
     watch_port: int | None = None,
 ) -> int:
     """Simulate one or several consecutive seeds.
@@ -66,6 +67,7 @@ def run(
         history: a file to write the history to, one JSON object a line; for one seed only.
         transactions: leave out the seeds without transactional clients, about three of four.
         share_groups: leave out the seeds without a share group, about six of seven.
+        tier: give the seeds a tier, to which topics are copied, without share groups; all else is as without it.
         watch_port: play the seed on the page at this port until Ctrl-C, 0: any free port; for one seed only.
 
     Returns:
@@ -75,7 +77,7 @@ def run(
         UsageError: a fault or the rule is unknown, `history` or `watch_port` is given with several seeds, or the port
             cannot be listened on.
     """
-    scenario = Scenario(seconds=seconds, faults=_checked(faults))
+    scenario = Scenario(seconds=seconds, faults=_checked(faults), tier=tier)
     if without is not None:
         _check_rule(without)
     for option, given in (("--history", history), ("--watch", watch_port)):
@@ -164,6 +166,8 @@ def _replay(report: SeedReport, without: str | None) -> str:
     options = f" --without {without}" if without is not None else ""
     if report.scenario.seconds != Scenario().seconds:
         options += f" --seconds {report.scenario.seconds:g}"
+    if report.scenario.tier:
+        options += " --tier"
     if report.scenario.faults:
         options += f" --faults {','.join(report.scenario.faults)}"
     return f"purgatorio simulate --seed {report.seed}{options}   # Python {platform.python_version()}"

@@ -38,7 +38,7 @@ from purgatorio.simulation.clients.share_members import ShareGroupClients
 from purgatorio.simulation.clients.transaction_clients import TransactionWriters
 from purgatorio.simulation.history.history import Acked, Cleaned, GroupTransforms, History, Sent
 from purgatorio.simulation.history.share_events import DeadLetterPromise, SharePromise
-from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain
+from purgatorio.simulation.swarm import OFFSETS_PARTITIONS, STATE_PARTITIONS, Swarm, TopicPlan, draw, plain, with_tier
 from purgatorio.simulation.watched import Watched
 from purgatorio.simulation.world.cluster import SimulatedCluster
 from purgatorio.simulation.world.loop import SimulatedClock, SimulatedLoop
@@ -61,6 +61,7 @@ class Scenario:
         pause_ms: the range of a producer's wait between two values.
         swarm: whether to draw topics, sizes and features from the seed, else the plain workload.
         transaction_version: the brokers' transaction.version; 0: that of the transactional clients.
+        tier: whether there is a tier, to which topics are copied; all else of a seed is as without it.
     """
 
     seconds: float = 20.0
@@ -72,6 +73,7 @@ class Scenario:
     pause_ms: tuple[float, float] = (20.0, 160.0)
     swarm: bool = True
     transaction_version: int = 0
+    tier: bool = False
 
 
 @dataclass(slots=True)
@@ -136,6 +138,8 @@ def _workload_of(seed: int, scenario: Scenario) -> Swarm:
         "min_insync_replicas": scenario.min_insync_replicas,
     }
     drawn = draw(rng, **size) if scenario.swarm else plain(**size)
+    if scenario.tier:
+        drawn = with_tier(random.Random(f"tier {seed}"), drawn)
     if not scenario.transaction_version:
         return drawn
     return replace(drawn, settings=drawn.settings | {"transaction_version": scenario.transaction_version})
@@ -168,6 +172,7 @@ class _Simulation:
             skips_images=swarm.skips_images,
             keyed=swarm.keyed,
             spare_hosts=swarm.replaces,
+            tier_cache_bytes=swarm.tier_cache_bytes,
             replica_lag_time_max_ms=1_500,
             replica_fetch_wait_max_ms=300,
             replica_socket_timeout_ms=2_000,

@@ -26,7 +26,7 @@ from purgatorio.simulation.clients.plans import (
     SharePlan,
     TransactionPlan,
 )
-from purgatorio.simulation.world.nemesis import FAULTS, STORE_FAULTS
+from purgatorio.simulation.world.nemesis import FAULTS, STORE_FAULTS, TIER_FAULTS
 
 SMALL_BYTES: Final = 1024
 NEAR_MS: Final = (0.1, 1.0)
@@ -80,6 +80,7 @@ class Swarm:
         offsets_segment_bytes: the segment size of ``__consumer_offsets``, small for its log to be compacted while it is
             in use; 0: the brokers create that topic, with segments that are never full here.
         quotas: of each client id, until the faults have healed.
+        tier_cache_bytes: what a broker keeps of its reads of the tier; 0: there is no tier.
     """
 
     topics: tuple[TopicPlan, ...]
@@ -108,6 +109,7 @@ class Swarm:
     offsets_segment_bytes: int = 0
     settings: dict[str, Any] = field(default_factory=dict)
     quotas: dict[str, float] = field(default_factory=dict)
+    tier_cache_bytes: int = 0
 
     def faults(self) -> tuple[str, ...]:
         """Return the names of the faults that this cluster can have."""
@@ -118,6 +120,7 @@ class Swarm:
             "in-doubt": self.transactions is not None,
             "replace": self.replaces and not self.one_process,
             "slow-turns": self.slow_turns,
+            **dict.fromkeys(TIER_FAULTS, self.tier_cache_bytes > 0),
         }
         return tuple(kind for kind in FAULTS if is_possible.get(kind, True))
 
@@ -150,6 +153,7 @@ class Swarm:
             f"at most {FEW_SESSIONS} fetch sessions" if FETCH_SESSIONS in self.settings else "",
             f"follower fetches of {SMALL_BYTES} bytes" if FOLLOWER_FETCH in self.settings else "",
             "clients throttled" if self.quotas else "",
+            f"a tier, of which brokers keep {self.tier_cache_bytes} bytes" if self.tier_cache_bytes else "",
         ]
         if self.transactions is not None:
             features.append(str(self.transactions))
@@ -185,6 +189,49 @@ def draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replic
     if may_share and share_rng.random() < 0.6:
         return _with_share_group(share_rng, swarm, min_insync_replicas)
     return swarm
+
+
+def with_tier(rng: random.Random, swarm: Swarm) -> Swarm:
+    """Give a workload a tier, to which most topics that are not compacted are copied; at least one is.
+
+    All else of the seed stays as it is: `rng` is a generator of its own.
+    """
+    topics = [_tiered(rng, topic, sure=not nth) for nth, topic in enumerate(swarm.topics)]
+    output = swarm.output
+    if output is not None:
+        output = _tiered(rng, output, sure=rng.random() < 0.5)
+    settings: dict[str, object] = {
+        "log_retention_check_interval_ms": 700,
+        "remote_log_manager_task_interval_ms": rng.choice((200, 700, 2_000)),
+        "remote_fetch_max_wait_ms": rng.choice((100, 500)),
+        "remote_log_reader_threads": rng.choice((1, 10)),
+    }
+    return replace(
+        swarm,
+        topics=tuple(topics),
+        output=output,
+        share=None,
+        settings=swarm.settings | settings,
+        tier_cache_bytes=rng.choice((2 * SMALL_BYTES, 64 * SMALL_BYTES)),
+    )
+
+
+def _tiered(rng: random.Random, topic: TopicPlan, *, sure: bool) -> TopicPlan:
+    """Return a topic with a tier; if it is not sure, one of four has none, and none that is compacted."""
+    if not sure and (topic.keys or rng.random() < 0.25):
+        return topic
+    kept = {name: value for name, value in topic.configs.items() if "clean" not in name}
+    local = rng.choice(
+        (
+            {"local.retention.bytes": str(SMALL_BYTES // 4)},
+            {"local.retention.bytes": str(2 * SMALL_BYTES)},
+            {"local.retention.ms": "300"},
+            {"local.retention.ms": "2000"},
+            {},
+        )
+    )
+    segment_bytes = {"segment.bytes": str(rng.choice((SMALL_BYTES // 4, SMALL_BYTES)))}
+    return replace(topic, configs=segment_bytes | kept | local | {"remote.storage.enable": "true"}, keys=0)
 
 
 def _draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:

@@ -122,6 +122,7 @@ def _add_simulate(commands: Any) -> None:
     )
     parser.add_argument("--transactions", action="store_true", help="of --seeds, only those that have transactions")
     parser.add_argument("--share-groups", action="store_true", help="of --seeds, only those that have a share group")
+    parser.add_argument("--tier", action="store_true", help="give the seeds a tier, to which most topics are copied")
     parser.add_argument("--seconds", type=float, default=20.0, metavar="S", help="virtual seconds with faults (20)")
     parser.add_argument("--faults", default="", metavar="A,B", help="only these faults, e.g. kill,pause,isolate,store")
     parser.add_argument("--without", metavar="RULE", help="switch off a rule that keeps records, e.g. min-isr")
@@ -380,6 +381,7 @@ def _simulate(args: argparse.Namespace) -> int:
             history=args.history,
             transactions=args.transactions,
             share_groups=args.share_groups,
+            tier=args.tier,
             watch_port=args.admin_port if args.watch else None,
         )
     except UsageError as error:

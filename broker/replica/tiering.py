@@ -2,9 +2,10 @@
 
 Work follows what changed. A partition is *due* when one of its segments was closed, or when this broker was elected its
 leader; each interval a round begins with those that are due, several at a time, and a partition whose segments are all
-copied costs nothing until then. A leader lists the store once in an epoch, and what it copies itself it knows. A
-follower asks its leader up to where the log is copied, and lists the store when it needs a segment. A cluster writes to
-the store while its claim is the highest (`StoreClaim`), at which it looks when it writes; afterwards it reads on.
+copied costs nothing until then. A leader lists the store once in an epoch, and in each round while an object is damaged,
+maybe on its way only; what it copies itself it knows. A follower asks its leader up to where the log is copied, and lists
+the store when it needs a segment. A cluster writes to the store while its claim is the highest (`StoreClaim`), at which
+it looks when it writes; afterwards it reads on.
 """
 
 from __future__ import annotations
@@ -326,7 +327,8 @@ class Tiering:
             if partition is None or not partition.log.is_tiered:
                 self._note_trouble(tp, "")
             elif partition.is_leader:
-                is_known = self.remote_of(partition).listed_in_epoch == partition.leader_epoch
+                remote = self.remote_of(partition)
+                is_known = remote.listed_in_epoch == partition.leader_epoch and not remote.damaged
                 self._work.add(tp, COPY if is_known else LIST)
             else:
                 if tp in self._troubles:
@@ -389,6 +391,8 @@ class Tiering:
         remote.settle(partition.log)
         if partition.is_leader:
             self._work.add(partition.tp, COPY)
+            if remote.damaged:
+                self.note(partition.tp)
         for listener in self.listed:
             listener(partition.tp, "tier listed")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Final
+
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, described_in
@@ -11,6 +14,9 @@ from purgatorio.broker.tier.store import NotThere, Store
 from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)
+
+DESCRIPTION_TRIES: Final = 3
+"""The times that a list reads a description that is damaged: it may have been damaged on its way."""
 
 
 class RemoteLog:
@@ -60,7 +66,7 @@ class RemoteLog:
             try:
                 if segment is None:
                     object_bytes = sizes.get(f"{self.folder}{name}{LOG}", -1)
-                    segment = await self._describe(store, name, size_bytes, object_bytes)
+                    segment = await self._described_at_last(store, name, size_bytes, object_bytes)
                 found[name] = segment
             except DamagedObject as error:
                 damaged[name] = str(error)
@@ -68,6 +74,14 @@ class RemoteLog:
             if name not in self.damaged:
                 logger.warning("a segment of the tier cannot be used", segment=f"{self.folder}{name}", reason=why)
         self._described, self.damaged, self.listed_in_epoch = found, damaged, leader_epoch
+
+    async def _described_at_last(
+        self, store: Store, name: SegmentName, size_bytes: int, object_bytes: int
+    ) -> RemoteSegment:
+        for _ in range(DESCRIPTION_TRIES - 1):
+            with contextlib.suppress(DamagedObject):
+                return await self._describe(store, name, size_bytes, object_bytes)
+        return await self._describe(store, name, size_bytes, object_bytes)
 
     async def _describe(self, store: Store, name: SegmentName, size_bytes: int, object_bytes: int) -> RemoteSegment:
         if object_bytes < 0:

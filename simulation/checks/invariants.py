@@ -24,6 +24,7 @@ from purgatorio.purgatory import DelayedOperation, Purgatory
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.checks.known_log import BatchPool, KnownBatch, KnownLog
 from purgatorio.simulation.checks.share_watch import SHARE_INVARIANTS, ShareLook
+from purgatorio.simulation.checks.tier_look import TIER_INVARIANTS, TierLook
 from purgatorio.simulation.history.history import FencedAnswer, History, LeaderElected, TopicRecreated
 from purgatorio.simulation.world.cluster import SimulatedCluster, SimulatedProcess
 
@@ -35,6 +36,7 @@ INVARIANTS: Final[Mapping[str, str]] = {
     "lease-while-slow": "A broker lost its lease while the one process of all was slow, and nothing else was wrong.",
     "lost-wake-up": "A parked operation could have been completed, or was past its deadline, and nothing woke it.",
     **SHARE_INVARIANTS,
+    **TIER_INVARIANTS,
 }
 """Each invariant's name, and the meaning of a violation in one sentence."""
 MAX_VIOLATIONS: Final = 100
@@ -59,6 +61,7 @@ class Invariants:
     Attributes:
         anomalies: the first `MAX_VIOLATIONS`; of each invariant and partition only the first.
         shares: the looks at share partitions.
+        tier: the looks at the tier.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -70,6 +73,7 @@ class Invariants:
         self._pools: dict[tuple[bytes, TopicPartition], BatchPool] = {}
         self._seen: dict[tuple[str, TopicPartition], _Seen] = {}
         self.shares = ShareLook(self._violated)
+        self.tier = TierLook(cluster, self._committed, self._violated)
         cluster.store.committed.append(self._check_fenced)
 
     async def run(self) -> None:
@@ -83,6 +87,7 @@ class Invariants:
             self.look_for_lost_wake_ups()
             self.look_at_leases()
             self.look_at_shares()
+            self.tier.look()
 
     def look(self) -> None:
         """Check the logs, high watermarks and memory of all running brokers."""
@@ -98,6 +103,7 @@ class Invariants:
             if not any(known.is_compacted for known in logs):
                 self._check_committed(name, logs)
                 self._check_equal(logs)
+        self.tier.check_copies()
 
     def _read(self, host: str, partition: Partition) -> KnownLog:
         name = host, partition.tp
@@ -164,10 +170,10 @@ class Invariants:
         known_start = committed[0].base_offset if committed else 0
         known_end = committed[-1].last_offset + 1 if committed else 0
         unchecked = known.batches[known.checked :]
-        mine = [batch for batch in unchecked if log.log_start_offset <= batch.last_offset < high_watermark]
+        mine = [batch for batch in unchecked if log.local_start_offset <= batch.last_offset < high_watermark]
         # Offsets ascend: what was checked before is a prefix, and all of it was committed.
         checked_end = known.batches[known.checked - 1].last_offset + 1 if known.checked else 0
-        start = max(log.log_start_offset, checked_end)
+        start = max(log.local_start_offset, checked_end)
         first, stop = (bisect_left(committed, offset, key=_last_offset) for offset in (start, high_watermark))
         expected = committed[first:stop]
         shared = [batch for batch in mine if known_start <= batch.base_offset < known_end]

@@ -160,9 +160,10 @@ class KnownLog:
     def producers_differ_from(self, other: KnownLog) -> bool:
         """Whether the logs know different epochs, batches or transactions of their producers.
 
-        A log forgets the aborts before its start, of which other replicas hear later: what both shall know is compared.
+        A log forgets the aborts before its local start, of which other replicas hear later: what both shall know is
+        compared.
         """
-        start = max(self.partition.log.log_start_offset, other.partition.log.log_start_offset)
+        start = max(self.partition.log.local_start_offset, other.partition.log.local_start_offset)
         return self._producers(start) != other._producers(start)
 
     def _producers(self, start: int) -> tuple[object, ...]:
@@ -172,7 +173,9 @@ class KnownLog:
 
     @property
     def has_first_batch(self) -> bool:
-        """Whether no batch was ever deleted, so that the replica knows every batch of every producer."""
+        """Whether no batch was deleted, but for the tier, so that the replica knows every batch of every producer."""
+        if self.partition.log.is_tiered:
+            return self.partition.log.log_start_offset == 0
         return bool(self.batches) and self.batches[0].base_offset == 0
 
 

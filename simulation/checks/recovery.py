@@ -17,8 +17,8 @@ OVERDUE_MS: Final = 100
 def unrecovered(cluster: SimulatedCluster) -> str | None:
     """Return the first condition that keeps the cluster from having recovered, or None.
 
-    It has when all partitions have full ISRs and their preferred leaders, and no operation is parked but the fetches of
-    followers, which always are.
+    It has when all partitions have full ISRs and their preferred leaders, no operation is parked but the fetches of
+    followers, which always are, and no read of the tier is under way, as no fetch waits for it.
     """
     return _of_partitions(cluster) or _of_brokers(cluster)
 
@@ -43,6 +43,8 @@ def _of_brokers(cluster: SimulatedCluster) -> str | None:
             for op in each.operations(1_000):
                 if kind_of(each.name, op.keys) is not FOLLOWER_FETCH or op.deadline_ms < each.now_ms() - OVERDUE_MS:
                     return f"broker {broker_id} has parked in {each.name}: {in_words(op.causes)}"
+        if broker.tiering is not None and broker.tiering.reads.under_way:
+            return f"broker {broker_id} reads from the tier"
     for broker_id, transaction in cluster.transactions():
         state = transaction.value.state
         if transaction.is_busy or state is TransactionState.ONGOING:

@@ -26,6 +26,7 @@ from purgatorio.purgatory.clock import Clock
 from purgatorio.simulation.world.loop import Node, SimulatedClock, SimulatedLoop
 from purgatorio.simulation.world.network import SimulatedNetwork
 from purgatorio.simulation.world.store import StoreLink, WatchedStore
+from purgatorio.simulation.world.tier import SimulatedTier
 
 FIRST_PORT: Final = 9092
 FIRST_SPARE_PORT: Final = 9192
@@ -67,8 +68,10 @@ class SimulatedCluster:
         skips_images, keyed: see `WatchedStore`.
         spare_hosts: whether each broker has a second host, unless the brokers are one process.
         domain: the domain of hosts' names, ``broker-1.sim`` for "sim"; empty: each broker is at ``127.0.0.1``.
+        tier_cache_bytes: what a broker keeps of its reads of the tier; 0: there is no tier.
 
     Attributes:
+        tier: the object store, which outlives all brokers; None: there is none.
         processes: the newest process of each running broker.
         replaced: the processes that others have replaced, as long as they run.
     """
@@ -88,6 +91,7 @@ class SimulatedCluster:
         keyed: bool = False,
         spare_hosts: bool = False,
         domain: str = "",
+        tier_cache_bytes: int = 0,
         **settings: object,
     ) -> None:
         self.loop = loop
@@ -106,6 +110,10 @@ class SimulatedCluster:
         self.replaced: list[SimulatedProcess] = []
         self._rng = rng
         self._domain = domain
+        self._tier_cache_bytes = tier_cache_bytes
+        if tier_cache_bytes:
+            settings["tier_location"] = "simulated"
+        self.tier = SimulatedTier(loop, random.Random(f"tier {rng.random()}")) if tier_cache_bytes else None
         self._hosts = self._build_hosts(count, racks, clock_rates, settings)
         self.topic_settings = topic_settings(self._hosts[1][0].config)
         if spare_hosts and not one_process:
@@ -222,7 +230,10 @@ class SimulatedCluster:
             self.store.open(link),
             self._clocks(host.clock),
             rng=rng,
+            tier=None if self.tier is None else self.tier.open(node),
         )
+        if broker.tiering is not None:
+            broker.tiering.reads._cache_bytes = self._tier_cache_bytes
         broker.replicas.roles.roles_per_step = ROLES_PER_STEP
         if self._memory_bytes:
             broker.replicas.memory.set_limit(self._memory_bytes)

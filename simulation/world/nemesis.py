@@ -28,6 +28,7 @@ from purgatorio.broker.metadata.controller import (
 from purgatorio.broker.metadata.store import Decision, decide
 from purgatorio.simulation.history.history import Fault, History
 from purgatorio.simulation.world.cluster import SimulatedCluster, SimulatedProcess
+from purgatorio.simulation.world.tier import SLOW_MS, SimulatedTier
 from purgatorio.simulation.world.transport import LinkDirection
 
 RECREATION_SECONDS: Final = (2.0, 3.5)
@@ -105,6 +106,8 @@ class Nemesis:
         self._cluster.network.heal_all()
         for process in self._cluster.all_processes():
             process.link.heal()
+        if self._cluster.tier is not None:
+            self._cluster.tier.heal()
         self._note("all healed")
 
     def _note(self, what: str) -> None:
@@ -432,6 +435,47 @@ class Nemesis:
         told = "lose answers of the metadata store", "the metadata store's answers arrive again"
         await self._last(end, *told, lambda: setattr(store, "lost_answers", 0.0), 0.5, 4.0)
 
+    # --- tier ---
+
+    async def lose_tier(self, end: float) -> None:
+        """Cut brokers off from the object store: one, or all."""
+        links = self._tier.links()
+        if not links:
+            return
+        cut = [self._rng.choice(links)] if self._rng.random() < 0.5 else links
+        for link in cut:
+            link.cut()
+        those = ", ".join(link.node.name for link in cut)
+        told = f"{those} cut off from the tier", f"{those} reach the tier again"
+
+        def heal() -> None:
+            for link in cut:
+                link.heal()
+
+        await self._last(end, *told, heal)
+
+    async def slow_tier(self, end: float) -> None:
+        """Make calls of the object store slower than a fetch waits for them."""
+        await self._spoil("latency_ms", SLOW_MS, end, "slow tier", "the tier is fast again")
+
+    async def failing_tier(self, end: float) -> None:
+        """Let calls of the object store fail, of which some are done later."""
+        await self._spoil("errors", self._rng.choice((0.2, 0.6)), end, "the tier fails", "the tier works again")
+
+    async def lying_tier(self, end: float) -> None:
+        """Let reads of the object store be short, or damaged on their way."""
+        await self._spoil("lies", self._rng.choice((0.2, 0.6)), end, "the tier lies", "the tier tells the truth again")
+
+    async def _spoil(self, name: str, value: object, end: float, began: str, over: str) -> None:
+        tier, before = self._tier, getattr(self._tier, name)
+        setattr(tier, name, value)
+        await self._last(end, began, over, lambda: setattr(tier, name, before), 0.5, 4.0)
+
+    @property
+    def _tier(self) -> SimulatedTier:
+        assert self._cluster.tier is not None, "only a cluster with a tier has its faults"
+        return self._cluster.tier
+
 
 def _reaches_the_store(broker_id: int) -> str:
     return f"broker {broker_id} reaches the metadata store again"
@@ -460,7 +504,13 @@ FAULTS: Final[Mapping[str, Callable[[Nemesis, float], Coroutine[Any, Any, None]]
     "recreate": Nemesis.recreate,
     "replace": Nemesis.replace,
     "slow-turns": Nemesis.slow_turns,
+    "tier": Nemesis.lose_tier,
+    "slow-tier": Nemesis.slow_tier,
+    "failing-tier": Nemesis.failing_tier,
+    "lying-tier": Nemesis.lying_tier,
 }
 """Every fault, by its name on the command line."""
 STORE_FAULTS: Final = ("one-way-store", "slow-store", "lost-answers")
 """The faults of the store that only some seeds have."""
+TIER_FAULTS: Final = ("tier", "slow-tier", "failing-tier", "lying-tier")
+"""The faults of the object store."""

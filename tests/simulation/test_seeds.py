@@ -29,6 +29,10 @@ CHUNK_TIMEOUT_SECONDS = 300
 """Far above the four seconds that a chunk takes: the machine may be busy, and its coverage may be measured."""
 
 
+TIERED = Scenario(tier=True)
+
+TIERED_DIVISOR = 2
+"""Of so many seeds of a day one is simulated with a tier, too."""
 DAYS_OF_RULES = 3
 """Days in which each mutant has its turn: all of them take two minutes."""
 
@@ -37,6 +41,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seeds" in metafunc.fixturenames:
         chosen: str = metafunc.config.getoption("simulation_seeds")
         metafunc.parametrize("seeds", Seeds.parse(chosen).chunks(CHUNK), ids=str)
+    if "tiered_seeds" in metafunc.fixturenames:
+        chosen = metafunc.config.getoption("simulation_seeds")
+        metafunc.parametrize("tiered_seeds", Seeds.parse(chosen).chunks(CHUNK)[::TIERED_DIVISOR], ids=str)
     if "rule" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("simulation_seeds")
         metafunc.parametrize("rule", rules_of(Seeds.parse(chosen)))
@@ -48,13 +55,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("heavy_seeds", Seeds(SEEDS + 1, SEEDS + HEAVY_SEEDS).chunks(HEAVY_CHUNK), ids=str)
 
 
-def assert_pass(seeds: Iterable[int]) -> None:
+def assert_pass(seeds: Iterable[int], scenario: Scenario | None = None) -> None:
     """Simulate them all; a failure names the commands that replay what went wrong."""
     found = []
     for seed in seeds:
-        anomalies = simulate(seed).anomalies
+        anomalies = simulate(seed, scenario).anomalies
         if anomalies:
-            found.append(f"purgatorio simulate --seed {seed}   # {anomalies[0]}")
+            option = " --tier" if scenario is TIERED else ""
+            found.append(f"purgatorio simulate --seed {seed}{option}   # {anomalies[0]}")
     assert not found, "to see what happened:\n" + "\n".join(found)
 
 
@@ -70,6 +78,22 @@ def test_seeds_pass_all_checks(seeds: Seeds) -> None:
 @pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
 def test_seeds_with_transactions_pass_all_checks(transactional_seeds: Seeds) -> None:
     assert_pass(filter(has_transactions, transactional_seeds.each))
+
+
+@pytest.mark.simulation
+@pytest.mark.no_cover
+@pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
+def test_seeds_with_a_tier_pass_all_checks(tiered_seeds: Seeds) -> None:
+    assert_pass(tiered_seeds.each, TIERED)
+
+
+@pytest.mark.simulation
+@pytest.mark.no_cover
+@pytest.mark.timeout(CHUNK_TIMEOUT_SECONDS)
+@pytest.mark.parametrize("seed", [1])
+def test_seeds_with_a_tier_that_found_something_pass_all_checks(seed: int) -> None:
+    """1: a leader took a description that was damaged on its way for damaged as long as it led."""
+    assert_pass([seed], TIERED)
 
 
 @pytest.mark.simulation

@@ -10,6 +10,7 @@ import pytest
 
 from purgatorio.broker.replica.tiering import AT_ONCE, FIRST_BACKOFF_MS, LIST_MS, MAX_ASKED
 from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
+from purgatorio.broker.tier.remote_log import DESCRIPTION_TRIES, RemoteLog
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
 from purgatorio.protocol.compression import Buffer
 from tests.broker.replica.harness import topic
@@ -242,6 +243,27 @@ async def test_rounds_come_in_their_interval_and_sooner_after_trouble_or_a_wish(
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+@pytest.mark.parametrize("times", [1, DESCRIPTION_TRIES, DESCRIPTION_TRIES + 1])
+async def test_a_description_that_is_damaged_on_its_way_is_read_again(times: int) -> None:
+    async with tiered() as broker:
+        get, left = broker.store.get, times
+
+        async def short(key: str, start: int, length: int) -> Buffer:
+            nonlocal left
+            data = await get(key, start, length)
+            left -= key == broker.store.key(".json")
+            return data[:-1] if left >= 0 and key == broker.store.key(".json") else data
+
+        broker.store.get = short  # type: ignore[method-assign]
+        fresh = RemoteLog(broker.tiering.remote_of(broker.partition()).folder, broker.tiering._copier.claim)
+        broker.partition().remote = fresh
+        broker.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
+        await broker.tiering.round()
+        assert len(fresh.damaged) == (times >= DESCRIPTION_TRIES)
+        await broker.tiering.round()
+        assert (len(fresh.segments), fresh.damaged) == (3, {})
 
 
 async def test_a_bug_in_one_partition_leaves_the_others(error_log: ErrorLog) -> None:
