@@ -2,10 +2,10 @@
 
 Work follows what changed. A partition is *due* when one of its segments was closed, or when this broker was elected its
 leader; each interval a round begins with those that are due, several at a time, and a partition whose segments are all
-copied costs nothing until then. A leader lists the store once in an epoch, and in each round while an object is damaged,
-maybe on its way only; what it copies itself it knows. A follower asks its leader up to where the log is copied, and lists
-the store when it needs a segment. A cluster writes to the store while its claim is the highest (`StoreClaim`), at which
-it looks when it writes; afterwards it reads on.
+copied costs nothing until then. A leader lists the store once in an epoch, and in each round while an object is
+damaged, maybe on its way only; what it copies itself it knows. A follower asks its leader how far the log is copied,
+and lists the store when it needs a segment. A cluster writes to the store while its claim is the highest
+(`StoreClaim`), at which it looks when it writes; afterwards it reads on.
 """
 
 from __future__ import annotations

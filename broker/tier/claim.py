@@ -16,6 +16,8 @@ import json
 from collections.abc import Collection
 from typing import Final
 
+from fastcrc import crc32
+
 from purgatorio.broker.tier.names import SegmentName, claim_in, claim_key, claims_folder
 from purgatorio.broker.tier.store import Exists, Store, StoreError, Unavailable
 from purgatorio.logger import get_logger
@@ -28,6 +30,8 @@ CHECK_MS: Final = 5_000
 CALLS_MS: Final = 60_000
 """The longest time that a look at the claims, or a claim, may take."""
 MAX_CLAIM_BYTES: Final = 1_000
+READS_OF_DAMAGED: Final = 3
+"""A claim is damaged in the store, and so another's, if so many reads bring the same bytes."""
 TRIES: Final = 10
 """The times that a number may be taken by others before the claim has failed."""
 
@@ -102,7 +106,7 @@ class StoreClaim:
             if highest and await self._owner_of(highest) == self._owner:
                 self.number = highest  # of another broker of the cluster, or of a try whose answer was lost
                 return
-            content = json.dumps({"owner": self._owner}).encode()
+            content = _content(self._owner)
             try:
                 await self._store.put(claim_key(self._cluster_id, highest + 1), [content], create=True)
             except Exists:
@@ -113,8 +117,31 @@ class StoreClaim:
         raise Unavailable(f"other clusters claim {self._store.location} all the time")
 
     async def _owner_of(self, number: int) -> str:
-        content = await self._store.get(claim_key(self._cluster_id, number), 0, MAX_CLAIM_BYTES)
-        try:
-            return str(json.loads(bytes(content))["owner"])
-        except (ValueError, KeyError, TypeError):
-            return ""
+        """Return the owner of a claim; "": the object does not say.
+
+        Raises:
+            StoreError: it was damaged on its way, or the store does not say.
+        """
+        first = await self._content_of(number)
+        if (owner := _owner_in(first)) is not None:
+            return owner
+        for _ in range(READS_OF_DAMAGED - 1):
+            if await self._content_of(number) != first:
+                raise Unavailable(f"claim {number} is damaged on its way from {self._store.location}")
+        return ""
+
+    async def _content_of(self, number: int) -> bytes:
+        return bytes(await self._store.get(claim_key(self._cluster_id, number), 0, MAX_CLAIM_BYTES))
+
+
+def _content(owner: str) -> bytes:
+    return json.dumps({"owner": owner, "crc32c": crc32.iscsi(owner.encode())}).encode()
+
+
+def _owner_in(content: bytes) -> str | None:
+    try:
+        document = json.loads(content)
+        owner = str(document["owner"])
+        return owner if document["crc32c"] == crc32.iscsi(owner.encode()) else None
+    except (ValueError, KeyError, TypeError):
+        return None

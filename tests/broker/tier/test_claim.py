@@ -97,7 +97,22 @@ async def test_a_store_that_fails_has_not_lost_the_claim() -> None:
 async def test_a_claim_whose_answer_was_lost_is_found_again() -> None:
     store = SlowStore()
     claim = claim_of(store, "a")
-    store.objects[claim_key("shop", 1)] = b'{"owner": "a"}'
+    await claim_of(store, "a").hold()
+    assert await claim.hold() == 1
+
+
+@pytest.mark.parametrize("damaged", [b'{"owner": "a"', b'{"owner": "b", "crc32c": 3251651376}', b""])
+async def test_a_claim_that_is_damaged_on_its_way_is_read_again_later(damaged: bytes) -> None:
+    store = SlowStore()
+    await claim_of(store, "a").hold()
+    claim, answers, get = claim_of(store, "a"), [damaged], store.get
+
+    async def lying(key: str, start: int, length: int) -> Buffer:
+        return answers.pop() if answers else await get(key, start, length)
+
+    store.get = lying  # type: ignore[method-assign]
+    with pytest.raises(Unavailable, match="claim 1 is damaged on its way from memory"):
+        await claim.hold()
     assert await claim.hold() == 1
 
 
