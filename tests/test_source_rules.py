@@ -28,6 +28,7 @@ TIME_SOURCES = {
     "admin/cli/broker_commands.py": "a one-shot command tells the seconds that it took; no clock reaches its process. "
     "A time of the brokers is printed as a date",
     "admin/cli/reset_command.py": "a time that the user typed becomes milliseconds; it reads no clock",
+    "broker/causes/cause.py": "the timestamp of a look-up is said as a date; it reads no clock",
     "purgatory/purgatories.py": "the default of a library that stands alone; brokers pass their clock",
     "purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
 }

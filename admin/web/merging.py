@@ -23,6 +23,7 @@ from purgatorio.admin.operations.reading.matrix import merged_matrix
 from purgatorio.admin.operations.reading.share_state import merged as merged_share_groups
 from purgatorio.admin.operations.reading.share_strips import merged_shares
 from purgatorio.admin.operations.reading.state import FINISHED, FIRED, PARTITIONS
+from purgatorio.admin.operations.reading.tier_state import merged_tier
 from purgatorio.admin.operations.reading.waits import merged_waits
 from purgatorio.admin.operations.reading.why.facts import MAX_PARTITIONS, merged_facts
 from purgatorio.broker.metadata.topic_name import is_internal
@@ -81,6 +82,7 @@ def _state(answers: Answers) -> Answer:
         "groups": sorted(_joined(answers, "groups"), key=lambda row: row["id"]),
         "group_count": sum(answer["group_count"] for answer in answers),
         "shares": merged_shares(_joined(answers, "shares")),
+        "tier": merged_tier([answer["tier"] for answer in answers]),
         "transactions": sorted(_joined(answers, "transactions"), key=lambda row: row["id"]),
         "transaction_counts": _summed(
             [answer["transaction_counts"] for answer in answers], *answers[0]["transaction_counts"]

@@ -34,20 +34,27 @@ from purgatorio.broker.causes.cause import (
 )
 from purgatorio.broker.causes.kinds import of_noun
 from purgatorio.broker.causes.why import Why
-from purgatorio.broker.causes.words import listed, plural, seconds
+from purgatorio.broker.causes.words import and_more, away, listed, plural, seconds, size
 
 Document = dict[str, Any]
 
 MAX_BUTTON: Final = 20
 """Characters of a member's name on a button."""
+MAX_SAID_OF_TIER: Final = 10
+"""Sentences about the tier."""
 
 
 def explain(state: Document) -> None:
     """Add a sentence, `says`, and requests that end the waits, `ways`, to each group of `state["waits"]`.
 
+    The tier gets its sentences, `says`, too.
+
     A way has the words of its button (`does`), and `path` and `body` of a POST below ``/api/v1``.
     """
     cluster = _Cluster(state)
+    tier = state.get("tier")
+    if tier is not None:
+        tier["says"] = _of_tier(tier)
     for wait in state["waits"]:
         told = _BY_NAME.get(wait["kind"], _other)
         wait["says"], wait["ways"] = told(wait, cluster)
@@ -59,6 +66,8 @@ class _Cluster:
     def __init__(self, state: Document) -> None:
         self.brokers: dict[int, Document] = {row["id"]: row for row in state["brokers"]}
         self.transactions: dict[str, Document] = {row["id"]: row for row in state["transactions"]}
+        tier = state.get("tier") or {"brokers": ()}
+        self.rebuilding: dict[int, Sequence[str]] = {row["id"]: row["rebuilding"] for row in tier["brokers"]}
 
     def about(self, broker_id: int) -> tuple[str, list[Document]]:
         """Return the trouble of a broker, as a relative clause ("" if none is known), and the ways out."""
@@ -82,12 +91,10 @@ class _Cluster:
             ]
         if row["fenced"] or not row["lease"]["held"]:
             return "which has lost its lease", []
-        if follower is not None and follower["held"]:
-            return "whose fetches are held", [_way("Release fetches", f"{name}/follower", held=False)]
-        if follower is not None and follower["delay_ms"]:
-            delay = f"whose fetches are delayed by {follower['delay_ms']} ms"
-            return delay, [_way("End the delay", f"{name}/follower", delay_ms=0)]
-        return "", []
+        if follower is not None and (follower["held"] or follower["delay_ms"]):
+            return _of_fetches(follower, name)
+        rebuilding = self.rebuilding.get(broker_id)
+        return (f"which rebuilds {listed(rebuilding)} from the tier" if rebuilding else ""), []
 
     def named(self, broker_ids: Sequence[int], otherwise: str = "") -> tuple[str, list[Document]]:
         """Return brokers with their troubles: "broker 3, whose fetches are held"."""
@@ -98,6 +105,13 @@ class _Cluster:
             names.append(f"broker {broker_id}" + (f", {clause}" if clause else ""))
             ways += ways_out
         return listed(names), ways
+
+
+def _of_fetches(follower: Document, name: str) -> tuple[str, list[Document]]:
+    if follower["held"]:
+        return "whose fetches are held", [_way("Release fetches", f"{name}/follower", held=False)]
+    delay = f"whose fetches are delayed by {follower['delay_ms']} ms"
+    return delay, [_way("End the delay", f"{name}/follower", delay_ms=0)]
 
 
 def _way(does: str, path: str, **body: Any) -> Document:
@@ -195,14 +209,66 @@ def _records_locked(wait: Document, cluster: _Cluster) -> tuple[str, list[Docume
 
 def _tier_read(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     cause = wait["cause"]
-    trouble = f": {cause['trouble']}" if cause["trouble"] else ""
-    return _sentence(f"{_subject(wait)} for {cause['location']} to give back records of {_places(wait)}{trouble}"), []
+    held_by = cause.get("held_by")
+    ways = [] if held_by is None else [_way("Remove the rule", f"faults/{held_by}/release")]
+    if sum(wait["counts"].values()) == 1 and wait["partition_count"] == 1 and cause["kind"] == TierRead.__name__:
+        return _sentence(f"{_subject(wait)} {wait['missing'].partition(' ')[2]}"), ways
+    reason = f": {cause['trouble']}" if cause["trouble"] else "" if held_by is None else f": held by rule {held_by}"
+    return _sentence(f"{_subject(wait)} for {cause['location']} to give back records of {_places(wait)}{reason}"), ways
+
+
+def _tier_look_up(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    if sum(wait["counts"].values()) > 1 or wait["partition_count"] > 1:
+        return _tier_read(wait, cluster)
+    return _sentence(f"{_subject(wait)}: {wait['missing']}"), []
 
 
 def _tier_not_listed(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     cause = wait["cause"]
     trouble = f": {cause['trouble']}" if cause["trouble"] else ""
     return _sentence(f"{_subject(wait)} to hear what {cause['location']} has of {_places(wait)}{trouble}"), []
+
+
+def _of_tier(tier: Document) -> list[str]:
+    """Return sentences about the tier: copies that fail, producers that are refused, damage, and rebuilding."""
+    strips, said = tier["strips"], []
+    told: set[int] = set()
+    for trouble in dict.fromkeys(row["trouble"] for row in tier["brokers"] if row["trouble"]):
+        rows = [row for row in tier["brokers"] if row["trouble"] == trouble]
+        ids = {row["id"] for row in rows}
+        told |= ids
+        store = away(tier["location"], max(row["away_ms"] or 0 for row in rows), trouble)
+        led = [strip for strip in strips if strip["leader"] in ids and strip["uncopied_bytes"]]
+        said.append(f"{_not_copied(led)}: {store}{_refused(led, '; ')}." if led else f"{store}.")
+    refused = [strip for strip in strips if strip["refused"] and strip["leader"] not in told]
+    if refused:
+        said.append(f"{_not_copied(refused)} yet{_refused(refused, ', and ')}.")
+    for strip in strips:
+        damaged = [run for run in strip["runs"] if run["kind"] == "damaged"]
+        for run in damaged[:1]:
+            where = f"{_tp_of(strip)} [{run['start']}, {run['end']})"
+            more = and_more(len(damaged) - 1)
+            said.append(f"{where}{more} cannot be read from {tier['location']}: {run['trouble']}.")
+    rebuilds = (row for row in tier["brokers"] if row["rebuilding"])
+    said += (f"Broker {row['id']} rebuilds {listed(row['rebuilding'])} from the tier." for row in rebuilds)
+    return said[:MAX_SAID_OF_TIER]
+
+
+def _not_copied(strips: Sequence[Document]) -> str:
+    total = sum(strip["uncopied_bytes"] for strip in strips)
+    return f"{size(total)} of {listed([_tp_of(strip) for strip in strips])} are not copied"
+
+
+def _refused(strips: Sequence[Document], joint: str) -> str:
+    refused = [_tp_of(strip) for strip in strips if strip["refused"]]
+    if not refused:
+        return ""
+    whose = "producers" if len(refused) == len(strips) else f"producers to {listed(refused)}"
+    return f"{joint}{whose} are refused"
+
+
+def _tp_of(strip: Document) -> str:
+    return f"{strip['topic']}-{strip['partition']}"
 
 
 # --- transactions ---
@@ -314,7 +380,7 @@ _SENTENCES: Final[dict[type[Why], Callable[[Document, _Cluster], tuple[str, list
     ReplicationThrottled: _replication_throttled,
     NoRecordsYet: _no_records_yet,
     TierRead: _tier_read,
-    TierLookUp: _tier_read,
+    TierLookUp: _tier_look_up,
     TierNotListed: _tier_not_listed,
     NoShareRecordsYet: _no_records_yet,
     RecordsLocked: _records_locked,

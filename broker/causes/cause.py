@@ -6,10 +6,11 @@ A delayed operation returns its own from `causes`; none is made before an observ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from purgatorio.broker.causes.why import DescribeFate, FindAbsent, WaitPart, Why
-from purgatorio.broker.causes.words import and_more, bytes_per_second, listed, shortened
+from purgatorio.broker.causes.words import and_more, bytes_per_second, listed, seconds, shortened
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.late import dataclass
 
@@ -193,6 +194,7 @@ class TierRead(Why):
         tries: the times that the store was asked; 0: all readers are busy.
         trouble: why the last try came to nothing; "": none has.
         is_joined: another fetch has begun the read.
+        held_by: the fault rule that holds it; None: none does.
     """
 
     of: TopicPartition
@@ -203,15 +205,12 @@ class TierRead(Why):
     tries: int
     trouble: str
     is_joined: bool = False
+    held_by: int | None = None
 
     def __str__(self) -> str:
         what = f"waits for {self.of} [{self.start_offset}, {self.end_offset}) to come back from {self.location}"
-        said = f"{what}: {self.waited_ms} ms"
-        if not self.tries:
-            return f"{said}, all readers are busy"
-        if self.trouble:
-            said += f", {_ordinal(self.tries)} try ({shortened(self.trouble)})"
-        return f"{said}, by another fetch's read" if self.is_joined else said
+        said = f"{what}: {said_of_read(self.waited_ms, self.tries, self.trouble, self.held_by)}"
+        return f"{said}; it joins another fetch's read" if self.is_joined else said
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part(self.location, tps=(self.of,))
@@ -261,11 +260,31 @@ class TierLookUp(Why):
 
     def __str__(self) -> str:
         place = f"{self.of} [{self.start_offset}, {self.end_offset}) in {self.location}"
-        said = f"offset for {self.timestamp_ms} waits for the look-up in {place}"
+        said = f"offset for {_moment(self.timestamp_ms)} waits for the look-up in {place}"
         return f"{said} ({shortened(self.trouble)})" if self.trouble else said
 
     def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
         yield self.part(self.location, tps=(self.of,))
+
+
+def said_of_read(waited_ms: int, tries: int, trouble: str, held_by: int | None) -> str:
+    """Return how it stands with a read of the tier: "340 ms, third try (503)"; see `TierRead`."""
+    said = f"{waited_ms} ms" if waited_ms < 1_000 else seconds(waited_ms)
+    if not tries:
+        return f"{said}, all readers are busy"
+    if trouble:
+        said += f", {_ordinal(tries)} try ({shortened(trouble)})"
+    return said if held_by is None else f"{said}, held by rule {held_by}"
+
+
+def _moment(timestamp_ms: int) -> str:
+    """Return a timestamp in words: "2026-11-28 12:00 UTC", or the number of one that no calendar has."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC).replace(tzinfo=None)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    unit = "milliseconds" if timestamp_ms % 1000 else "seconds" if timestamp_ms % 60_000 else "minutes"
+    return f"{moment.isoformat(' ', unit)} UTC"
 
 
 def _ordinal(number: int) -> str:

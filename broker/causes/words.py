@@ -68,10 +68,20 @@ def seconds(ms: float) -> str:
 
 def bytes_per_second(rate: float) -> str:
     """Return a rate in the unit that suits it: "3 kB/s"."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if rate >= size:
-            return f"{rate / size:.3g} {unit}/s"
-    return f"{rate:.3g} B/s"
+    return f"{size(rate)}/s"
+
+
+def size(number: float) -> str:
+    """Return bytes in the unit that suits them: "3 kB"."""
+    for unit, unit_bytes in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= unit_bytes:
+            return f"{number / unit_bytes:.3g} {unit}"
+    return f"{number:.3g} B"
+
+
+def away(location: str, away_ms: int, trouble: str) -> str:
+    """Return for how long the store of the tier has not worked: "s3://shop has not worked for 40 s (503)"."""
+    return f"{location} has not worked for {seconds(away_ms)} ({shortened(trouble)})"
 
 
 def as_document(value: Any, max_chars: int) -> Any:

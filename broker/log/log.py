@@ -255,10 +255,11 @@ class Log:
         if FILLING_DIVISOR * (self.uncommitted_bytes + uncommitted_bytes) > share.limit_bytes - share.used_bytes:
             share.check(self.uncommitted_bytes, uncommitted_bytes)
         if memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes):
-            kept = "what is not copied to the tier stays" if self.is_tiered else "no committed segment is left"
+            kept = "no committed segment is left to delete for this log"
+            if self.is_tiered:
+                kept = "what is not copied to the tier stays"
             raise MemoryExhausted(
-                f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, "
-                f"and {kept} to delete for this log"
+                f"the logs of this broker hold {memory.used_bytes} bytes of at most {memory.limit_bytes}, and {kept}"
             )
         self.uncommitted_bytes += memory_bytes
         share.used_bytes += memory_bytes
@@ -577,6 +578,13 @@ class Log:
             self.copied_to = offset
             self._segments.reduce(offset)
             self._memory.aged(self)
+
+    @property
+    def copy_lag(self) -> tuple[int, int]:
+        """Bytes and number of the closed segments of a tiered log that are not copied."""
+        segments, start_offset = self._segments, max(self.copied_to, self.local_start_offset)
+        lag_segments = len(segments) - 1 - segments.number_of(start_offset)
+        return segments.size_between(start_offset, segments.active.base_offset), lag_segments
 
     def to_copy(self) -> tuple[Segment, ProducerSnapshot | None] | None:
         """Return the next closed segment to copy, and the producers' state at its end; None: there is none yet.

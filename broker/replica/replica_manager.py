@@ -165,6 +165,7 @@ class ReplicaManager:
         self.look_ups = look_ups = RemoteLookUps(self.lookup, tiering, purgatories, look_up_timeout_ms)
         remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
+        self.writes.why_refused = tiering.refused
         tiering.listed = (remote.check, look_ups.check, self.check_share_fetches)
         self._events.remote += (purgatories.of(REMOTE_FETCH), purgatories.of(REMOTE_LIST_OFFSETS))
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, NoReturn
 
 from purgatorio.broker.causes.cause import TierNotListed, TierRead
+from purgatorio.broker.causes.words import away
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
@@ -26,6 +27,7 @@ from purgatorio.broker.tier.reads import PartRead, RemoteReads
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.tier.store import Store, StoreError, Unavailable
+from purgatorio.broker.tier.strip import Strip, strip_of
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory.clock import Clock, time_limit
@@ -40,6 +42,9 @@ LIST_MS: Final = 60_000
 
 MAX_ASKED: Final = 500
 """The partitions of which a follower asks at once up to where they are copied."""
+
+REFUSED_MS: Final = 10_000
+"""The time for which a refusal of a producer is shown."""
 
 
 LIST: Final = 0
@@ -114,6 +119,7 @@ class Tiering:
         listed: are called with a partition, and a cause, when the store was listed for it.
         trouble: why the store failed, for a partition that was not tried again since; "": it did not.
         trouble_since_ms: since when there is such a partition; None: there is none.
+        rebuilding: the partitions that began to be rebuilt, and have not ended; see `rebuilt`.
     """
 
     def __init__(
@@ -131,6 +137,8 @@ class Tiering:
         self.listed: Sequence[Callable[[TopicPartition, str], None]] = ()
         self.trouble = ""
         self.trouble_since_ms: int | None = None
+        self.rebuilding: dict[TopicPartition, None] = {}
+        self._refused_ms: dict[TopicPartition, int] = {}
         self._lookup = lookup
         self._copier = copier
         self._clock = clock
@@ -226,7 +234,46 @@ class Tiering:
             return TierNotListed(tp, location, self.trouble)
         start_offset, end_offset = read.part.start_offset, read.segment.end_of_part(read.number)
         waited_ms = self.reads.waited_ms(read)
-        return TierRead(tp, start_offset, end_offset, location, waited_ms, read.tries, read.trouble, is_joined)
+        tries, trouble, held_by = read.tries, read.trouble, self.reads.held_by(read)
+        return TierRead(tp, start_offset, end_offset, location, waited_ms, tries, trouble, is_joined, held_by)
+
+    @property
+    def away_ms(self) -> int | None:
+        """For how long the store has not worked; None: it works, as far as is known."""
+        since_ms = self.trouble_since_ms
+        return None if since_ms is None else self._clock.now_ms() - since_ms
+
+    def rebuilt(self) -> list[TopicPartition]:
+        """Return the partitions that this broker follows, and begins anew behind what only the tier has."""
+        partitions = self._lookup.partitions
+        return [tp for tp in self.rebuilding if (kept := partitions.get(tp)) is not None and not kept.is_leader]
+
+    def tiered(self) -> Iterator[Partition]:
+        """Yield this broker's replicas that have a part in the tier."""
+        return (partition for partition in self._lookup.partitions.values() if partition.log.is_tiered)
+
+    def is_damaged(self, partition: Partition) -> bool:
+        """Return whether something of a replica's part in the tier is known to be damaged."""
+        remote, damaged = self.remote_of(partition), self.reads.damaged
+        return bool(remote.damaged) or (bool(damaged) and any(name.startswith(remote.folder) for name in damaged))
+
+    def strip(self, partition: Partition) -> Strip:
+        """Return what of a replica's log the tier has, and what memory."""
+        return strip_of(partition.log, self.remote_of(partition), self.reads.damaged)
+
+    def refused(self, tp: TopicPartition) -> str:
+        """Note that memory is short for a producer; return why, as the end of a sentence; "": not by the tier."""
+        self._refused_ms[tp] = self._clock.now_ms()
+        away_ms = self.away_ms
+        return "" if away_ms is None else f": {away(self.store.location, away_ms, self.trouble)}"
+
+    def is_refused(self, tp: TopicPartition) -> bool:
+        """Return whether producers were refused lately."""
+        refused_ms = self._refused_ms.get(tp)
+        if refused_ms is not None and self._clock.now_ms() - refused_ms <= REFUSED_MS:
+            return True
+        self._refused_ms.pop(tp, None)
+        return False
 
     # --- what is to be done ---
 

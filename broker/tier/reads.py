@@ -34,6 +34,8 @@ TRY_MS: Final = 30_000
 """The longest time that a try may take."""
 MAX_WAITING: Final = 100
 """The reads that wait for a reader, at most (Kafka: remote.log.reader.max.pending.tasks)."""
+MAX_DAMAGED: Final = 100
+"""The damaged segments that are remembered, the newest."""
 
 
 _PLACE: Final = struct.Struct(">qi")
@@ -123,6 +125,10 @@ class RemoteReads:
         clock: times pauses, tries, and how long a read takes.
         readers: the reads that are under way at a time (remote.log.reader.threads).
         cache_bytes: what may be kept of parts that were read.
+
+    Attributes:
+        pending: those that are not over, by segment and part, in the order in which they were asked for.
+        damaged: what the last read of a segment has found wrong with it, by its name with its folder.
     """
 
     def __init__(self, store: Store, clock: Clock, *, readers: int, cache_bytes: int) -> None:
@@ -134,6 +140,8 @@ class RemoteReads:
         self._waiting: deque[PartRead] = deque()
         self._has_waiting = asyncio.Event()
         self._cached_bytes = 0
+        self.pending: dict[_Key, PartRead] = {}
+        self.damaged: dict[str, str] = {}
 
     @property
     def cached_bytes(self) -> int:
@@ -143,7 +151,7 @@ class RemoteReads:
     @property
     def under_way(self) -> int:
         """The reads that are not over."""
-        return sum(not read.is_over for read in self._reads.values())
+        return len(self.pending)
 
     def read(self, folder: str, segment: RemoteSegment, number: int) -> PartRead | None:
         """Return the read of a part, which may be over, under way, or begin now; None: too many wait for a reader."""
@@ -153,6 +161,7 @@ class RemoteReads:
             if len(self._waiting) >= MAX_WAITING:
                 return None
             read = self._reads[key] = PartRead(folder, segment, number, self._clock.now_ms())
+            self.pending[key] = read
             self._waiting.append(read)
             self._has_waiting.set()
         self._reads.move_to_end(key)
@@ -162,6 +171,11 @@ class RemoteReads:
         """Return the read of a part that is in the cache; None: it is not. Nothing begins."""
         read = self._reads.get((f"{folder}{segment.name}", number))
         return read if read is not None and read.data is not None else None
+
+    def held_by(self, read: PartRead) -> int | None:
+        """Return the fault rule that holds a read now, by its id; None: none does."""
+        held_by: Callable[[str], int | None] | None = getattr(self._store, "held_by", None)
+        return None if held_by is None else held_by(f"{read.folder}{read.segment.name}{LOG}")
 
     def waited_ms(self, read: PartRead) -> int:
         """Return for how long a read has been under way."""
@@ -195,6 +209,8 @@ class RemoteReads:
             except (StoreError, DamagedObject) as error:
                 read.trouble = str(error)
                 if isinstance(error, (NotThere, Refused)) or read.tries >= TRIES:
+                    if isinstance(error, (NotThere, DamagedObject)):
+                        self._note_damage(read)
                     self._failed(read)
                     return
             else:
@@ -212,8 +228,14 @@ class RemoteReads:
             raise Unavailable(f"no answer in {TRY_MS // 1000} s") from error
         read.take(data)
 
+    def _note_damage(self, read: PartRead) -> None:
+        self.damaged[f"{read.folder}{read.segment.name}"] = read.trouble
+        if len(self.damaged) > MAX_DAMAGED:
+            del self.damaged[next(iter(self.damaged))]
+
     def _done(self, read: PartRead) -> None:
         read.trouble = ""
+        self.damaged.pop(f"{read.folder}{read.segment.name}", None)
         self._cached_bytes += read.part.size_bytes
         for key in [key for key, each in self._reads.items() if each.data is not None and each is not read]:
             if self._cached_bytes <= self._cache_bytes:
@@ -234,6 +256,7 @@ class RemoteReads:
         self._over(read)
 
     def _over(self, read: PartRead) -> None:
+        del self.pending[(f"{read.folder}{read.segment.name}", read.number)]
         listeners, read.listeners = read.listeners, {}
         for listener in listeners.values():
             listener()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Final
+from typing import Any, Final
 
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.tier.claim import StoreClaim
@@ -30,6 +30,7 @@ class RemoteLog:
         segments: those that are the log's, as of the last call of `settle`.
         listed_in_epoch: the leader epoch in which the store was listed last; -1: not yet.
         damaged: what is wrong with segments that cannot be used, by their names.
+        runs: for `strip`: what it has found last, with all that this depends on.
     """
 
     def __init__(self, folder: str, claim: StoreClaim | None = None) -> None:
@@ -38,6 +39,7 @@ class RemoteLog:
         self.segments = RemoteSegments()
         self.listed_in_epoch = -1
         self.damaged: dict[SegmentName, str] = {}
+        self.runs: tuple[Any, tuple[Any, ...]] | None = None
         self._described: dict[SegmentName, RemoteSegment] = {}
 
     def find(self, offset: int, log: Log) -> RemoteSegment | None:

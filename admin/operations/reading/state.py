@@ -21,6 +21,7 @@ from purgatorio.admin.operations.reading.members import read_members, read_place
 from purgatorio.admin.operations.reading.parked import CAUSES, KEYS, TEXT_CHARS, cut, missing
 from purgatorio.admin.operations.reading.share_strips import read_shares_for_page
 from purgatorio.admin.operations.reading.stable_offsets import read_holding
+from purgatorio.admin.operations.reading.tier_state import read_tier
 from purgatorio.admin.operations.reading.transaction_state import read_transactions_for_page
 from purgatorio.admin.operations.reading.waits import read_waits
 from purgatorio.broker.causes.answers import explain
@@ -87,6 +88,7 @@ def read_state(
         "groups": shown_groups,
         "group_count": group_count,
         "shares": read_shares_for_page(brokers),
+        "tier": read_tier(brokers, image),
         "transactions": shown_transactions,
         "transaction_counts": transaction_counts,
         "faults": [_without("rule", live.as_data()) for live in cluster.faults.rules[-FAULTS:]],

@@ -8,10 +8,12 @@ const PLACES = { // fields of causes, by the kind of thing that they name, and h
   follower_id: ["broker", (id) => `broker ${id}`],
   leader_id: ["broker", (id) => `broker ${id}`],
   tp: ["partition", (name) => name],
+  of: ["partition", (name) => name],
   partitions: ["partition", (name) => name],
   transactional_id: ["transaction", (id) => `transaction ${id}`],
   group_id: ["group", (id) => `group ${id}`],
   fault_id: ["fault", (id) => `fault rule ${id}`],
+  held_by: ["fault", (id) => `fault rule ${id}`],
 };
 
 /** The id of the element that shows a thing, such as a broker; parts of its name may hold any characters. */

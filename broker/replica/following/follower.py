@@ -440,6 +440,7 @@ class FollowerFetcher:
             return False
         if self._refusals.pop(partition.tp, None) is not None:
             partition.refusal = ""
+            self._rebuilds(partition, False)
         return has_records
 
     def _truncate(self, partition: Partition, diverging: EpochEndOffset) -> None:
@@ -471,11 +472,13 @@ class FollowerFetcher:
         """Begin behind what only the tier has, or later if that is not possible yet."""
         leader_epoch = partition.leader_epoch
         rebuilding = Rebuilding(self._replicas, self._log_of(peer))
+        self._rebuilds(partition, True)
         try:
             await rebuilding.rebuild(partition, lambda: self._still_followed(partition, leader_epoch))
         except CannotFollow as error:
             self._pause(partition, error)
         else:
+            self._rebuilds(partition, False)
             self._session.alter(partition)
 
     async def _hear_copied(self, peer: Peer) -> None:
@@ -492,6 +495,13 @@ class FollowerFetcher:
 
     def _log_of(self, peer: Peer) -> LeaderLog:
         return LeaderLog(self._replicas.broker_id, partial(peer.request, timeout_ms=self._settings.response_timeout_ms))
+
+    def _rebuilds(self, partition: Partition, is_rebuilding: bool) -> None:
+        tiering = self._replicas.tiering
+        if tiering is not None and is_rebuilding:
+            tiering.rebuilding[partition.tp] = None
+        elif tiering is not None:
+            tiering.rebuilding.pop(partition.tp, None)
 
 
 def common_end(partition: Partition, diverging: EpochEndOffset) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from purgatorio.broker.causes.cause import FollowerBehind, TooFewInSync
 from purgatorio.broker.causes.kinds import PRODUCE
 from purgatorio.broker.causes.purgatories import Purgatories
-from purgatorio.broker.log.errors import InvalidBatch, RecordError
+from purgatorio.broker.log.errors import InvalidBatch, MemoryExhausted, RecordError
 from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.events import ReplicaEvents
@@ -205,6 +205,8 @@ class LeaderWrites:
         produce_purgatory: the purgatory of produce requests.
         watch_acks: called with the id of each request that waits for the in-sync replicas, and with what it waits for;
             None: nothing needs to know.
+        why_refused: called with a partition for whose records memory is short; returns why, as the end of a sentence;
+            None: there is no tier.
     """
 
     def __init__(
@@ -219,6 +221,7 @@ class LeaderWrites:
         self.clock = clock
         self.produce_purgatory: Purgatory[Any] = purgatories.of(PRODUCE)
         self.watch_acks: WatchAcks | None = None
+        self.why_refused: Callable[[TopicPartition], str] | None = None
         self._events = events
         self._observer = observer
 
@@ -277,6 +280,8 @@ class LeaderWrites:
         self._observer.append_failed(tp)
         result.error_code = error.error_code
         result.error_message = str(error)
+        if self.why_refused is not None and isinstance(error, MemoryExhausted):
+            result.error_message += self.why_refused(tp)
         if isinstance(error, InvalidBatch):
             result.record_errors = error.record_errors
         result.leader_id, result.leader_epoch = self.lookup.hint(tp, error.error_code)

@@ -35,6 +35,7 @@ from purgatorio.broker.node.resident_memory import MemoryUse
 from purgatorio.broker.replica.fetching.delayed_fetch import FollowerKey
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.replica.following.follower import FollowerGate
+from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.server.listener import Listener
 from purgatorio.broker.server.peers import PeerNetwork
 from purgatorio.broker.time.event_loop import call_soon
@@ -135,6 +136,7 @@ class FakeBroker:
         self.finished = FinishedOperations()
         self.lifecycle = FakeLifecycle()
         self.gate = FollowerGate(clock)
+        self.tiering: Tiering | None = None
         self.partitions: list[FakePartition] = []
         self.log_memory = MemoryBudget(1_000_000)
         self.memory_use = MemoryUse(0, 0, 0, 0)

@@ -183,6 +183,44 @@ def shares() -> list[dict[str, Any]]:
     ]
 
 
+def tier_run(start: int, end: int, kind: str, trouble: str = "") -> dict[str, Any]:
+    """A run of the strip of a tiered partition."""
+    facts = {"bytes": 1_000 * (end - start), "segments": max(1, (end - start) // 100), "trouble": trouble}
+    return {"start": start, "end": end, "kind": kind, **facts}
+
+
+def tier_strip(partition: int, *runs: dict[str, Any], refused: bool = False) -> dict[str, Any]:
+    """A tiered partition of the state."""
+    offsets = {"log_start_offset": 0, "local_start_offset": 1_200, "copied_to": 2_000, "log_end_offset": 2_150}
+    lag = {"uncopied_bytes": 150_000, "lag_bytes": 100_000, "lag_segments": int(refused)}
+    place = {"rank": 0, "topic": "orders", "partition": partition, "leader": 1}
+    return {**place, **offsets, **lag, "refused": refused, "runs": list(runs), "further_count": 0}
+
+
+def tier() -> dict[str, Any]:
+    """The tier, which does not work now, with a damaged segment and a read under way."""
+    both, local = tier_run(1_200, 2_000, "both"), tier_run(2_000, 2_150, "local")
+    damaged = tier_run(500, 600, "damaged", "100 bytes came of 1000 at 0")
+    read = {"broker": 1, "key": "a-0", "of": "orders-0", "start": 0, "end": 100, "bytes": 100_000, "waited_ms": 340}
+    not_copied = "150 kB of orders-0 are not copied: s3://shop has not worked for 40 s (503); producers are refused."
+    return {
+        "location": "s3://shop",
+        "brokers": [{"id": 1, "trouble": "503", "away_ms": 40_000, "rebuilding": [], "read_count": 1}],
+        "reads": [{**read, "awaited": False, "says": "340 ms, third try (503)"}],
+        "strips": [
+            tier_strip(
+                0, tier_run(0, 500, "remote"), damaged, tier_run(600, 1_200, "remote"), both, local, refused=True
+            ),
+            tier_strip(1, tier_run(0, 1_200, "remote"), both, local),
+        ],
+        "strip_count": 3,
+        "says": [
+            not_copied,
+            "orders-0 [500, 600) cannot be read from s3://shop: 100 bytes came of 1000 at 0.",
+        ],
+    }
+
+
 def locks() -> dict[str, Any]:
     """The purgatory of acquisition locks, with the one of the first run."""
     cause = NotAcknowledged(SHARE_GROUP, "ada", TopicPartition("orders", 0), 0, 11, 12, 1)
@@ -277,6 +315,7 @@ def state() -> dict[str, Any]:
         "partition_count": len(partitions),
         "groups": [*(group(f"a-group-with-a-name-of-its-own-{number}", number) for number in range(3)), share_group()],
         "shares": shares(),
+        "tier": tier(),
         "group_count": 1_234,
         "transactions": [transaction(number) for number in range(3)],
         "transaction_counts": {"ids": 1_234, "open": 1, "committed": 12_345, "aborted": 67, "timed_out": 8},

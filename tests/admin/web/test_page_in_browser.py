@@ -112,6 +112,30 @@ def test_a_request_lights_up_with_all_that_it_has_to_do_with(opened: Open) -> No
     assert (lit(page), page.url.partition("#")[2]) == (set(), "")
 
 
+def test_the_tier_has_a_strip_for_each_partition_which_says_itself(opened: Open, served: Served) -> None:
+    page = opened()
+    assert (
+        page.locator("#tier-says li").first.inner_text().startswith("150 kB of orders-0 are not copied: s3://shop has")
+    )
+    cells = page.locator("#tier-strips > li").first.locator(".run > span")
+    labels = [cells.nth(number).get_attribute("aria-label") for number in range(cells.count())]
+    assert labels == [
+        "[0, 500): only in the tier, 500 kB in 5 segments",
+        "[500, 600): cannot be read from the tier, 100 kB in 1 segment: 100 bytes came of 1000 at 0",
+        "[600, 1\u202f200): only in the tier, 600 kB in 6 segments",
+        "[1\u202f200, 2\u202f000): in the tier and in memory, 800 kB in 8 segments",
+        "[2\u202f000, 2\u202f150): only in memory, 150 kB in 1 segment",
+    ]
+    read = "Broker 1 reads orders-0 [0, 100), 100 kB: 340 ms, third try (503), for the next fetch: the last one"
+    assert page.locator("#tier-reads li").inner_text() == f"{read} has ended"
+    assert page.locator("#tier-more").inner_text() == "and 1 partition more"
+    page.locator("#tier-strips .pick").first.click()
+    assert page.url.endswith("#partition-orders-0")
+    assert served.state is not None
+    served.state["tier"] = None
+    page.wait_for_function("document.getElementById('tier-section').hidden")
+
+
 def test_a_link_shows_the_same_selection(opened: Open) -> None:
     page = opened(hash_="#broker-2")
     page.wait_for_function("document.querySelectorAll('.operation.lit').length > 0")
@@ -195,13 +219,14 @@ def opened_share_group(opened: Open, **options: Any) -> Any:
     """The page with the share group opened."""
     page = opened(**options)
     page.locator(f"[id='group-{SHARE_GROUP}'] .row").click()
-    page.wait_for_selector(".share")
+    page.wait_for_selector("#groups .share")
     return page
 
 
 def runs(page: Any, share: int) -> list[str]:
     """What the cells of a strip tell of themselves."""
-    return list(page.locator(".share").nth(share).locator(".run").evaluate_all("all => all.map((each) => each.title)"))
+    cells = page.locator("#groups .share").nth(share).locator(".run")
+    return list(cells.evaluate_all("all => all.map((each) => each.title)"))
 
 
 def test_a_share_partition_is_a_strip_of_runs_of_one_state(opened: Open) -> None:
@@ -216,7 +241,7 @@ def test_a_share_partition_is_a_strip_of_runs_of_one_state(opened: Open) -> None
         "18–40: available again, delivered 1 time",
         "41–47: not delivered yet",
     ]
-    says = [each.inner_text() for each in page.locator(".share-says").all()]
+    says = [each.inner_text() for each in page.locator("#groups .share-says").all()]
     assert says[0] == "start 0 · end 40 · 1\u202f234 records to do · broker 1 · first lock runs out in 23 s"
     assert says[2] == "its state is initializing at broker 1"
     lag = page.locator(f"[id='group-{SHARE_GROUP}'] .row .cell").nth(3).inner_text()

@@ -10,7 +10,7 @@ import pytest
 
 from purgatorio.admin.web.pages import STATIC, page_files
 
-MOST_LINES = 3_560
+MOST_LINES = 3_680
 SCRIPTS = sorted(STATIC.glob("*.js"))
 INDEX = (STATIC / "index.html").read_text()
 

@@ -40,7 +40,9 @@ def broker(broker_id: int = 3, *, held: bool = False, delay_ms: int = 0, **facts
     return row | facts
 
 
-def told(cause: Any, *brokers: dict[str, Any], transactions: Any = (), **facts: Any) -> tuple[str, list[Any]]:
+def told(
+    cause: Any, *brokers: dict[str, Any], transactions: Any = (), tier: Any = None, **facts: Any
+) -> tuple[str, list[Any]]:
     """The sentence and the ways out for a wait of one request, unless the facts say else."""
     wait = {
         "kind": type(cause).__name__,
@@ -56,7 +58,7 @@ def told(cause: Any, *brokers: dict[str, Any], transactions: Any = (), **facts: 
         "partition_count": 1,
         "behind": 1,
     } | facts
-    explain({"waits": [wait], "brokers": brokers, "transactions": transactions})
+    explain({"waits": [wait], "brokers": brokers, "transactions": transactions, "tier": tier})
     return wait["says"], wait["ways"]
 
 
@@ -193,11 +195,12 @@ def test_others_say_what_one_of_them_misses() -> None:
     [
         (
             TierRead(TP, 0, 9, "/tier", 340, 3, "503"),
-            "1 fetch from the tier of shop waits for /tier to give back records of orders-0: 503.",
+            "1 fetch from the tier of shop waits for orders-0 [0, 9) to come back from /tier: 340 ms, third try (503).",
         ),
         (
-            TierLookUp(TP, 5, 0, 9, "/tier", ""),
-            "1 fetch from the tier of shop waits for /tier to give back records of orders-0.",
+            TierLookUp(TP, 43_200_000, 0, 9, "/tier", ""),
+            "1 fetch from the tier of shop waits: "
+            "offset for 1970-01-01 12:00 UTC waits for the look-up in orders-0 [0, 9) in /tier.",
         ),
         (
             TierNotListed(TP, "/tier", ""),
@@ -206,4 +209,87 @@ def test_others_say_what_one_of_them_misses() -> None:
     ],
 )
 def test_what_waits_for_the_tier(cause: Any, says: str) -> None:
-    assert told(cause, counts={"remote fetch": 1}) == (says, [])
+    assert told(cause, counts={"remote fetch": 1}, missing=str(cause)) == (says, [])
+
+
+def test_many_that_wait_for_the_tier_hear_of_what_they_have_in_common() -> None:
+    many = {"counts": {"remote fetch": 2}, "client_count": 2}
+    says, _ = told(TierRead(TP, 0, 9, "/tier", 340, 3, "503"), **many)
+    assert says == "2 fetches from the tier of 2 clients wait for /tier to give back records of orders-0: 503."
+    says, _ = told(TierLookUp(TP, 5, 0, 9, "/tier", ""), **many)
+    assert says == "2 fetches from the tier of 2 clients wait for /tier to give back records of orders-0."
+
+
+def test_the_rule_that_holds_a_read_is_named_and_can_be_removed() -> None:
+    cause = TierRead(TP, 0, 9, "/tier", 340, 1, "", held_by=4)
+    removal = [{"does": "Remove the rule", "path": "faults/4/release", "body": {}}]
+    says, ways = told(cause, counts={"remote fetch": 1}, missing=str(cause))
+    assert says.endswith("waits for orders-0 [0, 9) to come back from /tier: 340 ms, held by rule 4.")
+    assert ways == removal
+    says, ways = told(cause, counts={"remote fetch": 2})
+    assert says.endswith("wait for /tier to give back records of orders-0: held by rule 4.")
+    assert ways == removal
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "says"),
+    [
+        (43_201_000, "1970-01-01 12:00:01 UTC"),
+        (43_201_002, "1970-01-01 12:00:01.002 UTC"),
+        (2**62, str(2**62)),
+    ],
+)
+def test_the_timestamp_of_a_look_up_is_a_time(timestamp_ms: int, says: str) -> None:
+    assert str(TierLookUp(TP, timestamp_ms, 0, 9, "/tier", "")).startswith(f"offset for {says} waits ")
+
+
+def test_a_follower_that_begins_behind_the_tier_is_said_to() -> None:
+    tier: dict[str, Any] = {"location": "/tier", "strips": [], "brokers": [tier_row(3, rebuilding=["orders-0"])]}
+    says, _ = told(TooFewInSync(TP, 1, 2), broker(), tier=tier, broker_ids=[3])
+    assert "for broker 3, which rebuilds orders-0 from the tier: 1 replica" in says
+    assert tier["says"] == ["Broker 3 rebuilds orders-0 from the tier."]
+
+
+def tier_row(broker_id: int, trouble: str = "", away_ms: int | None = None, **facts: Any) -> dict[str, Any]:
+    return {"id": broker_id, "trouble": trouble, "away_ms": away_ms, "rebuilding": []} | facts
+
+
+def strip(partition: int, uncopied: int, *, leader: int = 1, refused: bool = False, runs: Any = ()) -> dict[str, Any]:
+    facts = {"uncopied_bytes": uncopied, "refused": refused, "runs": list(runs)}
+    return {"topic": "orders", "partition": partition, "leader": leader, **facts}
+
+
+@pytest.mark.parametrize(
+    ("rows", "strips", "says"),
+    [
+        ([tier_row(1)], [strip(0, 14_000_000)], []),
+        (
+            [tier_row(1, "503", 40_000)],
+            [strip(0, 14_000_000, refused=True)],
+            ["14 MB of orders-0 are not copied: s3://shop has not worked for 40 s (503); producers are refused."],
+        ),
+        (
+            [tier_row(1, "503", 39_000), tier_row(2, "503", 40_000)],
+            [strip(0, 14_000_000, refused=True), strip(1, 2_000_000, leader=2)],
+            [
+                "16 MB of orders-0 and orders-1 are not copied: s3://shop has not worked for 40 s (503); "
+                "producers to orders-0 are refused."
+            ],
+        ),
+        ([tier_row(1, "503", 500)], [strip(0, 0)], ["s3://shop has not worked for 0.5 s (503)."]),
+        (
+            [tier_row(1)],
+            [strip(0, 1_500, refused=True)],
+            ["1.5 kB of orders-0 are not copied yet, and producers are refused."],
+        ),
+        (
+            [tier_row(1)],
+            [strip(0, 0, runs=[{"kind": "damaged", "start": 2, "end": 4, "trouble": "another CRC"}] * 2)],
+            ["orders-0 [2, 4) and 1 more cannot be read from s3://shop: another CRC."],
+        ),
+    ],
+)
+def test_what_is_the_matter_with_the_tier(rows: Any, strips: Any, says: list[str]) -> None:
+    tier = {"location": "s3://shop", "brokers": rows, "strips": strips}
+    explain({"waits": [], "brokers": [], "transactions": [], "tier": tier})
+    assert tier["says"] == says

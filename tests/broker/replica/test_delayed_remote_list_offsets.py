@@ -75,7 +75,7 @@ async def test_it_waits_in_a_purgatory_of_its_own_and_says_what_for() -> None:
         await broker.turns()
         assert (replies.said, waiting(broker)) == (
             [],
-            [f"offset for {START_MS} waits for the look-up in orders-0 [0, 4) in memory"],
+            ["offset for 2023-11-14 22:13:20 UTC waits for the look-up in orders-0 [0, 4) in memory"],
         )
         broker.store.gate.set()
         await broker.turns()

@@ -13,6 +13,7 @@ from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
 from purgatorio.broker.tier.remote_log import DESCRIPTION_TRIES, RemoteLog
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
 from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.errors import ErrorCode
 from tests.broker.replica.harness import topic
 from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, record_batch, tiered
 from tests.broker.tier.stores import TestStore
@@ -367,3 +368,34 @@ async def test_nothing_is_listed_before_the_claim_is_made() -> None:
         broker.fill(3)
         await broker.copy()
         assert (broker.tiering.trouble, broker.partition().log.copied_to) == ("", 2)
+
+
+async def test_a_refused_producer_hears_for_how_long_the_store_has_not_worked() -> None:
+    async with tiered(copies=False) as broker:
+        broker.fill(3)
+        broker.replicas.memory.lower(1)
+        (result,) = broker.produce(acks=1, records=record_batch()).results
+        assert result.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert result.error_message is not None
+        assert result.error_message.endswith("and what is not copied to the tier stays")
+        broker.store.troubles["list"] = [Unavailable("503")]
+        await broker.tiering.round()
+        broker.clock.advance_ms(40_000)
+        assert not broker.tiering.is_refused(ORDERS), "that was long ago"
+        (result,) = broker.produce(acks=1, records=record_batch()).results
+        assert result.error_message is not None
+        assert result.error_message.endswith("stays: memory has not worked for 40 s (503)")
+        assert broker.tiering.is_refused(ORDERS)
+
+
+async def test_the_strip_of_a_partition_and_whether_something_of_it_is_damaged() -> None:
+    async with tiered() as broker:
+        partition = broker.partition()
+        assert [run.kind for run in broker.tiering.strip(partition).runs] == ["remote", "both", "local"]
+        assert [each.tp for each in broker.tiering.tiered()] == [ORDERS]
+        assert not broker.tiering.is_damaged(partition)
+        segment = broker.tiering.segment_at(partition, 2)
+        assert segment is not None
+        broker.tiering.reads.damaged[f"{broker.tiering.remote_of(partition).folder}{segment.name}"] = "another CRC"
+        assert broker.tiering.is_damaged(partition)
+        assert [run.kind for run in broker.tiering.strip(partition).runs] == ["remote", "damaged", "both", "local"]

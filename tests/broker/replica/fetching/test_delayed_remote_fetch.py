@@ -105,7 +105,8 @@ async def test_who_waits_is_said_in_words() -> None:
         assert waiting(broker) == ["waits for orders-0 [0, 2) to come back from memory: 340 ms"]
         broker.fetch((ORDERS, 0))
         assert (
-            waiting(broker)[1] == "waits for orders-0 [0, 2) to come back from memory: 340 ms, by another fetch's read"
+            waiting(broker)[1]
+            == "waits for orders-0 [0, 2) to come back from memory: 340 ms; it joins another fetch's read"
         )
 
 

@@ -131,6 +131,7 @@ async def test_the_fetch_loop_begins_there_and_goes_on() -> None:
         partition = await follow(follower, peer)
         assert peer.offsets_asked == [[0], [4], [7]]
         assert (partition.log.log_start_offset, partition.log.log_end_offset, partition.high_watermark) == (0, 7, 7)
+        assert follower.tiering.rebuilt() == []
 
 
 async def test_the_fetch_loop_waits_for_the_tier() -> None:
@@ -139,4 +140,5 @@ async def test_the_fetch_loop_waits_for_the_tier() -> None:
         moved = answer(error_code=ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
         partition = await follow(follower, TieredLeader(leader, moved))
         assert "no segment in the tier" in partition.refusal
+        assert follower.tiering.rebuilt() == [ORDERS], "the page says so"
         assert follower.partition(ORDERS).log.log_end_offset == 0
