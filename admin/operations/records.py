@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 from purgatorio.admin.operations.declare import Answer, Int32, Int64, Limits, Operation, arg
@@ -107,31 +108,48 @@ class ReadRecords(Operation, http="GET /topics/{topic}/records", answered_by="wh
     async def run(self, operator: Operator) -> Answer:
         """Read them; waits some milliseconds for what is acknowledged, but not committed yet."""
         from purgatorio.admin.operations.record_json import shown_record
+        from purgatorio.broker.replica.partition import PartitionError
 
         shown: list[Answer] = []
         size_bytes = 0
-        for index, records in await self.read(operator):
+        for index, runs in await self._runs(operator):
             try:
-                for record in records:
+                async for record in _each(runs):
                     if len(shown) >= self.limit or size_bytes >= MAX_READ_BYTES:
                         return {"topic": self.topic, "records": shown, "more": True}
                     shown.append(shown_record(index, record))
                     size_bytes += len(record.key or b"") + len(record.value or b"")
             except CorruptRecordError as error:  # of a batch that was taken by its header
                 raise Invalid(f"a batch of {self.topic}-{index} cannot be read: {error}") from None
+            except PartitionError as error:
+                raise LeaderRefuses(f"{self.topic}-{index}: {error}") from None
         return {"topic": self.topic, "records": shown, "more": False}
 
     async def read(self, operator: Operator) -> list[tuple[int, Iterable[Record]]]:
-        """Return each partition with all of its records, which are read by and by; `limit` is for answers."""
-        from purgatorio.admin.operations.control.topic_control import led, partition_count, until_committed
-        from purgatorio.admin.operations.reading.records import read_records
+        """Return each partition with all of its records, which are unpacked by and by; `limit` is for answers."""
+        from purgatorio.broker.replica.partition import PartitionError
+
+        try:
+            return [
+                (index, chain.from_iterable([run async for run in runs])) for index, runs in await self._runs(operator)
+            ]
+        except PartitionError as error:
+            raise LeaderRefuses(f"{self.topic}: {error}") from None
+
+    async def _runs(self, operator: Operator) -> list[tuple[int, AsyncIterator[Iterable[Record]]]]:
+        from purgatorio.admin.operations.control.topic_control import leading, partition_count, until_committed
+        from purgatorio.admin.operations.reading.records import read_runs
 
         cluster = operator.cluster
         count = partition_count(cluster, self.topic)
         partitions = range(count) if self.partition is None else (self.partition,)
         level = cast("IsolationLevel", self.isolation_level)  # it was checked
         await until_committed(cluster, self.topic, partitions, level)
-        return [(index, read_records(led(cluster, self.topic, index), level, self.offset)) for index in partitions]
+        found: list[tuple[int, AsyncIterator[Iterable[Record]]]] = []
+        for index in partitions:
+            broker, replica = leading(cluster, self.topic, index)
+            found.append((index, read_runs(replica, broker.tiering, level, self.offset)))
+        return found
 
     @staticmethod
     def parsed(answer: Answer) -> list[tuple[int, Iterable[Record]]]:
@@ -142,3 +160,9 @@ class ReadRecords(Operation, http="GET /topics/{topic}/records", answered_by="wh
         for each in answer["records"]:
             found.setdefault(each["partition"], []).append(parse_shown(each))
         return list(found.items())
+
+
+async def _each(runs: AsyncIterator[Iterable[Record]]) -> AsyncIterator[Record]:
+    async for run in runs:
+        for record in run:
+            yield record

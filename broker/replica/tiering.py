@@ -152,6 +152,7 @@ class Tiering:
         self._next_round_ms = 0
         self._sooner = asyncio.Event()
         self._to_ask: dict[int, dict[TopicPartition, Partition]] = {}
+        self._heard = asyncio.Event()  # replaced by another one when it is set
 
     # --- what is known ---
 
@@ -205,6 +206,27 @@ class Tiering:
         if read is None:
             why = f"too many reads of the tier wait to read {partition.tp} too"
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        return read
+
+    async def part_read(self, partition: Partition, offset: int) -> PartRead:
+        """Return the part that has an offset, when it is read: for what is no request of a client.
+
+        Raises:
+            PartitionError: it cannot be read, or not in time.
+        """
+        try:
+            async with time_limit(self._clock, LIST_MS):
+                while (read := self.part_at(partition, offset)) is None:
+                    await self._heard.wait()
+                if not read.is_over:
+                    over = asyncio.Event()
+                    read.listeners[over] = over.set
+                    await over.wait()
+        except TimeoutError as error:
+            why = f"the tier has not answered in {LIST_MS // 1000} s what it has of {partition.tp}"
+            raise PartitionError(ErrorCode.REQUEST_TIMED_OUT, why) from error
+        if read.data is None:
+            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
         return read
 
     def kept_part(self, partition: Partition, offset: int) -> PartRead | None:
@@ -440,6 +462,8 @@ class Tiering:
             self._work.add(partition.tp, COPY)
             if remote.damaged:
                 self.note(partition.tp)
+        self._heard.set()
+        self._heard = asyncio.Event()
         for listener in self.listed:
             listener(partition.tp, "tier listed")
 

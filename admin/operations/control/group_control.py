@@ -105,7 +105,7 @@ class GroupControl:
             ClusterUnavailable: the coordinator, or the leader of a partition, does not run, or the replicas do not
                 follow in time; some partitions may have been reset.
         """
-        targets = offsets_of(self._cluster, self._image(), topic, partition, target)
+        targets = await offsets_of(self._cluster, self._image(), topic, partition, target)
         broker, shard = self.find(group_id)
         if isinstance(shard.groups.get(group_id), ShareGroup):
             raise OperationRefused(f"{group_id} is a share group, which commits no offsets")

@@ -46,7 +46,7 @@ class ShareGroupControl:
             ClusterUnavailable: the coordinator, a share coordinator or the leader of a partition does not run, or the
                 replicas do not follow in time; some partitions may have been reset.
         """
-        targets = offsets_of(self._cluster, self._image(), topic, partition, target)
+        targets = await offsets_of(self._cluster, self._image(), topic, partition, target)
         broker = self._coordinator_of(group_id)
         offsets = broker.groups.share.offsets
         before = await self._starts(offsets, group_id, topic, list(targets))

@@ -119,15 +119,16 @@ def leader(cluster: BrokerCluster, topic: str, partition: int) -> Broker:
         AwaitsElection: its leader does not run, or does not lead yet.
         ClusterUnavailable: the partition has no leader.
     """
-    return _leading(cluster, topic, partition)[0]
+    return leading(cluster, topic, partition)[0]
 
 
 def led(cluster: BrokerCluster, topic: str, partition: int) -> Partition:
     """Return the leader's replica of a partition; raises as `leader`."""
-    return _leading(cluster, topic, partition)[1]
+    return leading(cluster, topic, partition)[1]
 
 
-def _leading(cluster: BrokerCluster, topic: str, partition: int) -> tuple[Broker, Partition]:
+def leading(cluster: BrokerCluster, topic: str, partition: int) -> tuple[Broker, Partition]:
+    """Return the leader of a partition, and its replica; raises as `leader`."""
     if not 0 <= partition < partition_count(cluster, topic):
         raise NotThere(f"topic {topic!r} has no partition {partition}")
     return coordinators.led(cluster, newest(cluster.network).image, TopicPartition(topic, partition))

@@ -11,7 +11,7 @@ from purgatorio.broker.causes.words import shortened
 from purgatorio.broker.coordinator.broker_calls import Call, CallKind
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.share.dead_letters.source import Content, NotCopied, read_records
+from purgatorio.broker.share.dead_letters.source import Content, FromTier, NotCopied, read_records
 from purgatorio.broker.share.giving_up import Archived, RecordsOwner
 from purgatorio.late import dataclass
 from purgatorio.protocol.dead_letter import DeadLetterHeaders
@@ -151,27 +151,41 @@ class DeadLetterBatch:
 
 
 def make_batch(
-    backlog: Backlog, replica: Partition, *, copies: bool, max_bytes: int, now_ms: int, not_copied: NotCopied
+    backlog: Backlog,
+    replica: Partition,
+    *,
+    copies: bool,
+    max_bytes: int,
+    now_ms: int,
+    not_copied: NotCopied,
+    from_tier: FromTier,
 ) -> Generator[int, Any, DeadLetterBatch]:
-    """Make the next batch of a backlog; yields between steps.
+    """Make the next batch of a backlog; yields between steps. It covers nothing if the tier is to be read first.
 
     Args:
         replica: the leader of the records.
         max_bytes: the largest record batch that the dead-letter topic takes.
         now_ms: the time of the dead letters.
-        not_copied: as `read_records`.
+        not_copied, from_tier: as `read_records`.
     """
     asked: list[tuple[GivenUp, int]] = []
     left = backlog.max_records
     for given_up in backlog.waiting:
+        is_in_tier = given_up.next_offset < replica.log.local_start_offset
+        if is_in_tier and asked:
+            break  # one part of the tier at a time, so that the cache need not have more
         last_offset = min(given_up.last_offset, given_up.next_offset + left - 1)
         asked.append((given_up, last_offset))
         left -= last_offset - given_up.next_offset + 1
-        if left <= 0:
+        if left <= 0 or is_in_tier:
             break
-    offsets = {offset for each, last_offset in asked for offset in range(each.next_offset, last_offset + 1)}
-    found = yield from read_records(replica, sorted(offsets), copies=copies, max_bytes=max_bytes, not_copied=not_copied)
+    offsets = sorted({offset for each, last_offset in asked for offset in range(each.next_offset, last_offset + 1)})
+    found, known = yield from read_records(
+        replica, offsets, copies=copies, max_bytes=max_bytes, not_copied=not_copied, from_tier=from_tier
+    )
     yield 0
+    if known < len(offsets):  # of a single range, whose rest is still to be read
+        asked = [(asked[0][0], offsets[known] - 1)] if known else []
     return _fitted(backlog, asked, found, min(max_bytes, MAX_BATCH_BYTES), now_ms)
 
 

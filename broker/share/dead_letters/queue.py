@@ -22,7 +22,7 @@ from purgatorio.broker.coordinator.broker_calls import Answer, BrokerCalls, Call
 from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
-from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.routing import passing_errors
@@ -41,10 +41,13 @@ from purgatorio.broker.share.dead_letters.destination import (
     NoDestination,
     destination,
 )
+from purgatorio.broker.share.dead_letters.source import READ_BYTES
 from purgatorio.broker.share.giving_up import Archived, DeadLetterCounts, GiveUpCause, RecordsOwner
+from purgatorio.broker.tier.reads import PartRead
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.logger import LineBudget, get_logger
 from purgatorio.protocol.api_key import ApiKey
+from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.dead_letter import DELIVERY_LIMIT, REJECTED
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -67,6 +70,8 @@ PRODUCE_TIMEOUT_MS: Final = 5_000
 
 PRODUCE_VERSION: Final = 12
 """The version of requests to write dead letters."""
+
+NOT_COPIED: Final = "records of a batch cannot be copied to a dead-letter topic"
 
 CreateTopic = Callable[[str, Callable[[str | None], None]], None]
 """Creates a dead-letter topic; calls the second argument once, with why it could not; None: the topic exists."""
@@ -212,12 +217,61 @@ class DeadLetterQueue(CallKind[Backlog]):
             max_bytes=target.max_bytes,
             now_ms=self._clock.wall_ms(),
             not_copied=self._not_copied,
+            from_tier=partial(self._from_tier, backlog, replica),
         )
         yield 0
-        if made.records:
+        if not made.pieces:
+            self._end_batch()
+            self._read_tier(backlog, replica)
+        elif made.records:
             self._write(backlog, made)
         else:
             self._written(backlog, made, ErrorCode.NONE, "")
+
+    # --- what only the tier has ---
+
+    def _from_tier(self, backlog: Backlog, replica: Partition, offset: int) -> Buffer | None:
+        """Return what the cache has of the tier. In the last try, without it dead letters get headers alone."""
+        tiering = self._replicas.tiering
+        part = None if tiering is None else tiering.kept_part(replica, offset)
+        if part is not None:
+            return part.batches(offset, READ_BYTES, replica.high_watermark, min_one=True)[0]
+        if backlog.waiting[0].tries < MAX_TRIES - 1:
+            return None
+        logger.warn_within(
+            self._not_copied_lines, self._clock.now_ms(), NOT_COPIED, offset=offset, why="the tier does not give it"
+        )
+        return b""
+
+    def _read_tier(self, backlog: Backlog, replica: Partition) -> None:
+        """Read what the next batch needs of the tier, and then make it."""
+        assert self._replicas.tiering is not None, "without a tier all records are in memory"
+        try:
+            read = self._replicas.tiering.part_at(replica, backlog.waiting[0].next_offset)
+        except PartitionError as error:
+            self._tier_failed(backlog, str(error))
+            return
+        if read is None:
+            self._tier_failed(backlog, f"it is not known yet what the tier has of {replica.tp}")
+        elif read.is_over:
+            self._make_ready(backlog)
+        else:
+            read.listeners[backlog] = partial(self._tier_read, backlog, read)
+
+    def _tier_read(self, backlog: Backlog, read: PartRead) -> None:
+        if read.has_failed:
+            self._tier_failed(backlog, read.trouble)
+        else:
+            self._read_again(backlog)
+
+    def _tier_failed(self, backlog: Backlog, why: str) -> None:
+        """Try again after the time that a write would wait."""
+        if self._failed(backlog, why):
+            self._clock.call_later(BACKOFF_MS << backlog.waiting[0].tries, partial(self._read_again, backlog))
+
+    def _read_again(self, backlog: Backlog) -> None:
+        if self._backlogs.get(backlog.key) is backlog and not self._has_stopped:
+            self._make_ready(backlog)
 
     def _leader_of(self, backlog: Backlog) -> Partition | None:
         """Return this broker's replica of a backlog's records; None if another leader is to go on with them."""
@@ -374,9 +428,8 @@ class DeadLetterQueue(CallKind[Backlog]):
 
     def _not_copied(self, header: BatchHeader, why: str) -> None:
         """Say of which batch the records have dead letters without key and value."""
-        event = "records of a batch cannot be copied to a dead-letter topic"
         now_ms = self._clock.now_ms()
-        logger.warn_within(self._not_copied_lines, now_ms, event, base_offset=header.base_offset, why=why)
+        logger.warn_within(self._not_copied_lines, now_ms, NOT_COPIED, base_offset=header.base_offset, why=why)
 
 
 def _offsets(each: Archived) -> str:

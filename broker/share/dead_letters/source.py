@@ -1,4 +1,4 @@
-"""Reads the records that are given up from the log of their leader, in steps."""
+"""Reads the records that are given up from the log of their leader, and from its tier, in steps."""
 
 from __future__ import annotations
 
@@ -24,11 +24,20 @@ Content = tuple[bytes | None, bytes | None]
 NotCopied = Callable[[BatchHeader, str], object]
 """Called with a batch whose dead letters have only headers, and the reason."""
 NO_CONTENT: Final[Content] = (None, None)
+FromTier = Callable[[int], Buffer | None]
+"""Returns the batches of a part that only the tier has, from the one that has an offset on; an empty buffer: the tier
+does not give them any more; None: they are still to be read."""
 
 
 def read_records(
-    replica: Partition, offsets: Sequence[int], *, copies: bool, max_bytes: int, not_copied: NotCopied
-) -> Generator[int, None, dict[int, Content]]:
+    replica: Partition,
+    offsets: Sequence[int],
+    *,
+    copies: bool,
+    max_bytes: int,
+    not_copied: NotCopied,
+    from_tier: FromTier,
+) -> Generator[int, None, tuple[dict[int, Content], int]]:
     """Find the records of a partition that this broker leads; yields between steps.
 
     Args:
@@ -39,22 +48,24 @@ def read_records(
 
     Returns:
         By offset, what is known of the record. An offset without a record, as of an end marker or of what compaction
-        has removed, is not among them; a record that retention has deleted meanwhile is, without key and value.
+        has removed, is not among them; a record that retention has deleted meanwhile is, without key and value, and so
+        is one that the tier does not give any more. And the number of offsets that this is about: the others are still
+        to be read from the tier.
     """
     found: dict[int, Content] = {}
     position = 0
     while position < len(offsets):
-        log, offset = replica.log, offsets[position]
-        if offset < log.local_start_offset:
+        offset = offsets[position]
+        if offset >= replica.high_watermark:
+            break
+        parts = _parts_at(replica, offset, from_tier)
+        if parts is None:
+            return found, position
+        batches = [each for part in parts for each in iter_batches(part)]
+        if not batches:
             found[offset] = NO_CONTENT
             position += 1
             continue
-        if offset >= replica.high_watermark:
-            break
-        read = log.read(offset, max_bytes=READ_BYTES, end_offset=replica.high_watermark)
-        batches = [each for part in read.parts for each in iter_batches(part)]
-        if not batches:
-            break
         for header, batch in batches:
             end = bisect_right(offsets, header.last_offset, position)
             wanted = [each for each in offsets[position:end] if each >= header.base_offset]
@@ -68,7 +79,18 @@ def read_records(
             if position == len(offsets):
                 break
         yield 0
-    return found
+    return found, len(offsets)
+
+
+def _parts_at(replica: Partition, offset: int, from_tier: FromTier) -> Sequence[Buffer] | None:
+    """Return what the log has from an offset on, of memory or of the tier; None: that is still to be read there."""
+    log = replica.log
+    if offset < log.log_start_offset:
+        return ()
+    if offset >= log.local_start_offset:
+        return log.read(offset, max_bytes=READ_BYTES, end_offset=replica.high_watermark).parts
+    part = from_tier(offset)
+    return None if part is None else (part,)
 
 
 def _read_batch(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.control.group_control import GroupControl
+from purgatorio.admin.operations.control.offset_resets import ResetTarget
+from purgatorio.admin.operations.records import ReadRecords
 from purgatorio.broker.causes.kinds import FAULT, REMOTE_FETCH, SHARE_FETCH
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.faults import parse_fault
@@ -195,6 +199,18 @@ async def test_a_share_group_waits_for_a_held_read_and_gets_every_record_once(
         got += await share_fetch(connection, topic_id, len(got), [got[-1][:2]])
     connection.close()
     assert got == [(0, 1, 1), (2, 3, 1), (4, 6, 1)]
+
+
+async def test_operators_read_what_only_the_tier_has_and_look_up_its_times(cluster: Cluster) -> None:
+    operator: Any = SimpleNamespace(cluster=cluster)
+    answer = await ReadRecords("orders", offset=1, limit=4).run(operator)
+    assert [each["offset"] for each in answer["records"]] == [1, 2, 3, 4]
+    ((index, records),) = await ReadRecords("orders").read(operator)
+    assert (index, [each.offset for each in records]) == (0, list(range(7)))
+    await find(cluster)
+    control = GroupControl(cluster, lambda: cluster.store.image)
+    (reset,) = await control.reset_offsets("billing", "orders", None, ResetTarget(timestamp_ms=1_700_000_000_000))
+    assert reset.after == 0
 
 
 async def test_followers_keep_no_more_than_the_leader(cluster: Cluster) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from purgatorio.broker.share.dead_letters import source
-from purgatorio.broker.share.dead_letters.source import NO_CONTENT, Content, read_records
+from purgatorio.broker.share.dead_letters.source import NO_CONTENT, Content, FromTier, read_records
 from purgatorio.broker.time import long_work
 from purgatorio.broker.time.long_work import Steps
 from purgatorio.protocol.compression import Compression
@@ -32,7 +32,12 @@ def append(
 
 
 def found(
-    house: Harness, *offsets: int, copies: bool = True, max_bytes: int = 1_000, told: list[str] | None = None
+    house: Harness,
+    *offsets: int,
+    copies: bool = True,
+    max_bytes: int = 1_000,
+    told: list[str] | None = None,
+    from_tier: FromTier = lambda offset: None,
 ) -> tuple[dict[int, Content], int]:
     """Return what is found, and in how many steps; why a batch cannot be read is added to `told`."""
 
@@ -40,11 +45,15 @@ def found(
         assert told is not None
         told.append(f"{header.base_offset}: {why}")
 
-    steps = read_records(house.partition(), offsets, copies=copies, max_bytes=max_bytes, not_copied=not_copied)
+    steps = read_records(
+        house.partition(), offsets, copies=copies, max_bytes=max_bytes, not_copied=not_copied, from_tier=from_tier
+    )
     content: dict[int, Content] = {}
 
     def collected() -> Steps:
-        content.update((yield from steps))
+        known, count = yield from steps
+        content.update(known)
+        assert count == len(offsets), "only the tier ends a read early"
 
     return content, turns_of(collected())
 

@@ -25,6 +25,7 @@ from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from purgatorio.protocol.share_state import SharePartitionKey
 from purgatorio.purgatory import FinishedOperation, Purgatory, Timer
 from tests.broker.replica.harness import ORDERS, Harness, topic
+from tests.broker.tier.stores import TestStore
 from tests.broker.time.by_hand import HandWork
 
 DLQ = TopicPartition("dlq.jobs", 0)
@@ -94,8 +95,16 @@ def offsets_of(letters: Sequence[Record]) -> list[int]:
 class World(Harness):
     """A broker whose groups have dead-letter topic dlq.jobs."""
 
-    def __init__(self, *topics: Topic, partitions: int = 1, copies: bool = True, creates_topics: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        *topics: Topic,
+        partitions: int = 1,
+        copies: bool = True,
+        creates_topics: bool = False,
+        store: TestStore | None = None,
+        **configs: str,
+    ) -> None:
+        super().__init__(store)
         self.settings = ShareSettings(dead_letter_topic="dlq.jobs", copies_dead_letters=copies)
         self.rules = DeadLetterRules(
             is_on=True,
@@ -103,7 +112,7 @@ class World(Harness):
             creates_topics=creates_topics,
             log_config=lambda each: LogConfig.from_strings(each.configs),
         )
-        self.orders = topic(replicas=(1,), partitions=partitions)
+        self.orders = topic(replicas=(1,), partitions=partitions, **configs)
         self.set_topics(self.orders, *topics)
         self.sent: list[Sent] = []
         self.creating: list[tuple[str, Callable[[str | None], None]]] = []
