@@ -161,14 +161,18 @@ def _tiered(look_ups: RemoteLookUps | None, partition: Partition, timestamp_ms: 
     log = partition.log
     if look_ups is None or not log.is_tiered:
         return NOT_FOUND[:2]
-    if look_ups.tiering.remote_of(partition).listed_in_epoch != partition.leader_epoch:
+    remote = look_ups.tiering.remote_of(partition)
+    if remote.listed_in_epoch != partition.leader_epoch:
         return NOT_FOUND[:2]  # it is not known yet
     if timestamp_ms == EARLIEST_PENDING_UPLOAD:
         pending = max(log.copied_to, log.log_start_offset)
         return pending, log.epochs.epoch_at(pending)
-    if log.copied_to <= log.log_start_offset:
+    copied_to = log.copied_to
+    if copied_to <= log.log_start_offset:  # what was copied is deleted
+        copied_to = min(remote.copied_to, log.log_start_offset)
+    if copied_to <= 0:
         return NOT_FOUND[:2]
-    return log.copied_to - 1, log.epochs.epoch_at(log.copied_to - 1)
+    return copied_to - 1, log.epochs.epoch_at(copied_to - 1)
 
 
 def _fill_in(answer: ListOffsetsPartitionResponse, found: TimestampOffset, error_code: ErrorCode) -> None:

@@ -227,8 +227,20 @@ class LogConfig:
     preallocate: bool = _config(flag(False, _NO_EFFECT))
     remote_copy_lag_bytes: int = _config(number(-1, _NO_TIERS, ge=-1, long=True))
     remote_copy_lag_ms: int = _config(number(0, _NO_TIERS, ge=-1, long=True))
-    remote_log_copy_disable: bool = _config(flag(False, _NO_TIERS))
-    remote_log_delete_on_disable: bool = _config(flag(False, _NO_TIERS))
+    remote_log_copy_disable: bool = _config(
+        flag(
+            False,
+            "Whether nothing more is copied to the tier (KIP-950): what is there is read and deleted as before, and "
+            "what is not is deleted from memory by retention.ms and retention.bytes.",
+        )
+    )
+    remote_log_delete_on_disable: bool = _config(
+        flag(
+            False,
+            "Whether all that the tier has of the topic is deleted when remote.storage.enable becomes false, which "
+            "needs it (KIP-950).",
+        )
+    )
     remote_storage_enable: bool = _config(
         flag(
             False,
@@ -333,6 +345,8 @@ class LogConfig:
     @property
     def effective_local_retention(self) -> tuple[int, int]:
         """The limits of age and size of what a tiered log has in memory; −1: none."""
+        if self.remote_log_copy_disable:  # what is not in the tier is not copied any more (KIP-950)
+            return self.retention_ms, self.retention_bytes
         local_ms, local_bytes = self.local_retention_ms, self.local_retention_bytes
         return (
             self.retention_ms if local_ms == _AS_TOTAL else local_ms,

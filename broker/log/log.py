@@ -69,18 +69,21 @@ class Log:
     Attributes:
         log_start_offset: the lowest offset that can be read.
         local_start_offset: the lowest offset that is in memory; the log start, unless the log is tiered.
-        copied_to: the offset up to which the tier has all records of a tiered log; what lies behind it is not deleted.
+        copied_to: the offset up to which the tier has all records from the local start on; what lies behind it is not
+            deleted, unless copies are disabled.
         log_end_offset: the offset that the next record gets.
         high_watermark: the last one that the partition set, by `commit_to`; the memory cap may delete records below it.
             Reads are not bounded by it.
         uncommitted_bytes: memory of the records from the high watermark on.
         is_tiered: whether its closed segments are copied to the tier, and stay here until they are.
+        times_tiered: how often it came to the tier; what the tier had before is not its own.
         is_evictable: whether the memory cap may delete records; not those of internal topics, which are state.
         epochs: the leader epoch of each part.
         producers: the state of idempotent and transactional producers.
         on_cut: called after the log start moved or records were truncated, whatever the reason; also within an append
             to another log of the broker, if memory is short.
-        on_closed: called after a segment of a tiered log was closed, as on_cut, and when the log becomes a tiered one.
+        on_closed: called after a segment of a tiered log was closed, as on_cut, and when such a log is configured, also
+            to be none any more.
     """
 
     def __init__(
@@ -95,15 +98,16 @@ class Log:
         self._validation = validation
         self._memory = memory if memory is not None else MemoryBudget(_NO_LIMIT_BYTES)
         self._memory.add(self)
+        self.log_start_offset: int = 0
+        self.local_start_offset: int = 0
+        self.copied_to: int = 0
         self.is_tiered = False
         self.on_closed: Callable[[], None] = _nothing
+        self.times_tiered: int = 0
         self.config = config
         self.is_evictable = True
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
-        self.log_start_offset: int = 0
-        self.local_start_offset: int = 0
-        self.copied_to: int = 0
         self.log_end_offset: int = 0
         self.high_watermark = 0
         self.uncommitted_bytes = 0
@@ -124,8 +128,11 @@ class Log:
         self._config = config
         if self.is_tiered and not config.remote_storage_enable:
             self._start_at(self.local_start_offset)  # it leaves the tier without its records there (KIP-950)
-        if self.is_tiered is not config.remote_storage_enable:
-            self.is_tiered = config.remote_storage_enable
+            self.copied_to = self.log_start_offset
+        was_tiered, self.is_tiered = self.is_tiered, config.remote_storage_enable
+        self.times_tiered += self.is_tiered and not was_tiered
+        self._keeps_uncopied = self.is_tiered and not config.remote_log_copy_disable
+        if was_tiered or self.is_tiered:
             self.on_closed()
         self._admission = Admission(config, self._validation)
         self._append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -519,7 +526,7 @@ class Log:
         if deleted[-1].next_offset > self.high_watermark:
             self._recount_uncommitted()
         start_offset = self._segments[0].base_offset
-        if self.is_tiered:
+        if self.is_tiered and deleted[-1].next_offset <= self.copied_to:
             self._start_locally_at(start_offset)
         else:
             self._start_at(start_offset)
@@ -562,7 +569,7 @@ class Log:
         retention_ms, retention_bytes = config.effective_local_retention
         active = segments.active
         is_past = 0 <= retention_ms < wall_ms - active.newest_ms
-        if active.size_bytes and is_past and active.next_offset <= self.high_watermark:
+        if self._keeps_uncopied and active.size_bytes and is_past and active.next_offset <= self.high_watermark:
             self._roll(self.log_end_offset, wall_ms)
             self._memory.aged(self)
         return self._delete_oldest(segments.count_outdated(retention_ms, retention_bytes, self._deletable_to, wall_ms))
@@ -570,12 +577,18 @@ class Log:
     @property
     def _deletable_to(self) -> int:
         """The offset up to which age, size and the memory cap may delete."""
-        return min(self.high_watermark, self.copied_to) if self.is_tiered else self.high_watermark
+        return min(self.high_watermark, self.copied_to) if self._keeps_uncopied else self.high_watermark
 
-    def copied(self, offset: int) -> None:
-        """Note that the tier has all records of the log up to an offset; what the log has of these may be deleted."""
-        if offset > self.copied_to:
+    def copied(self, offset: int, *, exactly: bool = False) -> None:
+        """Note that the tier has all records from the local start up to an offset; these may be deleted here.
+
+        Args:
+            exactly: it has none behind, either. It may have had: the store has lost them.
+        """
+        before = self.copied_to
+        if offset > before or exactly:
             self.copied_to = offset
+        if offset > before:
             self._segments.reduce(offset)
             self._memory.aged(self)
 

@@ -73,6 +73,7 @@ from purgatorio.broker.server.request_queue import RequestMemory
 from purgatorio.broker.server.shared_services import ListenerParts
 from purgatorio.broker.server.turns import Turns
 from purgatorio.broker.tier.claim import StoreClaim
+from purgatorio.broker.tier.cleaning import SegmentCleaner
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.reads import RemoteReads
 from purgatorio.broker.tier.store import Store
@@ -230,6 +231,7 @@ class Broker:
             store,
             reads=reads,
             copier=SegmentCopier(store, clock, self._rng.randbytes, claim),
+            cleaner=SegmentCleaner(store, clock, claim),
             clock=clock,
             interval_ms=config.remote_log_manager_task_interval_ms,
         )

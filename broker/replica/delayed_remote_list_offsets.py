@@ -111,7 +111,8 @@ class RemoteLookUps:
         partition.check_leader(look_up.current_leader_epoch)
         budget = LookUpBudget()
         while True:
-            look_up.offset = max(look_up.offset, log.log_start_offset)
+            if look_up.offset < log.log_start_offset:  # what is read may be deleted meanwhile
+                look_up.offset, look_up.read = log.log_start_offset, None
             if look_up.offset >= log.local_start_offset:
                 return log.offset_for_timestamp(look_up.timestamp_ms, look_up.end_offset, budget) or NOT_FOUND
             read = look_up.read
@@ -124,6 +125,9 @@ class RemoteLookUps:
             if not read.is_over:
                 return None
             if read.data is None:
+                if not self.tiering.remote_of(partition).has(read.segment):  # another one has its records
+                    look_up.read = None
+                    continue
                 raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
             found = find_timestamp_in(read.data, look_up.timestamp_ms, look_up.offset, look_up.end_offset, budget)
             if found is not None:

@@ -114,9 +114,14 @@ class ReplicaEvents:
     def log_cut(self, tp: TopicPartition) -> None:
         """Handle that records of a log were deleted or truncated; for calls within the change of the log."""
         if self._actions.depth:
-            self.changed(tp, "log cut")
+            self._cut(tp)
         else:
-            self._actions.add(partial(self.changed, tp, "log cut"))
+            self._actions.add(partial(self._cut, tp))
+
+    def _cut(self, tp: TopicPartition) -> None:
+        for purgatory in self.remote:
+            purgatory.check_and_complete(tp, "log cut")
+        self.changed(tp, "log cut")
 
     def role_changed(self, tp: TopicPartition, cause: str) -> None:
         """Handle a change of a partition's role or ISR, for producers too, and for what waits for the tier."""

@@ -135,6 +135,11 @@ class Partition:
         """Whether this replica leads."""
         return self.leader == self.broker_id
 
+    @property
+    def certainly_leads(self) -> bool:
+        """Whether this replica leads, and no other one can: its broker holds its lease."""
+        return self.leader == self.broker_id and self._may_lead()
+
     def apply_state(self, state: PartitionState, now_ms: int) -> None:
         """Take the role that the image gives this replica; a state with an older partition epoch is ignored."""
         if state.partition_epoch < self.partition_epoch:

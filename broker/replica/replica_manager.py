@@ -166,6 +166,7 @@ class ReplicaManager:
         remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
         self.writes.why_refused = tiering.refused
+        tiering.move_log_start = self.move_log_start
         tiering.listed = (remote.check, look_ups.check, self.check_share_fetches)
         self._events.remote += (purgatories.of(REMOTE_FETCH), purgatories.of(REMOTE_LIST_OFFSETS))
 
@@ -503,6 +504,8 @@ class ReplicaManager:
 
     def _log_cut(self, tp: TopicPartition) -> None:
         self._events.log_cut(tp)
+        if self.tiering is not None:
+            self.tiering.note(tp)
         partition = self.partitions.get(tp)
         if partition is not None and not partition.is_leader:
             self.followed_log_cut(partition)
@@ -553,12 +556,21 @@ class ReplicaManager:
         start_offset = log.log_start_offset
         with self.actions:
             deleted_bytes = log.apply_retention(self._clock.wall_ms(), partition.high_watermark)
+            if log.is_tiered and self.tiering is not None:
+                self.tiering.retain(partition)
             moved = log.log_start_offset != start_offset
             if moved:
                 self._delete_records_purgatory.check_and_complete(tp, "log start")
         if deleted_bytes:
             logger.info("log retention", partition=str(tp), deleted_bytes=deleted_bytes)
         return moved
+
+    def move_log_start(self, partition: Partition, offset: int) -> None:
+        """Move the log start of a partition that this broker leads; followers hear of it by their fetches."""
+        with self.actions:
+            partition.log.advance_log_start(offset)
+            self._delete_records_purgatory.check_and_complete(partition.tp, "log start")
+        logger.info("log retention", partition=str(partition.tp), log_start_offset=offset)
 
     def compaction_steps(self, *, forced_for: Callable[[TopicPartition], bool] | None = None) -> Steps:
         """Compact the logs that need it, a part of a log in each step.

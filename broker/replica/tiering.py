@@ -1,11 +1,11 @@
 """The tier of one broker: which of its logs have parts there, copied by their leaders.
 
-Work follows what changed. A partition is *due* when one of its segments was closed, or when this broker was elected its
-leader; each interval a round begins with those that are due, several at a time, and a partition whose segments are all
-copied costs nothing until then. A leader lists the store once in an epoch, and in each round while an object is
-damaged, maybe on its way only; what it copies itself it knows. A follower asks its leader how far the log is copied,
-and lists the store when it needs a segment. A cluster writes to the store while its claim is the highest
-(`StoreClaim`), at which it looks when it writes; afterwards it reads on.
+Work follows what changed. A partition is *due* when one of its segments was closed, its log start has moved, its oldest
+segment is too old, or this broker was elected its leader; each interval a round begins with those that are due, several
+at a time, and a partition whose segments are all copied costs nothing until then. A leader lists the store once in an
+epoch, and in each round while an object is damaged, maybe on its way only; what it copies itself it knows. A follower
+asks its leader how far the log is copied, and lists the store when it needs a segment. A cluster writes to the store
+while its claim is the highest (`StoreClaim`), at which it looks when it writes; afterwards it reads on.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from purgatorio.broker.causes.words import away
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.tier.cleaning import SegmentCleaner, doom, doom_useless, expires_ms, retained_from
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.names import partition_folder
 from purgatorio.broker.tier.reads import PartRead, RemoteReads
@@ -110,6 +111,7 @@ class Tiering:
         store: the store.
         reads: reads it.
         copier: copies to it.
+        cleaner: deletes in it.
         clock: times the rounds.
         interval_ms: the time between two of them.
 
@@ -117,6 +119,7 @@ class Tiering:
         store: the store.
         reads: its reads.
         listed: are called with a partition, and a cause, when the store was listed for it.
+        move_log_start: moves the log start of a partition that this broker leads.
         trouble: why the store failed, for a partition that was not tried again since; "": it did not.
         trouble_since_ms: since when there is such a partition; None: there is none.
         rebuilding: the partitions that began to be rebuilt, and have not ended; see `rebuilt`.
@@ -129,18 +132,21 @@ class Tiering:
         *,
         reads: RemoteReads,
         copier: SegmentCopier,
+        cleaner: SegmentCleaner,
         clock: Clock,
         interval_ms: int,
     ) -> None:
         self.store = store
         self.reads = reads
         self.listed: Sequence[Callable[[TopicPartition, str], None]] = ()
+        self.move_log_start: Callable[[Partition, int], None] = _not_used
         self.trouble = ""
         self.trouble_since_ms: int | None = None
         self.rebuilding: dict[TopicPartition, None] = {}
         self._refused_ms: dict[TopicPartition, int] = {}
         self._lookup = lookup
         self._copier = copier
+        self._cleaner = cleaner
         self._clock = clock
         self._interval_ms = interval_ms
         self._due: dict[TopicPartition, None] = {}
@@ -158,12 +164,13 @@ class Tiering:
 
     def remote_of(self, partition: Partition) -> RemoteLog:
         """Return what is known of a replica's part in the tier."""
-        if partition.remote is None:
+        remote, times_tiered = partition.remote, partition.log.times_tiered
+        if remote is None or remote.times_tiered != times_tiered:
             image = self._lookup.image
             assert image is not None, "a replica is made by an image"
             folder = partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition)
-            partition.remote = RemoteLog(folder, self._copier.claim)
-        return partition.remote
+            remote = partition.remote = RemoteLog(folder, self._copier.claim, times_tiered=times_tiered)
+        return remote
 
     def segment_at(self, partition: Partition, offset: int) -> RemoteSegment | None:
         """Return the segment that has an offset of a replica's log; None: the store is to be listed first.
@@ -393,11 +400,11 @@ class Tiering:
         due, self._due = self._due, {}
         for tp in due:
             partition = self._lookup.partitions.get(tp)
-            if partition is None or not partition.log.is_tiered:
+            if partition is None or not (partition.log.is_tiered or self._is_to_be_emptied(partition)):
                 self._note_trouble(tp, "")
             elif partition.is_leader:
-                remote = self.remote_of(partition)
-                is_known = remote.listed_in_epoch == partition.leader_epoch and not remote.damaged
+                is_known = self._is_known(partition) and not self.remote_of(partition).damaged
+                is_known = is_known or not partition.log.is_tiered
                 self._work.add(tp, COPY if is_known else LIST)
             else:
                 if tp in self._troubles:
@@ -417,6 +424,8 @@ class Tiering:
         try:
             if partition is not None and partition.log.is_tiered:
                 await (self._list(partition) if kind == LIST else self._keep_up(partition))
+            elif partition is not None and self._is_to_be_emptied(partition):
+                await self._empty(partition)
         except StoreError as error:
             trouble = str(error)
         except Exception as error:  # a bug: the other partitions go on
@@ -424,7 +433,7 @@ class Tiering:
             trouble = repr(error)
         finally:
             self._work.end(tp, kind)
-        if trouble or (partition is not None and partition.is_leader and partition.log.awaits_copy):
+        if trouble or (kind == COPY and partition is not None and self._awaits_work(partition)):
             self.note(tp)
         self._note_trouble(tp, trouble)
         self._begin_tasks(tasks)
@@ -455,28 +464,121 @@ class Tiering:
                 await remote.list(self.store, leader_epoch)
         except TimeoutError as error:
             raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
-        if not self._is_kept(partition):
+        if not self._is_kept(partition) or not partition.log.is_tiered:
             return
-        remote.settle(partition.log)
-        if partition.is_leader:
+        if partition.is_leader and partition.leader_epoch == leader_epoch:
+            remote.settle(partition.log)
+            doom_useless(remote, partition.log)
+            remote.settle(partition.log, exactly=True)
             self._work.add(partition.tp, COPY)
             if remote.damaged:
                 self.note(partition.tp)
+        else:
+            remote.settle(partition.log)
         self._heard.set()
         self._heard = asyncio.Event()
         for listener in self.listed:
             listener(partition.tp, "tier listed")
 
+    def retain(self, partition: Partition) -> None:
+        """Move the log start of a partition that this broker leads by total retention; the objects go in a round."""
+        if partition.certainly_leads and self._is_known(partition):
+            log = partition.log
+            offset = retained_from(self.remote_of(partition), log, self._clock.wall_ms())
+            if offset > log.log_start_offset:
+                self.move_log_start(partition, offset)
+
+    def _is_known(self, partition: Partition) -> bool:
+        remote = self.remote_of(partition)
+        return remote.listed_in_epoch == partition.leader_epoch and not remote.is_stale
+
+    def _awaits_work(self, partition: Partition) -> bool:
+        """Whether a leader has segments to copy or to delete, as soon as it may."""
+        remote, log = self.remote_of(partition), partition.log
+        if not log.is_tiered or not partition.is_leader:
+            return self._is_to_be_emptied(partition)
+        return log.awaits_copy or bool(remote.doomed) or log.log_start_offset > remote.doomed_before
+
     async def _keep_up(self, partition: Partition) -> None:
-        """Copy what is closed of a partition that this broker leads."""
-        remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
-        if remote.listed_in_epoch != leader_epoch:
+        """Delete and copy what there is of a partition that this broker leads.
+
+        Raises:
+            StoreError: something was not deleted, which keeps nothing from the copies; or not copied.
+        """
+        remote, log, leader_epoch = self.remote_of(partition), partition.log, partition.leader_epoch
+        if not self._is_known(partition):
             self.note(partition.tp)
             return
         await self._copier.claim.hold()
 
         def still_leads() -> bool:
-            return self._is_kept(partition) and partition.is_leader and partition.leader_epoch == leader_epoch
+            return (
+                self._is_kept(partition)
+                and partition.certainly_leads
+                and partition.leader_epoch == leader_epoch
+                and log.is_tiered
+            )
 
-        while still_leads() and await self._copier.copy_next(partition.log, remote, leader_epoch, still_leads):
-            pass
+        if not still_leads():
+            return
+        self.retain(partition)
+        if doom(remote, log, partition.low_watermark):
+            remote.settle(log)
+        trouble: StoreError | None = None
+        try:
+            await self._cleaner.clean(remote, still_leads)
+        except StoreError as error:
+            trouble = error
+        await self._copy(partition, remote, still_leads)
+        next_ms = expires_ms(remote, log)
+        if next_ms is not None:
+            self.note_at(partition.tp, next_ms)
+        if trouble is not None:
+            raise trouble
+
+    async def _copy(self, partition: Partition, remote: RemoteLog, still_leads: Callable[[], bool]) -> None:
+        log, leader_epoch = partition.log, partition.leader_epoch
+        try:
+            while (
+                still_leads()
+                and not log.config.remote_log_copy_disable
+                and await self._copier.copy_next(log, remote, leader_epoch, still_leads)
+            ):
+                pass
+        except StoreError:
+            remote.is_stale = True  # the store may have the copy nevertheless, or a part of it
+            raise
+
+    def _is_to_be_emptied(self, partition: Partition) -> bool:
+        """Whether the tier may have something of a topic that has left it (KIP-950)."""
+        log = partition.log
+        if log.is_tiered or not log.config.remote_log_delete_on_disable or not partition.is_leader:
+            return False
+        return self.remote_of(partition).emptied_in_epoch != partition.leader_epoch
+
+    async def _empty(self, partition: Partition) -> None:
+        """Delete what the tier has of a partition that has left it, once in an epoch.
+
+        Raises:
+            StoreError: something was not listed or deleted.
+        """
+        remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
+        await self._copier.claim.hold()
+
+        def may_delete() -> bool:
+            return (
+                self._is_kept(partition)
+                and partition.certainly_leads
+                and partition.leader_epoch == leader_epoch
+                and not partition.log.is_tiered
+            )
+
+        await self._list(partition)
+        remote.doomed = dict.fromkeys((*(each.name for each in remote.described), *remote.damaged, *remote.undescribed))
+        await self._cleaner.clean(remote, may_delete)
+        if may_delete():
+            remote.emptied_in_epoch = leader_epoch
+
+
+def _not_used(partition: Partition, offset: int) -> None:
+    raise AssertionError("the replicas use the tier before they are made")

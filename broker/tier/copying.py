@@ -80,7 +80,7 @@ class SegmentCopier:
             return False
         remote.add(segment, log)
         logger.debug("segment copied", segment=key, size_bytes=segment.size_bytes)
-        return True
+        return log.copied_to >= segment.end_offset
 
     async def _described(
         self, log: Log, source: Segment, producers: ProducerSnapshot | None, leader_epoch: int, claim: int

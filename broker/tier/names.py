@@ -78,11 +78,11 @@ def partition_of(key: str) -> tuple[bytes, int] | None:
     return bytes.fromhex(topic_id), int(partition)
 
 
-def described_in(key: str) -> SegmentName | None:
-    """Return the segment that an object describes; None if the object is another one."""
+def segment_of(key: str, end: str = DESCRIPTION) -> SegmentName | None:
+    """Return the segment that an object describes, or with `LOG` has the records of; None: the object is another."""
     name = key.rpartition("/")[2]
-    parts = name.removesuffix(DESCRIPTION).split("-")
-    if not name.endswith(DESCRIPTION) or len(parts) != len(SegmentName._fields):
+    parts = name.removesuffix(end).split("-")
+    if not name.endswith(end) or len(parts) != len(SegmentName._fields):
         return None
     *numbers, an_id = parts
     if not all(number.isascii() and number.isdigit() for number in numbers):
@@ -91,4 +91,4 @@ def described_in(key: str) -> SegmentName | None:
         return None
     start_offset, leader_epoch, claim = map(int, numbers)
     found = SegmentName(start_offset, leader_epoch, claim, an_id)
-    return found if f"{found}{DESCRIPTION}" == name else None
+    return found if f"{found}{end}" == name else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.tier.claim import StoreClaim
-from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, described_in
+from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, segment_of
 from purgatorio.broker.tier.remote_segments import RemoteSegments
 from purgatorio.broker.tier.segment_file import MAX_DESCRIPTION_BYTES, DamagedObject, RemoteSegment, from_bytes
 from purgatorio.broker.tier.store import NotThere, Store
@@ -25,22 +26,49 @@ class RemoteLog:
     Args:
         folder: the prefix of its objects' names.
         claim: says which of them count; None: all do.
+        times_tiered: how often the log had come to the tier; what the tier had of it before is not its own.
 
     Attributes:
         segments: those that are the log's, as of the last call of `settle`.
         listed_in_epoch: the leader epoch in which the store was listed last; -1: not yet.
+        emptied_in_epoch: the leader epoch in which all of it was deleted, after its topic had left the tier.
+        is_stale: whether a copy has failed since, so that the store may have more than is known.
+        copied_to: the offset after the last one that is known to have been copied; -1: none is. It stays when the
+            segment is deleted.
         damaged: what is wrong with segments that cannot be used, by their names.
+        undescribed: segments of which the store had the records only, when it was listed; not those of a newer leader,
+            which may be at work.
+        without_records: segments of which it had the description only.
+        doomed_before: the offset before which all are doomed, as far as the store was listed.
+        doomed: segments that are to be deleted; they are not read, nor do they count as copied.
         runs: for `strip`: what it has found last, with all that this depends on.
     """
 
-    def __init__(self, folder: str, claim: StoreClaim | None = None) -> None:
+    def __init__(self, folder: str, claim: StoreClaim | None = None, *, times_tiered: int = 0) -> None:
         self.folder = folder
+        self.times_tiered = times_tiered
         self._claim = claim
         self.segments = RemoteSegments()
         self.listed_in_epoch = -1
+        self.emptied_in_epoch = -1
+        self.is_stale = False
+        self.copied_to = -1
+        self.undescribed: Sequence[SegmentName] = ()
+        self.without_records: Sequence[SegmentName] = ()
+        self.doomed_before = -1
+        self.doomed: dict[SegmentName, None] = {}
         self.damaged: dict[SegmentName, str] = {}
         self.runs: tuple[Any, tuple[Any, ...]] | None = None
         self._described: dict[SegmentName, RemoteSegment] = {}
+
+    @property
+    def described(self) -> Collection[RemoteSegment]:
+        """All segments that are not damaged, whether they are the log's or not."""
+        return self._described.values()
+
+    def has(self, segment: RemoteSegment) -> bool:
+        """Return whether a segment is still there, and not to be deleted."""
+        return segment.name in self._described and segment.name not in self.doomed
 
     def find(self, offset: int, log: Log) -> RemoteSegment | None:
         """Return the segment that has an offset of the log; None: none has, as far as the store was listed."""
@@ -57,11 +85,12 @@ class RemoteLog:
             StoreError: the store does not say; nothing is forgotten.
         """
         objects = await store.list(self.folder)
+        records = {name for each in objects if (name := segment_of(each.key, LOG)) is not None}
         sizes = {each.key: each.size_bytes for each in objects}
         found: dict[SegmentName, RemoteSegment] = {}
         damaged: dict[SegmentName, str] = {}
         for key, size_bytes in sizes.items():
-            name = described_in(key)
+            name = segment_of(key)
             if name is None or (self._claim is not None and not self._claim.counts(key, name)):
                 continue
             segment = self._described.get(name)
@@ -75,7 +104,17 @@ class RemoteLog:
         for name, why in damaged.items():
             if name not in self.damaged:
                 logger.warning("a segment of the tier cannot be used", segment=f"{self.folder}{name}", reason=why)
-        self._described, self.damaged, self.listed_in_epoch = found, damaged, leader_epoch
+        is_same_epoch = leader_epoch == self.listed_in_epoch
+        self._described, self.damaged, self.listed_in_epoch, self.is_stale = found, damaged, leader_epoch, False
+        self.undescribed = sorted(
+            name
+            for name in records.difference(found, damaged)
+            if self._is_own(name) and name.leader_epoch <= leader_epoch
+        )
+        self.without_records = sorted(name for name in damaged if name not in records)
+        self.doomed_before = -1
+        there = records.union(found, damaged)
+        self.doomed = {name: None for name in self.doomed if is_same_epoch and name in there}
 
     async def _described_at_last(
         self, store: Store, name: SegmentName, size_bytes: int, object_bytes: int
@@ -103,7 +142,7 @@ class RemoteLog:
         """
         found = [
             each
-            for each in self._described.values()
+            for each in self._usable()
             if each.start_offset <= offset < each.end_offset and each.epoch_at(offset) == epoch
         ]
         return max(found, key=lambda each: each.end_offset, default=None)
@@ -113,9 +152,30 @@ class RemoteLog:
         self._described[segment.name] = segment
         self.settle(log)
 
-    def settle(self, log: Log) -> None:
-        """Find the segments that are the log's as it is now, and note in the log up to where it is copied."""
-        self.segments = RemoteSegments.of_log(
-            self._described.values(), log.epochs, log.log_start_offset, log.log_end_offset
+    def forget(self, name: SegmentName) -> None:
+        """Forget a doomed segment, which was deleted."""
+        self.doomed.pop(name, None)
+        self.damaged.pop(name, None)
+        self._described.pop(name, None)
+
+    def _is_own(self, name: SegmentName) -> bool:
+        return self._claim is None or name.claim == self._claim.number
+
+    def _usable(self) -> Iterator[RemoteSegment]:
+        return (each for name, each in self._described.items() if name not in self.doomed)
+
+    def settle(self, log: Log, *, exactly: bool = False) -> None:
+        """Find the segments that are the log's as it is now, and note in the log up to where it is copied.
+
+        A hole before what the log has in memory is there to stay, and the copies go on behind it.
+
+        Args:
+            exactly: the store was just listed by the leader, so that it has no others.
+        """
+        segments = self.segments = RemoteSegments.of_log(
+            self._usable(), log.epochs, log.log_start_offset, log.log_end_offset
         )
-        log.copied(min(self.segments.end_from(log.log_start_offset), log.log_end_offset))
+        copied_to = segments.end_from(log.local_start_offset)
+        if segments.find(copied_to - 1) is not None:
+            self.copied_to = copied_to
+        log.copied(copied_to, exactly=exactly)

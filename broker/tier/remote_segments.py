@@ -20,12 +20,17 @@ _place = attrgetter("start_offset", "end_offset", "name")
 
 
 class RemoteSegments:
-    """The copied segments of one log, by their offsets."""
+    """The copied segments of one log, by their offsets.
 
-    __slots__ = ("_segments",)
+    Attributes:
+        size_bytes: their sizes together; what two of them have counts twice.
+    """
+
+    __slots__ = ("_segments", "size_bytes")
 
     def __init__(self) -> None:
         self._segments: list[RemoteSegment] = []
+        self.size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -37,6 +42,7 @@ class RemoteSegments:
         """Add a segment of the log."""
         if segment not in self._segments:
             insort(self._segments, segment, key=_place)
+            self.size_bytes += segment.size_bytes
 
     @classmethod
     def of_log(
@@ -52,6 +58,7 @@ class RemoteSegments:
             ),
             key=_place,
         )
+        found.size_bytes = sum(each.size_bytes for each in found._segments)
         return found
 
     def find(self, offset: int) -> RemoteSegment | None:
@@ -61,6 +68,39 @@ class RemoteSegments:
             if each.end_offset > offset and (best is None or each.end_offset > best.end_offset):
                 best = each
         return best
+
+    def between(self, start_offset: int, end_offset: int) -> Iterator[tuple[RemoteSegment, int]]:
+        """Yield the segments that have the offsets from one on, up to the last that ends at or before another one.
+
+        Each has the bytes of its parts that no segment before it has; a hole between them is left out.
+        """
+        offset, number, count = start_offset, 0, len(self._segments)
+        while True:
+            best: RemoteSegment | None = None
+            while number < count and self._segments[number].start_offset <= offset:
+                each = self._segments[number]
+                if each.end_offset > offset and (best is None or each.end_offset > best.end_offset):
+                    best = each
+                number += 1
+            if best is not None:
+                if best.end_offset > end_offset:
+                    return
+                position = best.parts[best.part_of(offset)].position if offset > start_offset else 0
+                yield best, best.size_bytes - position
+                offset = best.end_offset
+            elif number < count:
+                offset = self._segments[number].start_offset
+            else:
+                return
+
+    def displaced(self) -> Iterator[RemoteSegment]:
+        """Yield the segments that lie within another one; of several with the same offsets all but the first."""
+        end_offset = -1
+        for each in sorted(self._segments, key=lambda each: (each.start_offset, -each.end_offset, each.name)):
+            if each.end_offset <= end_offset:
+                yield each
+            else:
+                end_offset = each.end_offset
 
     def end_from(self, offset: int) -> int:
         """Return the offset up to which the segments have everything from an offset on; the same: they lack it."""

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.tier.names import DESCRIPTION, LOG, described_in, partition_folder
+from purgatorio.broker.tier.names import DESCRIPTION, LOG, partition_folder, segment_of
 from purgatorio.broker.tier.remote_segments import RemoteSegments
 from purgatorio.broker.tier.segment_file import DamagedObject, RemoteSegment, from_bytes
 from purgatorio.protocol.records import iter_batches
@@ -72,7 +72,7 @@ class TierLook:
 
     def _written(self, node: Node, key: str) -> None:
         """Look at a copy when its description is written, which finishes it."""
-        name, tier = described_in(key), self._cluster.tier
+        name, tier = segment_of(key), self._cluster.tier
         if name is None or tier is None:
             return
         folder = key.removesuffix(f"{name}{DESCRIPTION}")

@@ -73,6 +73,10 @@ class RemoteFetches:
             read.listeners[tp] = partial(self.check, tp, "remote read")
         return read
 
+    def is_there(self, read: PartRead, partition: Partition) -> bool:
+        """Return whether the segment of a read is not deleted; otherwise another one has its records."""
+        return self.tiering.remote_of(partition).has(read.segment)
+
     def fill_in(self, params: FetchParams, part: RemotePart, partition: Partition) -> None:
         """Fill in the records of a part that was read."""
         assert part.read is not None, "it was read"
@@ -127,7 +131,9 @@ class DelayedRemoteFetch(DelayedOperation):
         fetches = self._fetches
         try:
             partition = fetches.reader.resolve(self._params, part.fetch)
-            if part.read is None:
+            if part.fetch.request.fetch_offset < partition.log.log_start_offset:  # it was deleted meanwhile
+                raise PartitionError(ErrorCode.OFFSET_OUT_OF_RANGE, "the log starts behind it")
+            if part.read is None or (part.read.has_failed and not fetches.is_there(part.read, partition)):
                 part.read = fetches.begin(part, partition)
             read = part.read
             if read is None or not read.is_over:

@@ -127,8 +127,6 @@ KAFKA_4_CONFIGS_WITHOUT_EFFECT = {
     "compression.gzip.level": ("-1", ["1", "9"], ["0", "10", "-2"]),
     "compression.lz4.level": ("9", ["1", "17"], ["0", "18"]),
     "compression.zstd.level": ("3", ["-131072", "22"], ["23"]),
-    "remote.log.copy.disable": ("false", ["true"], ["maybe"]),
-    "remote.log.delete.on.disable": ("false", ["true"], ["1"]),
 }
 
 
@@ -138,6 +136,8 @@ KAFKA_4_CONFIGS = {
     "leader.replication.throttled.replicas": ("", ["*", "0:1, 1:2", ""], ["0:"]),
     "local.retention.bytes": ("-2", ["-1", "5"], ["-3"]),
     "local.retention.ms": ("-2", ["-1", "5"], ["-3"]),
+    "remote.log.copy.disable": ("false", ["true"], ["maybe"]),
+    "remote.log.delete.on.disable": ("false", ["true"], ["1"]),
     "remote.storage.enable": ("false", ["false", "true"], ["maybe"]),
 }
 

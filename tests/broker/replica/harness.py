@@ -22,6 +22,7 @@ from purgatorio.broker.replica.producing.writes import AppendResult
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.tier.claim import StoreClaim
+from purgatorio.broker.tier.cleaning import SegmentCleaner
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.reads import RemoteReads
 from purgatorio.broker.tier.store import Store
@@ -157,17 +158,14 @@ class Harness:
             work=self.long_work.own,
         )
         if store is not None:
+            claim = StoreClaim(store, self.clock, "cluster", "owner")
             ids = iter(range(1, 1_000))
             self.tiering = Tiering(
                 self.replicas.lookup,
                 store,
                 reads=RemoteReads(store, self.clock, readers=2, cache_bytes=MIB),
-                copier=SegmentCopier(
-                    store,
-                    self.clock,
-                    lambda size: next(ids).to_bytes(size, "big"),
-                    StoreClaim(store, self.clock, "cluster", "owner"),
-                ),
+                copier=SegmentCopier(store, self.clock, lambda size: next(ids).to_bytes(size, "big"), claim),
+                cleaner=SegmentCleaner(store, self.clock, claim),
                 clock=self.clock,
                 interval_ms=1_000,
             )

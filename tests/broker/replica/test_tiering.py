@@ -10,7 +10,7 @@ import pytest
 
 from purgatorio.broker.replica.tiering import AT_ONCE, FIRST_BACKOFF_MS, LIST_MS, MAX_ASKED
 from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
-from purgatorio.broker.tier.remote_log import DESCRIPTION_TRIES, RemoteLog
+from purgatorio.broker.tier.remote_log import DESCRIPTION_TRIES
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import ErrorCode
@@ -258,8 +258,8 @@ async def test_a_description_that_is_damaged_on_its_way_is_read_again(times: int
             return data[:-1] if left >= 0 and key == broker.store.key(".json") else data
 
         broker.store.get = short  # type: ignore[method-assign]
-        fresh = RemoteLog(broker.tiering.remote_of(broker.partition()).folder, broker.tiering._copier.claim)
-        broker.partition().remote = fresh
+        broker.partition().remote = None
+        fresh = broker.tiering.remote_of(broker.partition())
         broker.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
         await broker.tiering.round()
         assert len(fresh.damaged) == (times >= DESCRIPTION_TRIES)
@@ -351,7 +351,8 @@ async def test_what_another_claim_adds_is_not_this_clusters() -> None:
             del broker.store.objects[key]
         broker.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
         await broker.copy()
-        assert len(broker.tiering.remote_of(broker.partition()).segments) == 0
+        names = [each.name for each in broker.tiering.remote_of(broker.partition()).segments]
+        assert [(name.start_offset, name.claim) for name in names] == [(4, 1)], "what is in memory is copied again"
 
 
 async def test_nothing_is_listed_before_the_claim_is_made() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 
 from purgatorio.broker.log.config import LogConfig
@@ -16,6 +17,7 @@ from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
 from purgatorio.purgatory.clock import ManualClock
 
+_ids = itertools.count(1)
 FOLDER = "cluster/00/0/"
 TIERED = LogConfig(remote_storage_enable=True, segment_bytes=200, retention_ms=-1)
 
@@ -85,10 +87,9 @@ def log_of(count: int, *, config: LogConfig = TIERED, epochs: Sequence[int] = (0
 
 def copier_to(store: MemoryStore, clock: ManualClock | None = None) -> SegmentCopier:
     """A copier whose ids are counted."""
-    ids = iter(range(1, 1_000))
     clock = clock or ManualClock()
     claim = StoreClaim(store, clock, "cluster", "owner")
-    return SegmentCopier(store, clock, lambda size: next(ids).to_bytes(size, "big"), claim)
+    return SegmentCopier(store, clock, lambda size: next(_ids).to_bytes(size, "big"), claim)
 
 
 async def copied(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, described_in, partition_folder
+from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, partition_folder, segment_of
 
 NAME = SegmentName(1200, 3, 1, "0123456789abcdef" * 2)
 
@@ -12,7 +12,7 @@ NAME = SegmentName(1200, 3, 1, "0123456789abcdef" * 2)
 def test_a_name_is_found_again_in_the_key_of_its_description() -> None:
     folder = partition_folder("cluster", bytes(16), 2)
     assert folder == f"cluster/{'00' * 16}/2/"
-    assert described_in(f"{folder}{NAME}{DESCRIPTION}") == NAME
+    assert segment_of(f"{folder}{NAME}{DESCRIPTION}") == NAME
 
 
 def test_names_sort_by_their_start_offsets() -> None:
@@ -34,4 +34,4 @@ def test_names_sort_by_their_start_offsets() -> None:
     ],
 )
 def test_other_objects_describe_no_segment(key: str) -> None:
-    assert described_in(key) is None
+    assert segment_of(key) is None
