@@ -44,10 +44,11 @@ GROWTH_DIVISOR: Final = 2
 TRIM_INTERVAL_MS: Final = 2_000
 """Pages that are free go back to the system after once or twice this time."""
 TRIMMED_BYTES: Final = 64 * 1024 * 1024
-"""The most that one `trim` gives back to the system, so that it does not hold the event loop; the next follows soon."""
+"""The most that goes back to the system at once, so that it does not hold the event loop: 5 ms. More follows soon."""
 TRIM_PAUSE_MS: Final = 20
 ROOM_DIVISOR: Final = 64
-"""At the limit so much of it more goes back than one block needs, so that not every block has to wait for that."""
+"""At the limit so much of it more goes back than one block needs, so that not every block has to wait for that; not
+more than `TRIMMED_BYTES`."""
 
 _TURNED: Final = bytes((1, 0)).ljust(256, b"\0")
 
@@ -324,7 +325,7 @@ class Arena:
     def _keep_to_limit(self) -> None:
         """Give free pages back to the system if there is no room for them, and a few more."""
         if self.limit_bytes is not None and self._is_full(0):
-            kept_bytes = self.limit_bytes - self.limit_bytes // ROOM_DIVISOR
+            kept_bytes = self.limit_bytes - min(self.limit_bytes // ROOM_DIVISOR, TRIMMED_BYTES)
             self.give_back(self._present_count * PAGE_BYTES - kept_bytes)
 
     def give_back(self, max_bytes: int) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from purgatorio.broker.log.arena import TRIM_PAUSE_MS, TRIMMED_BYTES
 from purgatorio.broker.log.heap import heap
 from purgatorio.broker.log.memory import MemoryBudget
 from purgatorio.logger import get_logger
@@ -85,8 +86,9 @@ class MemoryGuard:
             self._alarm.cancel()
             self._alarm = None
 
-    def _wait(self) -> None:
-        self._alarm = self._clock.call_later(LOOK_INTERVAL_MS, self._look)
+    def _wait(self, delay_ms: int = LOOK_INTERVAL_MS) -> None:
+        self.stop()
+        self._alarm = self._clock.call_later(delay_ms, self._look)
 
     def _look(self) -> None:
         self._wait()
@@ -114,11 +116,14 @@ class MemoryGuard:
             self._lower(budgets, max(0, self._lowered_bytes + excess_bytes // RETURN_DIVISOR))
 
     def _give_back(self, budgets: Sequence[MemoryBudget], excess_bytes: int) -> None:
-        """Give memory back to the system that is free: of the arenas as much as is needed, and of the heap."""
+        """Give free memory back to the system: of the heap, and of the arenas as much as is needed, in parts."""
         if (process_heap := heap()) is not None:
             process_heap.trim()
+        left_bytes = most_bytes = min(excess_bytes, TRIMMED_BYTES)
         for budget in budgets:
-            excess_bytes -= budget.arena.give_back(excess_bytes)
+            left_bytes -= budget.arena.give_back(left_bytes)
+        if most_bytes < excess_bytes and left_bytes <= 0:
+            self._wait(TRIM_PAUSE_MS)
 
     def _lower(self, budgets: Sequence[MemoryBudget], lowered_bytes: int) -> None:
         """Have the logs take so much less than they may have, each broker's a part of it by its share."""

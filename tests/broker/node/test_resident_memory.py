@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import mmap
 import sys
+from itertools import pairwise
 
 import pytest
 
+from purgatorio.broker.log.arena import TRIM_PAUSE_MS
 from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.broker.node import resident_memory
 from purgatorio.broker.node.resident_memory import LATE_BYTES, LOOK_INTERVAL_MS, MemoryGuard, resident_bytes
 from purgatorio.protocol.records import Record, build_batch
 from purgatorio.purgatory.clock import ManualClock
@@ -84,6 +87,28 @@ def test_pages_that_are_free_go_back_before_the_logs_get_less(process: Process) 
     process.guard.idle_bytes = IDLE_BYTES
     process.guard._look()
     assert 10 * MB <= given_back < 13 * MB
+    assert process.budget.limit_bytes == 30 * MB
+
+
+def test_much_free_memory_goes_back_in_parts(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident_memory, "TRIMMED_BYTES", 4 * MB)
+    arena = process.budget.arena
+    process.guard.stop()
+    arena.block(20 * MB, 0)
+    left_bytes = [arena.idle_bytes]
+
+    def resident() -> int:
+        return IDLE_BYTES + LATE_BYTES + 50 * MB + arena.idle_bytes - left_bytes[0]
+
+    process.guard = MemoryGuard(lambda: [(process.budget, 40 * MB)], process.clock, resident)
+    process.guard.idle_bytes = IDLE_BYTES
+    process.guard._look()
+    for delay_ms in (TRIM_PAUSE_MS, TRIM_PAUSE_MS, LOOK_INTERVAL_MS):
+        left_bytes.append(arena.idle_bytes)
+        assert process.clock.next_alarm_ms == process.clock.now_ms() + delay_ms
+        process.clock.advance_ms(delay_ms)
+    parts = [before - after for before, after in pairwise(left_bytes)]
+    assert [round(part / MB) for part in parts] == [4, 4, 2]
     assert process.budget.limit_bytes == 30 * MB
 
 
