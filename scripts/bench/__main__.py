@@ -35,6 +35,7 @@ ON_REQUEST = {
     "scale": "scale",
     "share": "shares",
     "spark": "spark",
+    "tier": "tier",
 }
 
 

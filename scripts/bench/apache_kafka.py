@@ -91,22 +91,35 @@ def _properties(
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def _memory_folder() -> str | None:
+def memory_folder() -> str | None:
     """A folder that is held in memory, if this system has one: Kafka's logs then cost no disk, as ours do not."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 @contextlib.contextmanager
+def classes_of(source: str) -> Iterator[Path]:
+    """A folder with the classes of a file beside the POM, compiled for Kafka's broker. A JDK has to be installed."""
+    with tempfile.TemporaryDirectory() as made:
+        compiler = ["javac", "-cp", f"{_artifacts(VERSION)}/*", "-d", made, str(POM.parent / source)]
+        subprocess.run(compiler, check=True, timeout=START_TIMEOUT_SECONDS)
+        yield Path(made)
+
+
+@contextlib.contextmanager
 def apache_kafka(
-    count: int = 3, settings: Mapping[str, object] | None = None, *, version: str = VERSION
+    count: int = 3,
+    settings: Mapping[str, object] | None = None,
+    *,
+    version: str = VERSION,
+    classes: Path | None = None,
 ) -> Iterator[Brokers]:
     """Brokers of Apache Kafka in KRaft mode, the first one the controller, too; `settings` go by Kafka's names.
 
-    If they have some of a listener SASL_PLAINTEXT, each broker has one, too.
+    If they have some of a listener SASL_PLAINTEXT, each broker has one, too. `classes` is a folder of further classes.
     """
     *ports, controller_port = _free_ports(2 * count + 1)
     listeners = list(zip(ports[:count], ports[count:], strict=True))
-    with tempfile.TemporaryDirectory(dir=_memory_folder(), prefix="kafka-") as made:
+    with tempfile.TemporaryDirectory(dir=memory_folder(), prefix="kafka-") as made:
         files = []
         for node, of_broker in enumerate(listeners, start=1):
             file = Path(made, f"{node}.properties")
@@ -121,7 +134,7 @@ def apache_kafka(
             files.append(file)
         started = time.perf_counter()
         with contextlib.ExitStack() as stack:
-            pids = tuple(stack.enter_context(_broker(file, version)) for file in files)
+            pids = tuple(stack.enter_context(_broker(file, version, classes)) for file in files)
             addresses = [("127.0.0.1", port) for port, _ in listeners]
             _await_brokers(addresses)
             took_seconds = time.perf_counter() - started
@@ -130,9 +143,10 @@ def apache_kafka(
 
 
 @contextlib.contextmanager
-def _broker(settings: Path, version: str) -> Iterator[int]:
+def _broker(settings: Path, version: str, classes: Path | None) -> Iterator[int]:
     """One broker's process id. It ends without Kafka's orderly shutdown: its logs are thrown away."""
-    command = ["java", *JAVA_OPTIONS, "-cp", f"{_artifacts(version)}/*", "kafka.Kafka", str(settings)]
+    class_path = f"{_artifacts(version)}/*" + (f"{os.pathsep}{classes}" if classes else "")
+    command = ["java", *JAVA_OPTIONS, "-cp", class_path, "kafka.Kafka", str(settings)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process.pid

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 
 from purgatorio.broker.time.system_clock import SystemClock
@@ -11,7 +12,7 @@ from purgatorio.client.fetch import fetch_request
 from purgatorio.client.link import Address
 from purgatorio.client.produce import batch_of, produce_request
 from purgatorio.client.wire import TIMEOUT_SECONDS, Wire, frame, now
-from purgatorio.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from purgatorio.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 RETRY_SECONDS = 0.02
@@ -46,10 +47,18 @@ def metadata_of(wire: Wire, topics: list[str]) -> MetadataResponse:
     return answer
 
 
-def create_topic(bootstrap: Address, topic: str, replication_factor: int, *, partitions: int = 1) -> Address:
+def create_topic(
+    bootstrap: Address,
+    topic: str,
+    replication_factor: int,
+    *,
+    partitions: int = 1,
+    configs: Mapping[str, str] | None = None,
+) -> Address:
     """Create a topic, wait until its partitions have leaders, and return the address of the first one's leader."""
     client = BlockingClient(bootstrap)
     new = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=replication_factor)
+    new.configs = [CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()]
     created = now(client.ask_any(CreateTopicsRequest(topics=[new], timeout_ms=TIMEOUT_SECONDS * 1000)))
     assert created.topics[0].error_code == 0, created
     deadline = time.perf_counter() + TIMEOUT_SECONDS
