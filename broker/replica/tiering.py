@@ -523,7 +523,7 @@ class Tiering:
             return
         self.retain(partition)
         if doom(remote, log, partition.low_watermark):
-            remote.settle(log)
+            remote.drop_doomed()
         trouble: StoreError | None = None
         try:
             await self._cleaner.clean(remote, still_leads)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, segment_of
-from purgatorio.broker.tier.remote_segments import RemoteSegments
+from purgatorio.broker.tier.remote_segments import RemoteSegments, is_of_log
 from purgatorio.broker.tier.segment_file import MAX_DESCRIPTION_BYTES, DamagedObject, RemoteSegment, from_bytes
 from purgatorio.broker.tier.store import NotThere, Store
 from purgatorio.logger import get_logger
@@ -148,9 +148,21 @@ class RemoteLog:
         return max(found, key=lambda each: each.end_offset, default=None)
 
     def add(self, segment: RemoteSegment, log: Log) -> None:
-        """Add a segment that this broker has just copied."""
+        """Add a segment that this broker has just copied: the next one behind what was copied, in most cases."""
         self._described[segment.name] = segment
-        self.settle(log)
+        copied_to = max(log.copied_to, log.local_start_offset)
+        if segment.start_offset > copied_to or not is_of_log(
+            segment, log.epochs, log.log_start_offset, log.log_end_offset
+        ):
+            self.settle(log)
+            return
+        self.segments.add(segment)
+        self.copied_to = self.segments.end_from(copied_to)
+        log.copied(self.copied_to)
+
+    def drop_doomed(self) -> None:
+        """Take those that were doomed since out of the segments that are read, and count as copied."""
+        self.segments.remove(self.doomed)
 
     def forget(self, name: SegmentName) -> None:
         """Forget a doomed segment, which was deleted."""

@@ -7,12 +7,14 @@ uncleanly. So a segment counts only if its leader epochs are the log's, as far a
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
 from operator import attrgetter
 
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.transactions import AbortedTxn
+from purgatorio.broker.tier.names import SegmentName
 from purgatorio.broker.tier.segment_file import RemoteSegment
 
 _start_offset = attrgetter("start_offset")
@@ -39,10 +41,16 @@ class RemoteSegments:
         return iter(self._segments)
 
     def add(self, segment: RemoteSegment) -> None:
-        """Add a segment of the log."""
-        if segment not in self._segments:
-            insort(self._segments, segment, key=_place)
+        """Add a segment of the log, unless it is there."""
+        place = bisect_left(self._segments, _place(segment), key=_place)
+        if place == len(self._segments) or self._segments[place].name != segment.name:
+            self._segments.insert(place, segment)
             self.size_bytes += segment.size_bytes
+
+    def remove(self, names: Collection[SegmentName]) -> None:
+        """Remove the segments of these names."""
+        self._segments = [each for each in self._segments if each.name not in names]
+        self.size_bytes = sum(each.size_bytes for each in self._segments)
 
     @classmethod
     def of_log(
@@ -104,7 +112,10 @@ class RemoteSegments:
 
     def end_from(self, offset: int) -> int:
         """Return the offset up to which the segments have everything from an offset on; the same: they lack it."""
-        for each in self._segments:  # by their starts, so that one pass is enough
+        first, best = bisect_right(self._segments, offset, key=_start_offset), self.find(offset)
+        if best is not None:
+            offset = best.end_offset
+        for each in islice(self._segments, first, None):  # by their starts, so that one pass is enough
             if each.start_offset > offset:
                 break
             offset = max(offset, each.end_offset)

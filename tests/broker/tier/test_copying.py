@@ -122,3 +122,17 @@ async def test_an_object_that_was_cut_is_no_segment_and_is_named(length: int) ->
 async def test_an_empty_log_is_not_copied() -> None:
     log = log_of(0, config=TIERED)
     assert not await copier_to(MemoryStore()).copy_next(log, RemoteLog(FOLDER), 0, lambda: True)
+
+
+async def test_a_copy_that_fills_a_hole_is_copied_up_to_what_lies_behind() -> None:
+    log, store = log_of(7), TestStore()
+    remote = await copied(log, store)
+    names = [each.name for each in remote.segments]
+    for end in (".log", ".json"):
+        del store.objects[f"{FOLDER}{names[1]}{end}"]
+    await remote.list(store, 0)
+    remote.settle(log, exactly=True)
+    assert log.copied_to == 2
+    store.calls.clear()
+    await copied(log, store, remote=remote)
+    assert ([kind for kind, _ in store.calls], log.copied_to, remote.copied_to) == (["put", "put"], 6, 6)

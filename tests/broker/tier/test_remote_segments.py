@@ -88,3 +88,22 @@ def test_aborted_transactions_are_those_with_a_part_in_the_range() -> None:
     assert ([each.producer_id for each in last], is_all) == ([4], False)
     _, is_all = found.aborted(40, 50)
     assert not is_all
+
+
+def test_a_segment_is_added_once_and_in_its_place() -> None:
+    first, second, third = segment(0, 10), segment(10, 20), segment(20, 30)
+    found = of_log(first, third)
+    found.add(second)
+    found.add(second)
+    assert (list(found), found.size_bytes) == ([first, second, third], 30)
+    found.remove({first.name, third.name})
+    assert (list(found), found.size_bytes) == ([second], 10)
+
+
+@pytest.mark.parametrize(
+    ("offset", "end"), [(0, 30), (5, 30), (10, 30), (19, 30), (30, 30), (35, 35), (40, 60), (45, 60), (60, 60)]
+)
+def test_the_offset_up_to_which_they_have_all(offset: int, end: int) -> None:
+    """One that begins earlier may end later than the next ones."""
+    found = of_log(segment(0, 20), segment(5, 10, number=1), segment(10, 30, number=2), segment(40, 60))
+    assert found.end_from(offset) == end
