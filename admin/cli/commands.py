@@ -26,6 +26,7 @@ GROUPS: Final = {
     "records": ("record", "produce records from lines, and consume them as lines"),
     "groups": ("group", "list and describe consumer groups with their lag, reset their offsets, delete them"),
     "configs": ("config", "describe and set the configs of topics, brokers and groups"),
+    "tier": ("tier", "list, offload, hold and verify what a running cluster has in its object store"),
     "share-groups": (
         "share",
         "look at share groups, reset their offsets, delete them, let their acquisition locks run out",

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from purgatorio.admin.metrics.prometheus import MembershipCollector, process_registry
-from purgatorio.admin.operations import brokers, purgatories, why
+from purgatorio.admin.operations import brokers, purgatories, tier, why
 from purgatorio.admin.operations.declare import Answer, Operation
 from purgatorio.admin.operations.reading.why.facts import no_facts
 from purgatorio.admin.operations.table import OPERATIONS
@@ -61,6 +61,8 @@ _OF_BROKERS: Final[dict[type[Operation], Answer]] = {
     why.Facts: {"follower": None},
 }
 """Operations that list all brokers, with what is known of one whose process does not answer."""
+_BY_ALL: Final = (tier.Offload, tier.VerifyTier)
+"""Operations that are refused if one of the processes refuses its part."""
 
 
 class _Refused(Exception):
@@ -246,9 +248,9 @@ class Front(HttpService):
     async def _of_all(self, kind: type[Operation], asked: ForwardedRequest) -> Answer:
         answers = await self._asked_all(asked)
         done = {broker_id: reply for broker_id, reply in answers.items() if reply.status == 200}
-        if not done:
+        if not done or (kind in _BY_ALL and len(done) < len(answers)):
             if answers:
-                raise _Refused(next(iter(answers.values())))
+                raise _Refused(next(reply for reply in answers.values() if reply.status != 200))
             if kind is not why.Facts:
                 raise ClusterUnavailable("no broker's process answers")
         answer = merged(kind, [json.loads(reply.body) for reply in done.values()]) if done else self._nothing()

@@ -14,6 +14,7 @@ from purgatorio.admin.operations import (
     network,
     purgatories,
     share_groups,
+    tier,
     topics,
     transactions,
     why,
@@ -55,6 +56,10 @@ def _by(rows: Iterable[Any], key: Callable[[Any], Hashable]) -> dict[Any, list[A
 def _summed(rows: Answers, *names: str) -> Answer:
     """Return the first of these with the sums of what all of them have by these names."""
     return {**rows[0], **{name: sum(row[name] for row in rows) for name in names}}
+
+
+def _counts(row: Answer) -> list[str]:
+    return [name for name, value in row.items() if isinstance(value, int)]
 
 
 def _listed(lists: str, count: str, *counts: str) -> Callable[[Answers], Answer]:
@@ -148,6 +153,33 @@ def _release(answers: Answers) -> Answer:
     return {**_fault(answers), "released": sum(answer["released"] for answer in answers)}
 
 
+def _released(answers: Answers) -> Answer:
+    return _summed(answers, "released")
+
+
+def _tier(answers: Answers) -> Answer:
+    by_topic = _by(_joined(answers, "topics"), lambda row: row["topic"])
+    trouble = next((answer["trouble"] for answer in answers if answer["trouble"]), "")
+    topics = [_summed(by_topic[name], *_counts(by_topic[name][0])) for name in sorted(by_topic)]
+    return {**answers[0], "trouble": trouble, "topics": topics}
+
+
+def _in_tier(answers: Answers) -> Answer:
+    """Return the partitions, each of which one process has: its leader's."""
+    rows = sorted(_joined(answers, "partitions"), key=lambda row: row["partition"])
+    return {**max(answers, key=lambda answer: answer["location"]), "partitions": rows}
+
+
+def _offloaded(answers: Answers) -> Answer:
+    rows = sorted(_joined(answers, "partitions"), key=lambda row: row["partition"])
+    return {**_summed(answers, "dropped_bytes"), "partitions": rows}
+
+
+def _verified(answers: Answers) -> Answer:
+    damaged = sorted(_joined(answers, "damaged"), key=lambda row: (row["partition"], row["start_offset"]))
+    return {**_summed(answers, *_counts(answers[0])), "damaged": damaged[: tier.MAX_DAMAGES]}
+
+
 def _finished(answers: Answers) -> Answer:
     return {**answers[0], "finished": _newest(answers, "finished", purgatories.MAX_OPERATIONS, "done_ms")}
 
@@ -213,6 +245,12 @@ _MERGES: Final[dict[type[Operation], Callable[[Answers], Answer]]] = {
     share_groups.DescribeShareGroup: merged_share_groups,
     share_groups.ExpireLocks: _expired_locks,
     transactions.ListTransactions: _listed("transactions", "transaction_count", "loading_partition_count"),
+    tier.ListTier: _tier,
+    tier.ShowTier: _in_tier,
+    tier.Offload: _offloaded,
+    tier.VerifyTier: _verified,
+    tier.HoldTier: _fault,
+    tier.ReleaseTier: _released,
     faults.ListFaults: _list_faults,
     faults.AddFault: _first,
     faults.ClearFaults: _first,

@@ -612,6 +612,28 @@ class Log:
         is_stable = following.base_offset <= self.last_stable_offset(self.high_watermark)
         return (segments[number], following.producers) if is_stable else None
 
+    def close_active(self, wall_ms: int, high_watermark: int) -> int:
+        """Begin a new segment if the active one has records; return where closed segments end that nothing can change.
+
+        They end at or below the last stable offset.
+        """
+        self.commit_to(min(high_watermark, self.log_end_offset))
+        if self._segments.active.size_bytes:
+            self._roll(self.log_end_offset, wall_ms)
+            self._memory.aged(self)
+        stable_offset = self.last_stable_offset(self.high_watermark)
+        return self._segments[self._segments.number_of(stable_offset)].base_offset
+
+    def drop_copied(self, high_watermark: int) -> int:
+        """Delete from memory all segments of a tiered log that the tier has; returns the bytes deleted."""
+        self.commit_to(min(high_watermark, self.log_end_offset))
+        count = 0
+        for segment in self._segments:
+            if not segment.size_bytes or segment.next_offset > self._deletable_to:
+                break
+            count += 1
+        return self._delete_oldest(count)
+
     @property
     def awaits_copy(self) -> bool:
         """Whether a closed segment is not copied, or not known to be."""

@@ -164,13 +164,21 @@ class Tiering:
 
     def remote_of(self, partition: Partition) -> RemoteLog:
         """Return what is known of a replica's part in the tier."""
-        remote, times_tiered = partition.remote, partition.log.times_tiered
-        if remote is None or remote.times_tiered != times_tiered:
-            image = self._lookup.image
-            assert image is not None, "a replica is made by an image"
-            folder = partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition)
-            remote = partition.remote = RemoteLog(folder, self._copier.claim, times_tiered=times_tiered)
+        remote = partition.remote
+        if remote is None or remote.times_tiered != partition.log.times_tiered:
+            remote = partition.remote = self.new_remote_of(partition)
         return remote
+
+    def new_remote_of(self, partition: Partition) -> RemoteLog:
+        """Return a replica's part in the tier, of which nothing is known yet."""
+        image = self._lookup.image
+        assert image is not None, "a replica is made by an image"
+        folder = partition_folder(image.cluster_id, partition.topic_id, partition.tp.partition)
+        return RemoteLog(folder, self._copier.claim, times_tiered=partition.log.times_tiered)
+
+    def trouble_of(self, tp: TopicPartition) -> str:
+        """Return why the store failed for a partition that was not tried again since; "": it did not."""
+        return self._troubles.get(tp, "")
 
     def segment_at(self, partition: Partition, offset: int) -> RemoteSegment | None:
         """Return the segment that has an offset of a replica's log; None: the store is to be listed first.

@@ -637,6 +637,73 @@ func (AbortHangingTransaction) http() (string, string) {
 	return "POST", "/hanging-transactions/abort"
 }
 
+// ListTier: list the topics that have a part in the tier, with their bytes there, in memory, and not copied yet.
+type ListTier struct{}
+
+func (ListTier) http() (string, string) {
+	return "GET", "/tier"
+}
+
+// ShowTier: show which records of each partition are in the tier, in memory, or both.
+type ShowTier struct {
+	// The topic.
+	Topic string `path:"topic"`
+}
+
+func (ShowTier) http() (string, string) {
+	return "GET", "/tier/{topic}"
+}
+
+// Offload: copy all committed records of a topic to the tier, and delete them from memory; answers when it is done.
+// Segments are closed for it. Records behind an open transaction stay, as those that are not committed.
+type Offload struct {
+	// The topic.
+	Topic string `path:"topic"`
+
+	// The longest wait for the store; 10 s if it is not given.
+	TimeoutSeconds *float64 `body:"timeout_seconds"`
+}
+
+func (Offload) http() (string, string) {
+	return "POST", "/tier/{topic}/offload"
+}
+
+// VerifyTier: read all objects of a topic, and compare sizes and checksums with what was written.
+type VerifyTier struct {
+	// The topic.
+	Topic string `path:"topic"`
+}
+
+func (VerifyTier) http() (string, string) {
+	return "POST", "/tier/{topic}/verify"
+}
+
+// HoldTier: hold reads or writes of the tier, by a fault rule, until they are released.
+type HoldTier struct {
+	// Reads, which are of consumers, or writes, which are copies.
+	What string `body:"what"`
+
+	// Only of this topic's records; of all topics if it is not given.
+	Topic *string `body:"topic"`
+}
+
+func (HoldTier) http() (string, string) {
+	return "POST", "/tier/hold"
+}
+
+// ReleaseTier: let reads or writes of the tier go on that were held.
+type ReleaseTier struct {
+	// Reads, which are of consumers, or writes, which are copies.
+	What string `body:"what"`
+
+	// Only the hold of this topic; all holds if it is not given.
+	Topic *string `body:"topic"`
+}
+
+func (ReleaseTier) http() (string, string) {
+	return "POST", "/tier/release"
+}
+
 // ListFaults: the fault rules with their counts, oldest first, and the faults that fired last, newest first.
 type ListFaults struct {
 	// How many faults that fired, up to 1000.

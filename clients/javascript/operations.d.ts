@@ -109,6 +109,21 @@ export interface Operations {
   listHangingTransactions(): Promise<Answer>;
   /** Write the abort marker of a hanging transaction; refused if a coordinator knows the transaction. */
   abortHangingTransaction(given: { topic: string; partition: number; producer_id: number }): Promise<Answer>;
+  /** List the topics that have a part in the tier, with their bytes there, in memory, and not copied yet. */
+  listTier(): Promise<Answer>;
+  /** Show which records of each partition are in the tier, in memory, or both. */
+  showTier(given: { topic: string }): Promise<Answer>;
+  /**
+   * Copy all committed records of a topic to the tier, and delete them from memory; answers when it is done. Segments
+   * are closed for it. Records behind an open transaction stay, as those that are not committed.
+   */
+  offload(given: { topic: string; timeout_seconds?: number }): Promise<Answer>;
+  /** Read all objects of a topic, and compare sizes and checksums with what was written. */
+  verifyTier(given: { topic: string }): Promise<Answer>;
+  /** Hold reads or writes of the tier, by a fault rule, until they are released. */
+  holdTier(given: { what: "reads" | "writes"; topic?: string }): Promise<Answer>;
+  /** Let reads or writes of the tier go on that were held. */
+  releaseTier(given: { what: "reads" | "writes"; topic?: string }): Promise<Answer>;
   /** The fault rules with their counts, oldest first, and the faults that fired last, newest first. */
   listFaults(given?: { fired?: number }): Promise<Answer>;
   /** Add a fault rule: what is done to which requests; the newest rule that matches a request acts. */

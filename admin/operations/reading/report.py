@@ -285,15 +285,18 @@ def _rebalances(facts: Facts) -> list[str]:
 def _faults(facts: Facts) -> list[str]:
     document = facts.document
     rules = [f"{each['id']}: {each['text']}: {_counted(each)}" for each in document["faults"]]
-    fired = [
-        f"{ago(each['at_ms'], facts.now_ms)} fault {each['rule']} on broker {each['broker']}: {each['api']} of "
-        f"{each['client']}{' for ' + ', '.join(each['partitions']) if each['partitions'] else ''}: {each['action']}"
-        for each in document["fired"][:FAULTS_SHOWN][::-1]
-    ]
+    fired = [_fired(each, facts.now_ms) for each in document["fired"][:FAULTS_SHOWN][::-1]]
     return [
         *section("fault rules", rules[:FAULTS_SHOWN], len(rules) - FAULTS_SHOWN),
         *section("faults that fired", fired, 0, document["fired_count"] - FAULTS_SHOWN),
     ]
+
+
+def _fired(row: Answer, now_ms: int) -> str:
+    client = f" of {row['client']}" if row["client"] else ""
+    partitions = f" for {', '.join(row['partitions'])}" if row["partitions"] else ""
+    place = f"fault {row['rule']} on broker {row['broker']}"
+    return f"{ago(row['at_ms'], now_ms)} {place}: {row['api']}{client}{partitions}: {row['action']}"
 
 
 def _counted(row: Answer) -> str:

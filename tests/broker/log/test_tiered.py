@@ -127,6 +127,32 @@ def test_an_open_transaction_keeps_segments_from_being_copied(batch_of, append) 
     assert log.to_copy() is None
 
 
+def test_an_operator_closes_the_active_segment_and_drops_what_is_copied(log: Log) -> None:
+    assert log.close_active(3_000, 11) == 11
+    assert log.close_active(3_000, 11) == 11, "an empty segment is not closed"
+    log.copied(8)
+    assert log.drop_copied(11) > 0
+    assert (log.log_start_offset, log.local_start_offset, log.copied_to) == (0, 8, 8)
+    log.copied(11)
+    assert (log.drop_copied(11) > 0, log.local_start_offset, log.size_bytes, log.drop_copied(11)) == (True, 11, 0, 0)
+
+
+def test_a_follower_drops_its_active_segment_when_all_of_it_is_copied(log: Log) -> None:
+    log.copied(11)
+    log.drop_copied(10)
+    assert log.local_start_offset == 10, "it does not know yet that the last record is committed"
+    log.drop_copied(11)
+    assert (log.local_start_offset, log.log_end_offset) == (11, 11)
+
+
+def test_what_can_be_copied_ends_before_an_open_transaction(batch_of, append) -> None:
+    log = Log(TIERED)
+    append(log, 2)
+    log.append_as_leader(batch_of(b"t", producer=(7, 0, 0), transactional=True), leader_epoch=0, wall_ms=2000)
+    log.commit_to(log.log_end_offset)
+    assert log.close_active(3_000, 3) == 2
+
+
 def test_an_active_segment_past_the_local_retention_is_closed(log: Log) -> None:
     log.config = replace(TIERED, local_retention_ms=100)
     log.copied(10)

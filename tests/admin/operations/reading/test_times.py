@@ -43,6 +43,7 @@ GIVEN: Final[Mapping[str, list[dict[str, Any]]]] = {
     "ListParked": [{}, {"api": "Heartbeat"}, {"api": "TransactionTimeout"}, {"api": "AcquisitionLock"}],
     "ReadRecords": [{"topic": "orders"}],
     "ShowPurgatory": [{"id": 1, "name": name} for name in ("Produce", "Fetch", "Heartbeat", "TransactionTimeout")],
+    "ShowTier": [],  # there is none; it has no times
     "ShowTopic": [{"topic": "orders"}],
 }
 """What operations are given that need something, or of which several things are asked."""

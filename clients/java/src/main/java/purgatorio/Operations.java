@@ -829,6 +829,89 @@ public final class Operations {
         }
     }
 
+    /** List the topics that have a part in the tier, with their bytes there, in memory, and not copied yet. */
+    public static final class ListTier extends Operation {
+        public ListTier() {
+            super("GET", "/tier");
+        }
+    }
+
+    /** Show which records of each partition are in the tier, in memory, or both. */
+    public static final class ShowTier extends Operation {
+        /**
+         * @param topic the topic
+         */
+        public ShowTier(String topic) {
+            super("GET", "/tier/{topic}");
+            path("topic", topic);
+        }
+    }
+
+    /**
+     * Copy all committed records of a topic to the tier, and delete them from memory; answers when it is done.
+     * Segments are closed for it. Records behind an open transaction stay, as those that are not committed.
+     */
+    public static final class Offload extends Operation {
+        /**
+         * @param topic the topic
+         */
+        public Offload(String topic) {
+            super("POST", "/tier/{topic}/offload");
+            path("topic", topic);
+        }
+
+        /** The longest wait for the store; 10 s if it is not given. */
+        public Offload timeoutSeconds(double timeoutSeconds) {
+            body("timeout_seconds", timeoutSeconds);
+            return this;
+        }
+    }
+
+    /** Read all objects of a topic, and compare sizes and checksums with what was written. */
+    public static final class VerifyTier extends Operation {
+        /**
+         * @param topic the topic
+         */
+        public VerifyTier(String topic) {
+            super("POST", "/tier/{topic}/verify");
+            path("topic", topic);
+        }
+    }
+
+    /** Hold reads or writes of the tier, by a fault rule, until they are released. */
+    public static final class HoldTier extends Operation {
+        /**
+         * @param what reads, which are of consumers, or writes, which are copies
+         */
+        public HoldTier(String what) {
+            super("POST", "/tier/hold");
+            body("what", what);
+        }
+
+        /** Only of this topic's records; of all topics if it is not given. */
+        public HoldTier topic(String topic) {
+            body("topic", topic);
+            return this;
+        }
+    }
+
+    /** Let reads or writes of the tier go on that were held. */
+    public static final class ReleaseTier extends Operation {
+        /**
+         * @param what reads, which are of consumers, or writes, which are copies
+         */
+        public ReleaseTier(String what) {
+            super("POST", "/tier/release");
+            body("what", what);
+        }
+
+        /** Only the hold of this topic; all holds if it is not given. */
+        public ReleaseTier topic(String topic) {
+            body("topic", topic);
+            return this;
+        }
+    }
+
     /** The fault rules with their counts, oldest first, and the faults that fired last, newest first. */
     public static final class ListFaults extends Operation {
         public ListFaults() {

@@ -1,0 +1,110 @@
+"""``purgatorio tier`` against a running cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from purgatorio.admin.cli import main as cli
+from purgatorio.testing import Kafka, cluster
+
+Run = Callable[..., str]
+TIERED = {"remote_storage_enable": True}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Kafka]:
+    with cluster(brokers=3, tier_location="memory:") as running:
+        running.topic("orders", partitions=2, **TIERED)
+        running.topic("plain")
+        for partition in (0, 1):
+            running.produce("orders", *[f"record {number}" for number in range(10)], partition=partition)
+        yield running
+
+
+@pytest.fixture
+def run(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Run a command; returns what it printed, which is an error for an exit code other than 0."""
+
+    def run(*argv: str, code: int = 0) -> str:
+        assert cli.main(["tier", *argv, "--admin", kafka.admin_url]) == code
+        printed = capsys.readouterr()
+        return printed.err or printed.out
+
+    yield run
+    kafka.clear_faults()
+
+
+def local_starts(kafka: Kafka) -> set[int]:
+    """Where the memory of each replica of orders begins."""
+    replicas = [each for broker in kafka._cluster.brokers for each in broker.replicas.partitions.values()]
+    return {each.log.local_start_offset for each in replicas if each.tp.topic == "orders"}
+
+
+def test_a_topic_is_offloaded_listed_shown_and_verified(run: Run, kafka: Kafka) -> None:
+    told = run("offload", "orders")
+    assert told.startswith("orders: "), told
+    assert told.splitlines()[0].endswith(" left memory")
+    rows = run("list").splitlines()
+    assert rows[0] == "tier: memory"
+    assert rows[2].split()[:3] == ["orders", "2", "2"]
+    assert rows[2].split()[-4:] == ["0", "B", "0", "B"]
+    shown = run("show", "orders").splitlines()
+    assert [row.partition("[")[2] for row in shown[1:]] == ["0, 10) tier"] * 2
+    assert run("verify", "orders").startswith("2 segments of 2 partitions of orders are as they were written: ")
+    listed = json.loads(run("show", "orders", "--json"))
+    runs = [[(run["start"], run["end"], run["kind"]) for run in row["runs"]] for row in listed["partitions"]]
+    assert runs == [[(0, 10, "remote")]] * 2
+    assert local_starts(kafka) == {10}, "followers have dropped it too"
+    assert [len(kafka.records("orders", partition=each)) for each in (0, 1)] == [10, 10]
+
+
+def test_reads_and_writes_are_held_and_released(run: Run, kafka: Kafka) -> None:
+    told = run("hold", "reads", "--topic", "orders")
+    assert "reads of the tier are held by fault rule" in told
+    assert run("hold", "reads", "--topic", "orders") == told, "a hold that is there is not another one"
+    run("hold", "writes")
+    assert [str(each) for each in kafka.faults] == [
+        "tier=get topic=orders hold=true name=hold reads of orders",
+        "tier=put hold=true name=hold writes",
+    ]
+    assert run("release", "reads") == "reads of the tier go on; 0 calls were held\n"
+    assert run("release", "writes") == "writes of the tier go on; 0 calls were held\n"
+    assert run("release", "writes", code=1) == "purgatorio: writes of the tier are not held\n"
+    assert kafka.faults == []
+
+
+def test_an_offload_that_does_not_end_says_how_far_it_is_and_why(run: Run, kafka: Kafka) -> None:
+    run("hold", "writes")
+    kafka.produce("orders", "more", partition=0)
+    told = run("offload", "orders", "--timeout-seconds", "0.2", code=1)
+    assert "orders-0 is copied up to 10 of 11 after 0.2 s: fault rule " in told
+    run("release", "writes")
+    assert "[0, 11) tier" in run("offload", "orders")
+
+
+def test_damage_is_found(run: Run, kafka: Kafka) -> None:
+    run("offload", "orders")
+    kafka.fault(tier="get", topic="orders", partition=1, corrupt=True)
+    told = run("verify", "orders", code=1)
+    assert "segments of 2 partitions of orders are damaged:" in told
+    assert all(row.split()[0] == "1" for row in told.splitlines()[2:])
+
+
+@pytest.mark.parametrize("command", ["show", "offload", "verify"])
+def test_what_is_not_in_the_tier_is_said(run: Run, command: str) -> None:
+    assert run(command, "plain", code=1) == (
+        "purgatorio: topic 'plain' has no part in the tier: set its remote.storage.enable to true\n"
+    )
+    assert "there is no topic 'order'" in run(command, "order", code=1)
+
+
+def test_a_cluster_without_a_tier_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(brokers=1) as kafka:
+        for argv in (["show", "orders"], ["hold", "reads"]):
+            assert cli.main(["tier", *argv, "--admin", kafka.admin_url]) == 1
+            assert capsys.readouterr().err == "purgatorio: the cluster has no tier: begin it with --tier DIR\n"
+        assert cli.main(["tier", "list", "--admin", kafka.admin_url]) == 0
+        assert capsys.readouterr().out == "the cluster has no tier: begin it with --tier DIR\n"
