@@ -446,7 +446,8 @@ class Log:
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.local_start_offset = min(self.local_start_offset, offset)
-        self.copied_to = min(self.copied_to, offset)
+        if offset < self.copied_to:  # the copies of what stays may end in what goes, and are not this log's any more
+            self.copied_to = self.local_start_offset
         self.high_watermark = min(self.high_watermark, offset)
         self._compaction.truncated(offset)
         self.epochs.truncate_from_end(offset)

@@ -26,6 +26,7 @@ from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.names import partition_folder
 from purgatorio.broker.tier.reads import PartRead, RemoteReads
 from purgatorio.broker.tier.remote_log import RemoteLog
+from purgatorio.broker.tier.remote_segments import ALL_KNOWN, is_of_log
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.tier.store import Store, StoreError, Unavailable
 from purgatorio.broker.tier.strip import Strip, strip_of
@@ -193,12 +194,16 @@ class Tiering:
         if remote.listed_in_epoch != partition.leader_epoch:
             self.list_soon(partition)
             return None
+        raise self._lacking(partition, offset)
+
+    def _lacking(self, partition: Partition, offset: int) -> PartitionError:
+        """Return the error for an offset that no segment has, as far as the store was listed."""
         why = f"no segment of {partition.tp} in the tier has offset {offset}"
         logger.warning("a read of the tier failed", partition=str(partition.tp), reason=why)
-        if partition.is_leader:
-            raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
+        if partition.is_leader and self.remote_of(partition).listed_in_epoch == partition.leader_epoch:
+            return PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
         self.list_soon(partition)  # the leader may have copied it since
-        raise PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
+        return PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
 
     def part_at(self, partition: Partition, offset: int) -> PartRead | None:
         """Return the read of the part that has an offset: over, under way, or begun now.
@@ -255,12 +260,32 @@ class Tiering:
 
         Returns:
             Their first offsets, ascending, with their producer ids: those that the tier knows, then the log's.
+
+        Raises:
+            PartitionError: the segments that are known do not reach to where the log begins to know them.
         """
-        known, is_all = self.remote_of(partition).segments.aborted(start_offset, end_offset)
+        remote, log = self.remote_of(partition), partition.log
+        known, known_to = remote.segments.aborted(start_offset, end_offset)
+        if known_to < log.local_start_offset:
+            remote.settle(log)
+            known, known_to = remote.segments.aborted(start_offset, end_offset)
+        if known_to < log.local_start_offset:
+            raise self._lacking(partition, known_to)
         found = {(each.first_offset, each.producer_id) for each in known}
-        if not is_all:
-            found.update(zip(*partition.log.aborted_transactions(start_offset, end_offset), strict=True))
+        if known_to != ALL_KNOWN:
+            found.update(zip(*log.aborted_transactions(start_offset, end_offset), strict=True))
         return sorted(found)
+
+    def check_is_of(self, partition: Partition, segment: RemoteSegment) -> None:
+        """Check that a segment is still of a replica's log, which may have been truncated while it was read.
+
+        Raises:
+            PartitionError: it is not.
+        """
+        log = partition.log
+        if not is_of_log(segment, log.epochs, log.log_start_offset, log.log_end_offset):
+            why = f"{partition.tp} was truncated while [{segment.start_offset}, {segment.end_offset}) was read"
+            raise PartitionError(ErrorCode.OFFSET_NOT_AVAILABLE, why)
 
     def cause_of(
         self, tp: TopicPartition, read: PartRead | None, *, is_joined: bool = False

@@ -73,7 +73,8 @@ class RemoteLog:
     def find(self, offset: int, log: Log) -> RemoteSegment | None:
         """Return the segment that has an offset of the log; None: none has, as far as the store was listed."""
         segment = self.segments.find(offset)
-        if segment is None:  # the log's epochs may have come since
+        if segment is None or not is_of_log(segment, log.epochs, log.log_start_offset, log.log_end_offset):
+            # The log's epochs may have come since, or the log was truncated.
             self.settle(log)
             segment = self.segments.find(offset)
         return segment

@@ -11,12 +11,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from operator import attrgetter
+from typing import Final
 
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.transactions import AbortedTxn
 from purgatorio.broker.tier.names import SegmentName
 from purgatorio.broker.tier.segment_file import RemoteSegment
 
+ALL_KNOWN: Final = 2**63 - 1
 _start_offset = attrgetter("start_offset")
 _place = attrgetter("start_offset", "end_offset", "name")
 
@@ -121,11 +123,12 @@ class RemoteSegments:
             offset = max(offset, each.end_offset)
         return offset
 
-    def aborted(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTxn], bool]:
+    def aborted(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTxn], int]:
         """Return the aborted transactions with a part in [start, end), by the order of their markers.
 
         Returns:
-            Those that the segments know, and whether these are all: later ones lie behind `end_offset`.
+            Those that the segments know, and the offset up to which these are all of the markers; `ALL_KNOWN`: later
+            ones are of transactions behind `end_offset`.
         """
         found: dict[int, AbortedTxn] = {}
         offset = start_offset
@@ -134,9 +137,9 @@ class RemoteSegments:
                 if each.marker_offset >= start_offset and each.first_offset < end_offset:
                     found[each.marker_offset] = each
                 if each.marker_offset >= start_offset and each.stable_offset >= end_offset:
-                    return list(found.values()), True
+                    return list(found.values()), ALL_KNOWN
             offset = segment.end_offset
-        return list(found.values()), False
+        return list(found.values()), offset
 
 
 def is_of_log(segment: RemoteSegment, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> bool:

@@ -48,7 +48,7 @@ class TierLook:
         self._committed = committed
         self._violated = violated
         self._copies: dict[str, dict[str, _Copy]] = {}  # by folder and key
-        self._unchecked: dict[str, None] = {}
+        self._starts: dict[str, int] = {}
         if cluster.tier is not None:
             cluster.tier.written.append(self._written)
 
@@ -124,17 +124,23 @@ class TierLook:
     # --- logs ---
 
     def _check_hole(self, process: SimulatedProcess, partition: Partition) -> None:
-        log, tier = partition.log, self._cluster.tier
+        log, tier, folder = partition.log, self._cluster.tier, self._folder(partition)
         assert tier is not None, "it is looked at"
-        if log.local_start_offset <= log.log_start_offset:
+        # A replica hears late of a log start that has moved, and the objects before it may be gone by then.
+        start = self._starts[folder] = max(log.log_start_offset, self._starts.get(folder, 0))
+        if log.local_start_offset <= start:
             return
-        copies = self._copies.get(self._folder(partition), {})
-        there = [copy.segment for key, copy in copies.items() if key in tier.objects]
+        copies = self._copies.get(folder, {})
+        there = [
+            copy.segment
+            for key, copy in copies.items()
+            if key in tier.objects and f"{key.removesuffix(DESCRIPTION)}{LOG}" in tier.objects
+        ]
         segments = RemoteSegments.of_log(there, log.epochs, log.log_start_offset, log.log_end_offset)
-        end = segments.end_from(log.log_start_offset)
+        end = segments.end_from(start)
         if end < log.local_start_offset:
             what = f"{process.host.name} has [{log.local_start_offset}, {log.log_end_offset})"
-            where = f"the tier lacks {end} of its log, which starts at {log.log_start_offset}"
+            where = f"the tier lacks {end} of its log, which starts at {start}"
             self._violated("tier-hole", str(partition.tp), f"{what} in memory, and {where}")
 
     def _check_memory(self, process: SimulatedProcess) -> None:

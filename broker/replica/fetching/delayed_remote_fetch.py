@@ -78,9 +78,15 @@ class RemoteFetches:
         return self.tiering.remote_of(partition).has(read.segment)
 
     def fill_in(self, params: FetchParams, part: RemotePart, partition: Partition) -> None:
-        """Fill in the records of a part that was read."""
+        """Fill in the records of a part that was read.
+
+        Raises:
+            PartitionError: the log was truncated meanwhile, and the segment is another log's; or it is not known which
+                transactions were aborted.
+        """
         assert part.read is not None, "it was read"
         offset, data = part.fetch.request.fetch_offset, part.data
+        self.tiering.check_is_of(partition, part.read.segment)
         records, next_offset = part.read.batches(offset, part.max_bytes, part.end_offset, min_one=part.min_one)
         data.records = [records] if len(records) else []
         if params.read_committed:

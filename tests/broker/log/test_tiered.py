@@ -231,3 +231,21 @@ def test_a_log_that_leaves_the_tier_starts_where_its_memory_does(log: Log) -> No
     keep_two(log)
     log.config = replace(log.config, remote_storage_enable=False)
     assert (log.log_start_offset, log.local_start_offset) == (4, 4)
+
+
+def test_what_was_copied_with_records_that_are_truncated_is_copied_again_before_it_goes(log: Log, append) -> None:
+    """After an unclean election: the copy [2, 4) is not of this log any more, so only memory has record 2."""
+    log.copied(4)
+    log.truncate_to(3)
+    append(log, 1, epoch=1, wall_ms=10**12)  # so much later that it begins a segment
+    append(log, 3, epoch=1, wall_ms=10**12)
+    assert log.copied_to == 0
+    log.config = replace(log.config, local_retention_bytes=0)
+    log.apply_retention(10**12, log.high_watermark)
+    assert (log.local_start_offset, log.log_end_offset) == (0, 7)
+
+
+def test_a_truncation_behind_what_is_copied_takes_nothing_back(log: Log) -> None:
+    log.copied(6)
+    log.truncate_to(6)
+    assert log.copied_to == 6

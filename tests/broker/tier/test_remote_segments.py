@@ -7,7 +7,7 @@ import pytest
 from purgatorio.broker.log.epochs import LeaderEpochs
 from purgatorio.broker.log.transactions import AbortedTxn
 from purgatorio.broker.tier.names import SegmentName
-from purgatorio.broker.tier.remote_segments import RemoteSegments, is_of_log
+from purgatorio.broker.tier.remote_segments import ALL_KNOWN, RemoteSegments, is_of_log
 from purgatorio.broker.tier.segment_file import Part, RemoteSegment
 
 
@@ -80,14 +80,13 @@ def test_aborted_transactions_are_those_with_a_part_in_the_range() -> None:
         segment(10, 20, aborted=(AbortedTxn(2, 5, 12, 6), AbortedTxn(3, 6, 15, 16))),
         segment(20, 30, aborted=(AbortedTxn(4, 21, 22, 23),)),
     )
-    first, is_all = found.aborted(0, 4)
-    assert ([each.producer_id for each in first], is_all) == ([1], True)
-    second, is_all = found.aborted(4, 10)
-    assert ([each.producer_id for each in second], is_all) == ([2, 3], True)
-    last, is_all = found.aborted(22, 30)
-    assert ([each.producer_id for each in last], is_all) == ([4], False)
-    _, is_all = found.aborted(40, 50)
-    assert not is_all
+    first, known_to = found.aborted(0, 4)
+    assert ([each.producer_id for each in first], known_to) == ([1], ALL_KNOWN)
+    second, known_to = found.aborted(4, 10)
+    assert ([each.producer_id for each in second], known_to) == ([2, 3], ALL_KNOWN)
+    last, known_to = found.aborted(22, 30)
+    assert ([each.producer_id for each in last], known_to) == ([4], 30)
+    assert found.aborted(40, 50) == ([], 40)
 
 
 def test_a_segment_is_added_once_and_in_its_place() -> None:

@@ -6,15 +6,17 @@ import pytest
 
 from purgatorio.broker.causes.kinds import REMOTE_FETCH
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
-from purgatorio.broker.replica.fetching.fetch_context import FetchParams, PartitionFetch
+from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
+from purgatorio.broker.tier.names import segment_of
 from purgatorio.broker.tier.store import NotThere, Unavailable
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import FetchPartition
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from tests.broker.replica.harness import MIB, topic
+from tests.broker.replica.harness import MIB, Fetched, topic
 from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, bases, record_batch, tiered
 
 
@@ -232,29 +234,68 @@ async def test_a_response_that_is_full_reads_nothing_more_from_the_tier() -> Non
         assert broker.store.calls == [("get", "log")]
 
 
+def transaction(log: Log, producer_id: int, *, begins: bool) -> None:
+    """Append a record of a transaction, or the marker that aborts it."""
+    now_ms = 1_700_000_000_000
+    if begins:
+        records = [Record(0, now_ms, None, b"value" * 4, ())]
+        batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=now_ms)
+    else:
+        marker = EndMarker(committed=False, coordinator_epoch=0)
+        batch = build_end_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=now_ms)
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=now_ms, from_client=False)
+    log.commit_to(log.log_end_offset)
+
+
+def fetch_committed(broker: Tiered) -> Fetched:
+    """Fetch from the start as a consumer that may read followers."""
+    params = FetchParams(-1, 500, 1, MIB, read_committed=True, may_read_followers=True)
+    fetch = PartitionFetch(ORDERS, None, FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=MIB))
+    return broker.send(FetchContext(params, [fetch]), [fetch])
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_read_committed_gets_an_error_while_a_segment_with_markers_is_not_known(leads: bool) -> None:
+    """A leader that has read a damaged description, and a follower whose list is old, do not know what was aborted."""
+    async with tiered(copies=False) as broker:
+        log = broker.partition().log
+        transaction(log, 7, begins=True)
+        broker.fill(3)
+        transaction(log, 7, begins=False)
+        broker.fill(6)
+        await broker.copy()
+        assert log.local_start_offset > 6
+        names = {key: name for key in broker.store.objects if (name := segment_of(key)) is not None}
+        marked = max((key for key, name in names.items() if name.start_offset <= 4), key=names.__getitem__)
+        data = broker.store.objects.pop(marked)
+        remote = broker.partition().remote
+        assert remote is not None
+        remote._described.clear()
+        await remote.list(broker.store, leader_epoch=1)
+        remote.settle(log)
+        leader = 1 if leads else 2
+        broker.set_topics(topic(replicas=(1, 2), leader=leader, leader_epoch=1, partition_epoch=1, **TIERED))
+        fetched = fetch_committed(broker)
+        await broker.turns()
+        wanted = ErrorCode.UNKNOWN_SERVER_ERROR if leads else ErrorCode.OFFSET_NOT_AVAILABLE
+        assert (fetched.data.error_code, bases(fetched.data)) == (wanted, [])
+        broker.store.objects[marked] = data
+        await remote.list(broker.store, leader_epoch=1)
+        again = fetch_committed(broker)
+        await broker.turns()
+        assert [(each.producer_id, each.first_offset) for each in again.data.aborted_transactions or ()] == [(7, 0)]
+
+
 async def test_read_committed_hears_of_aborted_transactions_of_the_tier() -> None:
     """Their markers may be in a later segment, or in memory."""
     async with tiered(copies=False) as broker:
-        log, now_ms = broker.partition().log, 1_700_000_000_000
-
-        def transaction(producer_id: int, *, begins: bool) -> None:
-            if begins:
-                records = [Record(0, now_ms, None, b"value" * 4, ())]
-                batch = build_batch(
-                    records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
-                )
-                log.append_as_leader(batch, leader_epoch=0, wall_ms=now_ms)
-            else:
-                marker = EndMarker(committed=False, coordinator_epoch=0)
-                batch = build_end_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp_ms=now_ms)
-                log.append_as_leader(batch, leader_epoch=0, wall_ms=now_ms, from_client=False)
-            log.commit_to(log.log_end_offset)
-
-        transaction(7, begins=True)
+        log = broker.partition().log
+        transaction(log, 7, begins=True)
         broker.fill(2)
-        transaction(7, begins=False)
-        transaction(8, begins=True)
-        transaction(8, begins=False)
+        transaction(log, 7, begins=False)
+        transaction(log, 8, begins=True)
+        transaction(log, 8, begins=False)
         broker.fill(4)
         await broker.copy()
         assert log.local_start_offset > 4
