@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from purgatorio.broker.causes.cause import LogStartBehind
+from purgatorio.broker.replica.leaders_answer import LeadersAnswer
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.late import dataclass
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.purgatory import DelayedOperation
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class PendingDeletion:
     result: DeleteRecordsResult
 
 
-class DelayedDeleteRecords(DelayedOperation):
+class DelayedDeleteRecords(LeadersAnswer):
     """Waits, per partition, until the low watermark reaches the offset, or this broker no longer leads the partition.
 
     Args:
@@ -95,19 +95,8 @@ class DelayedDeleteRecords(DelayedOperation):
         """Return the brokers of these replicas."""
         return tuple(dict.fromkeys(late.broker_id for late in self.causes()))
 
-    def on_complete(self) -> None:
-        """Complete with REQUEST_TIMED_OUT for the partitions that are still pending."""
-        self._fail(ErrorCode.REQUEST_TIMED_OUT)
-
-    def on_shutdown(self) -> None:
-        """Complete with NOT_LEADER_OR_FOLLOWER, after which a client finds the new leader and retries."""
-        self._fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def on_error(self, error: Exception) -> None:
-        """Complete with UNKNOWN_SERVER_ERROR for the partitions that are still pending."""
-        self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    def _fail(self, error_code: ErrorCode) -> None:
+    def fail(self, error_code: ErrorCode) -> None:
+        """Answer, with this error for what is still pending."""
         for deletion in self._pending:
             deletion.result.error_code = error_code
         self._done()

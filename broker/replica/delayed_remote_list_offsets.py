@@ -16,13 +16,14 @@ from purgatorio.broker.causes.purgatories import Purgatories
 from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.log.time_index import LookUpBudget, TimestampOffset, find_timestamp_in
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.replica.leaders_answer import LeadersAnswer
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.tier.reads import PartRead
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.protocol.errors import ErrorCode
-from purgatorio.purgatory import DelayedOperation, Purgatory
+from purgatorio.purgatory import Purgatory
 
 NOT_FOUND = TimestampOffset(-1, -1, -1)
 
@@ -158,7 +159,7 @@ class RemoteLookUps:
         return TierLookUp(tp, look_up.timestamp_ms, look_up.offset, log.local_start_offset, location, trouble)
 
 
-class DelayedRemoteListOffsets(DelayedOperation):
+class DelayedRemoteListOffsets(LeadersAnswer):
     """Waits until all timestamps of a request are looked up.
 
     Args:
@@ -199,19 +200,8 @@ class DelayedRemoteListOffsets(DelayedOperation):
         """Return the look-ups that are pending, the first of them."""
         return [self._look_ups.cause_of(each) for each in self._pending[:MAX_NAMED]]
 
-    def on_complete(self) -> None:
-        """Complete with REQUEST_TIMED_OUT for what is still pending."""
-        self._fail(ErrorCode.REQUEST_TIMED_OUT)
-
-    def on_shutdown(self) -> None:
-        """Complete with NOT_LEADER_OR_FOLLOWER, after which a client finds the new leader and retries."""
-        self._fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def on_error(self, error: Exception) -> None:
-        """Complete with UNKNOWN_SERVER_ERROR for what is still pending."""
-        self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    def _fail(self, error_code: ErrorCode) -> None:
+    def fail(self, error_code: ErrorCode) -> None:
+        """Answer, with this error for what is still pending."""
         pending, self._pending = self._pending, ()
         for each in pending:
             each.answered(NOT_FOUND, error_code)

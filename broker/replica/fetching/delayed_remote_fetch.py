@@ -17,12 +17,13 @@ from purgatorio.broker.causes.words import MAX_NAMED
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_context import FetchParams, RemotePart
 from purgatorio.broker.replica.fetching.reader import ReplicaReader
+from purgatorio.broker.replica.leaders_answer import LeadersAnswer
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.tier.reads import PartRead
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction
-from purgatorio.purgatory import DelayedOperation, Purgatory
+from purgatorio.purgatory import Purgatory
 
 
 class RemoteFetches:
@@ -100,7 +101,7 @@ class RemoteFetches:
         return self.tiering.cause_of(part.fetch.tp, part.read, is_joined=part.is_joined)
 
 
-class DelayedRemoteFetch(DelayedOperation):
+class DelayedRemoteFetch(LeadersAnswer):
     """Waits until all parts that only the tier has are read, or cannot be.
 
     Args:
@@ -159,15 +160,8 @@ class DelayedRemoteFetch(DelayedOperation):
         """Answer; what was not read is empty."""
         self._done()
 
-    def on_shutdown(self) -> None:
-        """Answer NOT_LEADER_OR_FOLLOWER for what was not read, after which a client finds the new leader."""
-        self._fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def on_error(self, error: Exception) -> None:
-        """Answer UNKNOWN_SERVER_ERROR for what was not read."""
-        self._fail(ErrorCode.UNKNOWN_SERVER_ERROR)
-
-    def _fail(self, error_code: ErrorCode) -> None:
+    def fail(self, error_code: ErrorCode) -> None:
+        """Answer, with this error for what is still pending."""
         for part in self._pending:
             self._fetches.reader.refuse(part.fetch, part.data, error_code)
         self._done()
