@@ -104,6 +104,10 @@ class _Work:
         await self._over.wait()
 
 
+PARTS_AHEAD: Final = 4
+"""The parts that are read ahead of a reader that goes on: so many as come while one is on its way to the consumer."""
+
+
 class Tiering:
     """The copied parts of this broker's logs, and what keeps them up.
 
@@ -254,6 +258,15 @@ class Tiering:
         remote = self.remote_of(partition)
         segment = remote.find(offset, partition.log)
         return None if segment is None else self.reads.kept(remote.folder, segment, segment.part_of(offset))
+
+    def read_ahead(self, partition: Partition, offset: int) -> None:
+        """Read the parts from an offset on that only the tier has, and that a reader will ask for next."""
+        remote = self.remote_of(partition)
+        for _ in range(PARTS_AHEAD):
+            segment = remote.segments.find(offset) if offset < partition.log.local_start_offset else None
+            if segment is None or not self.reads.read_ahead(remote.folder, segment, segment.part_of(offset)):
+                return
+            offset = segment.end_of_part(segment.part_of(offset))
 
     def aborted(self, partition: Partition, start_offset: int, end_offset: int) -> list[tuple[int, int]]:
         """Return the aborted transactions with a part in [start, end), where start lies in the tier.

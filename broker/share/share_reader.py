@@ -273,7 +273,9 @@ class ShareSessionReader:
         part = tiering.kept_part(replica, offset)
         if part is None:  # it has left the cache since the look: the next one reads it again
             return ()
-        records, _ = part.batches(offset, max_bytes, end_offset, min_one=min_one)
+        records, next_offset = part.batches(offset, max_bytes, end_offset, min_one=min_one)
+        if next_offset == part.end_offset:
+            tiering.read_ahead(replica, next_offset)
         return (records,)
 
     def _of_aborted_transactions(self, replica: Partition, headers: Sequence[BatchHeader]) -> list[Offsets]:

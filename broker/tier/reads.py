@@ -4,6 +4,8 @@ A fetch that needs a part begins a read, or joins one that is under way. The rea
 its bytes are kept for the next fetch, which comes for the same part: so a consumer gets on however slow the store is.
 (Apache Kafka drops what comes too late: a consumer whose reads take longer than remote.fetch.max.wait.ms gets nothing.)
 
+The parts behind one that was read to its end are read ahead, into a half of the cache at most, while readers are idle.
+
 A read that comes to nothing is tried again for a while, by the broker's clock; then it has failed, and says why.
 """
 
@@ -54,11 +56,12 @@ class PartRead:
         trouble: why the last try came to nothing; "": none has, or it is done.
         data: the bytes of the part, when they are here.
         has_failed: whether it is over without them.
+        is_ahead: whether nobody has asked for it yet.
         listeners: are called once, when it is over.
     """
 
-    __slots__ = ("_ends", "_last_offsets", "began_ms", "data", "folder", "has_failed", "listeners", "number", "segment",
-                 "tries", "trouble")  # fmt: skip
+    __slots__ = ("_ends", "_last_offsets", "began_ms", "data", "folder", "has_failed", "is_ahead", "listeners",
+                 "number", "segment", "tries", "trouble")  # fmt: skip
 
     def __init__(self, folder: str, segment: RemoteSegment, number: int, began_ms: int) -> None:
         self.folder = folder
@@ -69,6 +72,7 @@ class PartRead:
         self.trouble = ""
         self.data: memoryview | None = None
         self.has_failed = False
+        self.is_ahead = False
         self.listeners: dict[Hashable, Callable[[], None]] = {}
         self._last_offsets = array("q")
         self._ends = array("q")
@@ -77,6 +81,16 @@ class PartRead:
     def part(self) -> Part:
         """The part that is read."""
         return self.segment.parts[self.number]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The segment's name with its folder, and the number of the part."""
+        return f"{self.folder}{self.segment.name}", self.number
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the part."""
+        return self.segment.end_of_part(self.number)
 
     @property
     def is_over(self) -> bool:
@@ -136,7 +150,8 @@ class RemoteReads:
         self._clock = clock
         self._readers = readers
         self._cache_bytes = cache_bytes
-        self._reads: OrderedDict[_Key, PartRead] = OrderedDict()  # those that are over are the cache, oldest use first
+        self._cache: OrderedDict[_Key, PartRead] = OrderedDict()  # oldest use first
+        self._ahead_bytes = 0  # of the parts that nobody has asked for, here or under way
         self._waiting: deque[PartRead] = deque()
         self._has_waiting = asyncio.Event()
         self._cached_bytes = 0
@@ -156,21 +171,50 @@ class RemoteReads:
     def read(self, folder: str, segment: RemoteSegment, number: int) -> PartRead | None:
         """Return the read of a part, which may be over, under way, or begin now; None: too many wait for a reader."""
         key = (f"{folder}{segment.name}", number)
-        read = self._reads.get(key)
-        if read is None:
-            if len(self._waiting) >= MAX_WAITING:
-                return None
-            read = self._reads[key] = PartRead(folder, segment, number, self._clock.now_ms())
-            self.pending[key] = read
-            self._waiting.append(read)
-            self._has_waiting.set()
-        self._reads.move_to_end(key)
+        read = self.kept(folder, segment, number) or self.pending.get(key)
+        if read is None and len(self._waiting) < MAX_WAITING:
+            return self._begin(folder, segment, number)
+        if read is not None:
+            self._used(read)
         return read
 
     def kept(self, folder: str, segment: RemoteSegment, number: int) -> PartRead | None:
         """Return the read of a part that is in the cache; None: it is not. Nothing begins."""
-        read = self._reads.get((f"{folder}{segment.name}", number))
-        return read if read is not None and read.data is not None else None
+        key = (f"{folder}{segment.name}", number)
+        read = self._cache.get(key)
+        if read is not None:
+            self._cache.move_to_end(key)
+            self._used(read)
+        return read
+
+    def read_ahead(self, folder: str, segment: RemoteSegment, number: int) -> bool:
+        """Read a part that is probably asked for next, if there is room, and a reader that nothing else needs.
+
+        Returns:
+            Whether it is here or under way now.
+        """
+        key = (f"{folder}{segment.name}", number)
+        if key in self._cache or key in self.pending:
+            return True
+        size_bytes = segment.parts[number].size_bytes
+        if len(self.pending) + 1 >= self._readers or self._ahead_bytes + size_bytes > self._cache_bytes // 2:
+            return False
+        self._begin(folder, segment, number).is_ahead = True
+        self._ahead_bytes += size_bytes
+        return True
+
+    def _begin(self, folder: str, segment: RemoteSegment, number: int) -> PartRead:
+        read = PartRead(folder, segment, number, self._clock.now_ms())
+        self.pending[read.key] = read
+        self._waiting.append(read)
+        self._has_waiting.set()
+        return read
+
+    def _used(self, read: PartRead) -> None:
+        """Note that a part was asked for, or has gone."""
+        if read.is_ahead:
+            read.is_ahead = False
+            self._ahead_bytes -= read.part.size_bytes
 
     def held_by(self, read: PartRead) -> int | None:
         """Return the fault rule that holds a read now, by its id; None: none does."""
@@ -237,16 +281,17 @@ class RemoteReads:
         read.trouble = ""
         self.damaged.pop(f"{read.folder}{read.segment.name}", None)
         self._cached_bytes += read.part.size_bytes
-        for key in [key for key, each in self._reads.items() if each.data is not None and each is not read]:
-            if self._cached_bytes <= self._cache_bytes:
-                break
-            self._cached_bytes -= self._reads.pop(key).part.size_bytes
+        while self._cached_bytes > self._cache_bytes and self._cache:
+            _, oldest = self._cache.popitem(last=False)
+            self._cached_bytes -= oldest.part.size_bytes
+            self._used(oldest)
+        self._cache[read.key] = read
         self._over(read)
 
     def _failed(self, read: PartRead) -> None:
         """End a read without its bytes; the next fetch begins another one."""
         read.has_failed = True
-        del self._reads[(f"{read.folder}{read.segment.name}", read.number)]
+        self._used(read)
         logger.warning(
             "a read of the tier failed",
             segment=f"{read.folder}{read.segment.name}",
@@ -256,7 +301,7 @@ class RemoteReads:
         self._over(read)
 
     def _over(self, read: PartRead) -> None:
-        del self.pending[(f"{read.folder}{read.segment.name}", read.number)]
+        del self.pending[read.key]
         listeners, read.listeners = read.listeners, {}
         for listener in listeners.values():
             listener()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Final
 
@@ -30,11 +30,12 @@ class RemoteSegments:
         size_bytes: their sizes together; what two of them have counts twice.
     """
 
-    __slots__ = ("_segments", "size_bytes")
+    __slots__ = ("_longest", "_segments", "size_bytes")
 
-    def __init__(self) -> None:
-        self._segments: list[RemoteSegment] = []
-        self.size_bytes = 0
+    def __init__(self, segments: Iterable[RemoteSegment] = ()) -> None:
+        self._segments = sorted(segments, key=_place)
+        self._longest = list(accumulate(self._segments, _longer))  # by place, the one up to there that ends last
+        self.size_bytes = sum(each.size_bytes for each in self._segments)
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -47,11 +48,14 @@ class RemoteSegments:
         place = bisect_left(self._segments, _place(segment), key=_place)
         if place == len(self._segments) or self._segments[place].name != segment.name:
             self._segments.insert(place, segment)
+            before = self._longest[place - 1 : place]
+            self._longest[max(0, place - 1) :] = accumulate((*before, *self._segments[place:]), _longer)
             self.size_bytes += segment.size_bytes
 
     def remove(self, names: Collection[SegmentName]) -> None:
         """Remove the segments of these names."""
         self._segments = [each for each in self._segments if each.name not in names]
+        self._longest = list(accumulate(self._segments, _longer))
         self.size_bytes = sum(each.size_bytes for each in self._segments)
 
     @classmethod
@@ -59,25 +63,17 @@ class RemoteSegments:
         cls, described: Iterable[RemoteSegment], epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int
     ) -> RemoteSegments:
         """Return those of the described segments that are a log's, and do not lie before its start."""
-        found = cls()
-        found._segments = sorted(
-            (
-                each
-                for each in described
-                if each.end_offset > log_start_offset and is_of_log(each, epochs, log_start_offset, log_end_offset)
-            ),
-            key=_place,
+        return cls(
+            each
+            for each in described
+            if each.end_offset > log_start_offset and is_of_log(each, epochs, log_start_offset, log_end_offset)
         )
-        found.size_bytes = sum(each.size_bytes for each in found._segments)
-        return found
 
     def find(self, offset: int) -> RemoteSegment | None:
         """Return the segment that has an offset; of several the one that ends last. None: none has it."""
-        best: RemoteSegment | None = None
-        for each in self._segments[: bisect_right(self._segments, offset, key=_start_offset)]:
-            if each.end_offset > offset and (best is None or each.end_offset > best.end_offset):
-                best = each
-        return best
+        place = bisect_right(self._segments, offset, key=_start_offset)
+        longest = self._longest[place - 1] if place else None
+        return longest if longest is not None and longest.end_offset > offset else None
 
     def between(self, start_offset: int, end_offset: int) -> Iterator[tuple[RemoteSegment, int]]:
         """Yield the segments that have the offsets from one on, up to the last that ends at or before another one.
@@ -140,6 +136,10 @@ class RemoteSegments:
                     return list(found.values()), ALL_KNOWN
             offset = segment.end_offset
         return list(found.values()), offset
+
+
+def _longer(one: RemoteSegment, other: RemoteSegment) -> RemoteSegment:
+    return other if other.end_offset > one.end_offset else one
 
 
 def is_of_log(segment: RemoteSegment, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> bool:

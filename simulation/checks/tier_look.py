@@ -148,7 +148,7 @@ class TierLook:
         if tiering is None:
             return
         reads = tiering.reads
-        sizes = [len(read.data) for read in reads._reads.values() if read.data is not None]
+        sizes = [len(read.data) for read in reads._cache.values() if read.data is not None]
         if sum(sizes) != reads.cached_bytes or (len(sizes) > 1 and reads.cached_bytes > reads._cache_bytes):
             what = f"keeps {sum(sizes)} bytes, and counts {reads.cached_bytes} of at most {reads._cache_bytes}"
             self._violated("tier-memory", process.host.name, f"{process.host.name} {what}")

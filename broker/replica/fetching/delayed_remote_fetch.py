@@ -21,6 +21,7 @@ from purgatorio.broker.replica.leaders_answer import LeadersAnswer
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.broker.tier.reads import PartRead
+from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import AbortedTransaction
 from purgatorio.purgatory import Purgatory
@@ -79,17 +80,30 @@ class RemoteFetches:
         return self.tiering.remote_of(partition).has(read.segment)
 
     def fill_in(self, params: FetchParams, part: RemotePart, partition: Partition) -> None:
-        """Fill in the records of a part that was read.
+        """Fill in the records of a part that was read, and of those behind it that are in the cache.
 
         Raises:
             PartitionError: the log was truncated meanwhile, and the segment is another log's; or it is not known which
                 transactions were aborted.
         """
         assert part.read is not None, "it was read"
-        offset, data = part.fetch.request.fetch_offset, part.data
         self.tiering.check_is_of(partition, part.read.segment)
-        records, next_offset = part.read.batches(offset, part.max_bytes, part.end_offset, min_one=part.min_one)
-        data.records = [records] if len(records) else []
+        offset, data = part.fetch.request.fetch_offset, part.data
+        runs: list[Buffer] = []
+        read: PartRead | None = part.read
+        next_offset, left_bytes = offset, part.max_bytes
+        while read is not None:
+            min_one = part.min_one and not runs
+            records, next_offset = read.batches(next_offset, left_bytes, part.end_offset, min_one=min_one)
+            if not len(records):
+                break
+            runs.append(records)
+            left_bytes -= len(records)
+            if next_offset < read.end_offset:
+                break
+            self.tiering.read_ahead(partition, next_offset)
+            read = self.tiering.kept_part(partition, next_offset) if left_bytes > 0 else None
+        data.records = runs
         if params.read_committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=producer_id, first_offset=first_offset)

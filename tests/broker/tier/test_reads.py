@@ -14,7 +14,7 @@ from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
 from purgatorio.protocol.records import read_header
 from purgatorio.purgatory.clock import ManualClock
 from tests.batches import batches_of
-from tests.broker.tier.stores import FOLDER, TestStore, copied, log_of
+from tests.broker.tier.stores import FOLDER, TestStore, copied, log_of, record_batch
 from tests.error_log import ErrorLog
 
 MIB = 1024 * 1024
@@ -190,3 +190,56 @@ async def test_reads_that_wait_are_limited() -> None:
         for number in range(MAX_WAITING):
             assert made.reads.read(f"other/{number}/", segment, 0) is not None
         assert made.reads.read(FOLDER, segment, 0) is None
+
+
+# --- read ahead ---
+
+
+def ahead(made: Reading, offset: int) -> bool:
+    segment = made.remote.segments.find(offset)
+    assert segment is not None
+    return made.reads.read_ahead(FOLDER, segment, segment.part_of(offset))
+
+
+async def test_a_part_is_read_ahead_once_and_is_there_when_it_is_asked_for() -> None:
+    async with reading() as made:
+        assert (ahead(made, 2), ahead(made, 2)) == (True, True)
+        await made.turns()
+        assert (made.read(2).is_over, made.gets) == (True, 1)
+
+
+async def test_a_reader_is_left_for_those_that_ask() -> None:
+    async with reading() as made:
+        made.store.gate.clear()
+        made.read(0)
+        assert not ahead(made, 2), "one of two readers is at work"
+        await made.turns()
+        made.store.gate.set()
+        await made.turns()
+        assert ahead(made, 2)
+
+
+async def test_what_is_read_ahead_has_a_half_of_the_cache_until_it_is_asked_for() -> None:
+    async with reading(cache_bytes=0) as made:
+        assert not ahead(made, 0), "there is no room"
+    part = 2 * len(record_batch(1_000))
+    async with reading(cache_bytes=2 * part) as made:
+        assert ahead(made, 0)
+        await made.turns()
+        assert not ahead(made, 2)
+        made.read(0)
+        assert ahead(made, 2)
+
+
+async def test_what_was_read_ahead_in_vain_makes_room_again() -> None:
+    part = 2 * len(record_batch(1_000))
+    async with reading(cache_bytes=2 * part) as made:
+        made.store.troubles["get"] = [NotThere("it is gone")]
+        assert ahead(made, 4)
+        await made.turns()
+        assert ahead(made, 0), "the one before has failed"
+        await made.turns()
+        for offset in (2, 4):
+            made.read(offset)
+            await made.turns()
+        assert ahead(made, 0), "the one before was evicted"
