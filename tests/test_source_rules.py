@@ -29,6 +29,7 @@ TIME_SOURCES = {
     "A time of the brokers is printed as a date",
     "admin/cli/reset_command.py": "a time that the user typed becomes milliseconds; it reads no clock",
     "broker/causes/cause.py": "the timestamp of a look-up is said as a date; it reads no clock",
+    "broker/tier/obstore_store.py": "the end of the process waits for threads of obstore; no clock is left",
     "purgatory/purgatories.py": "the default of a library that stands alone; brokers pass their clock",
     "purgatory/reaper.py": "the default of a library that stands alone; brokers pass their clock",
 }

@@ -6,8 +6,13 @@ survives the death of the process, not that of the machine.
 
 from __future__ import annotations
 
+import atexit
+import itertools
 import re
+import time
+import weakref
 from collections.abc import Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -29,6 +34,14 @@ from purgatorio.protocol.compression import Buffer
 CONNECT_TIMEOUT: Final = "5s"
 TIMEOUT: Final = "150s"
 """The longest time of a request: longer than the tier's own limits, which go by the broker's clock."""
+
+SETTLE_SECONDS: Final = 0.05
+"""The time in which a thread of obstore lets go of Python's objects after a call has ended or was cancelled."""
+MAX_SETTLES: Final = 200
+"""How often an exit waits so long for what such a thread still writes to a folder, although its call was cancelled."""
+_numbers = itertools.count()
+_written: dict[int, weakref.ref[memoryview]] = {}
+"""The last part of each object that obstore has not let go of, by the number of the call."""
 
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
@@ -62,9 +75,13 @@ class ObstoreStore:
         self._errors = self._obstore.exceptions
 
     async def put(self, key: str, parts: Sequence[Buffer], *, create: bool) -> None:
-        mode = "create" if create else "overwrite"
+        mode, views = "create" if create else "overwrite", [memoryview(each) for each in parts]
+        number = next(_numbers)
+        _written[number] = weakref.ref(views[-1], lambda _: _written.pop(number))
+        written = self._obstore.put_async(self._store, key, views, mode=mode, use_multipart=False)
+        del views
         try:
-            await self._obstore.put_async(self._store, key, list(parts), mode=mode, use_multipart=False)
+            await written
         except Exception as error:
             told = self._told(error)
             if isinstance(told, NotThere):  # not every store says that it is the bucket
@@ -207,7 +224,21 @@ def check_location(location: str, *, of_one_process: bool = True) -> None:
     open_store(location)
 
 
+def _settle() -> None:
+    """Let obstore's threads let go of Python's objects: one that does so while Python ends aborts the process.
+
+    See https://github.com/PyO3/pyo3-async-runtimes/issues/40.
+    """
+    for _ in range(MAX_SETTLES):
+        if not _written:
+            break
+        time.sleep(SETTLE_SECONDS)
+    time.sleep(SETTLE_SECONDS)
+
+
+@cache
 def _obstore() -> Any:
+    atexit.register(_settle)
     import obstore
     import obstore.exceptions
     import obstore.store

@@ -54,7 +54,7 @@ class Store(Protocol):
         """Write an object, which appears whole or not at all.
 
         Args:
-            parts: its bytes, which do not change meanwhile.
+            parts: its bytes, which do not change meanwhile; at least one part.
             create: fail if there is one of this name; if several try at once, one of them succeeds.
 
         Raises:

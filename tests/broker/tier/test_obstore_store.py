@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -183,3 +184,34 @@ async def test_a_broker_that_joins_others_does_without_a_store_that_does_not_ans
     else:
         with pytest.raises(TierUnusable, match=r"^tier\.location: 503 Service Unavailable$"):
             await maker.check_tier()
+
+
+ENDS = """
+import asyncio, sys
+from purgatorio.broker.tier.obstore_store import open_store
+async def main():
+    store = open_store(sys.argv[1])
+    await store.put("a", [b"1"], create=False)
+    await store.get("a", 0, 1)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", range(4))
+def test_a_process_may_end_right_after_a_call(tmp_path: Path, number: int) -> None:
+    """Threads of obstore, which still had Python's objects, aborted one such process in three."""
+    ended = subprocess.run([sys.executable, "-c", ENDS, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+async def test_obstore_lets_go_of_what_it_has_written(tmp_path: Path) -> None:
+    """The exit waits for that, since a call that is cancelled may write on."""
+    store = open_store(str(tmp_path))
+    writing = asyncio.ensure_future(store.put("a", [bytes(1_000_000)], create=True))
+    await asyncio.sleep(0)
+    assert obstore_store._written
+    writing.cancel()
+    async with asyncio.timeout(20):
+        while obstore_store._written:  # noqa: ASYNC110 - a thread of obstore says nothing
+            await asyncio.sleep(0.001)

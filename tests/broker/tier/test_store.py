@@ -19,7 +19,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 async def test_an_object_is_read_as_it_was_put_in_parts(store: Store) -> None:
-    await store.put("a/b/1.log", [b"123", memoryview(b"456")], create=False)
+    await store.put("a/b/1.log", [b"123", memoryview(bytearray(b"456"))], create=False)
     assert bytes(await store.get("a/b/1.log", 0, 6)) == b"123456"
     assert bytes(await store.get("a/b/1.log", 2, 3)) == b"345"
 
