@@ -20,6 +20,7 @@ class Cluster(BrokerCluster):
         admin: whether `start` starts the admin HTTP; otherwise `start_admin` does.
         garbage: sets Python's garbage collector from `start` to `stop`, for the whole process; None leaves it as it is.
         member: makes one of the brokers part of a cluster of several processes; None: all brokers are in this one.
+        cluster_id: the id of the cluster; None: a new one.
     """
 
     def __init__(
@@ -31,8 +32,9 @@ class Cluster(BrokerCluster):
         admin: bool = True,
         garbage: GarbageTuning | None = None,
         member: ProcessMember | None = None,
+        cluster_id: str | None = None,
     ) -> None:
-        super().__init__(config, clock, seed=seed, garbage=garbage, member=member)
+        super().__init__(config, clock, seed=seed, garbage=garbage, member=member, cluster_id=cluster_id)
         self._starts_admin = admin
         self.admin = AdminServer(
             self,

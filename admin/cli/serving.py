@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from purgatorio.admin.cli.command import ADMIN_VARIABLE, DEFAULT_ADMIN_URL
 from purgatorio.admin.cli.logging_setup import configure_logging
 from purgatorio.admin.cli.owning import PLAIN_WAYS, Ways, ready_line, stop_with_parent
 from purgatorio.admin.cluster import Cluster
-from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginning
+from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginning, with_tier
 from purgatorio.admin.operations.control.importing import NotImported
 from purgatorio.admin.web.server import AdminServer
 from purgatorio.broker.causes.words import and_more
@@ -33,6 +34,8 @@ from purgatorio.broker.security.plain import listed_users
 from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
+from purgatorio.broker.tier.location import FOLDER, Location
+from purgatorio.broker.tier.store import StoreError
 from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MovableClock
@@ -76,8 +79,25 @@ def run(
     open_files.raise_limit()
     AdminServer.load()
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with _own_folder(config), asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(serve(config, faults, certificates, beginning, ways, learns=learns))
+
+
+@contextmanager
+def _own_folder(config: ClusterConfig) -> Iterator[None]:
+    """Keep other processes from beginning with the folder of the tier, if it is one: buckets have no locks.
+
+    Raises:
+        DataUnusable: another process uses it.
+    """
+    location = config.broker.tier_location
+    if location is None or Location.parse(location).scheme != FOLDER:
+        yield
+        return
+    from purgatorio.admin.operations.control.data_folder import DataFolder
+
+    with closing(DataFolder(Path(Location.parse(location).place))):
+        yield
 
 
 async def serve(
@@ -96,7 +116,7 @@ async def serve(
         stop_with_parent(stop)
     # A movable clock costs no more than the machine's; so the time of every cluster can be moved over its admin HTTP.
     try:
-        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning())
+        cluster = Cluster(config, MovableClock(), garbage=GarbageTuning(), cluster_id=await _earlier_cluster(config))
         if learns:
             cluster.admin.learns = True
     except (TlsError, ValueError) as error:
@@ -114,14 +134,16 @@ async def serve(
         return 2
     if not cluster.has_begun:
         return 0  # a signal came first; a folder for data is as it was
+    begun = cluster.beginning
+    assert isinstance(begun, Beginning)
     try:
         try:
             async with _registry(cluster, config, ways) as registry:
                 print(_announcement(cluster, config, certificates, ways, registry, learns), flush=True)
                 report_ready()
-                await first_of(stop.wait(), cluster.failed())
+                await first_of(stop.wait(), cluster.failed(), begun.keep_up())
         finally:  # the data of the others is kept when a broker fails, too
-            not_kept = await beginning.keep(cluster)
+            not_kept = await begun.keep(cluster)
             if not_kept is not None:
                 print(f"purgatorio: {not_kept}", file=sys.stderr)
     finally:
@@ -136,6 +158,13 @@ async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFaul
         for rule in faults:
             cluster.faults.add(rule)
 
+    if cluster.claim is not None:
+        taken = why_not_listening(cluster.config)
+        if taken:
+            raise OSError(taken)  # before the tier is claimed: it may be that of the cluster that listens there
+        beginning, said = await with_tier(beginning, cluster)
+        if said:
+            print(f"purgatorio: {said}", file=sys.stderr, flush=True)
     cluster.beginning = beginning
     if beginning.is_empty:
         renew()
@@ -143,6 +172,26 @@ async def begin(cluster: Cluster, beginning: Beginning, faults: Sequence[AnyFaul
     if not beginning.is_empty:
         renew()
     cluster.when_renewed = renew
+    if beginning.tier is not None:
+        cluster.beginning = replace(beginning, snapshot=None)  # a reset begins with nothing of the tier
+
+
+async def _earlier_cluster(config: ClusterConfig) -> str | None:
+    """Return the id of the cluster that the tier has kept; None: there is none, or no tier.
+
+    Raises:
+        TierUnusable: the tier cannot be used, or has several.
+    """
+    location = config.broker.tier_location
+    if location is None:
+        return None
+    from purgatorio.admin.operations.control.tier_keeping import earlier_cluster
+    from purgatorio.broker.tier.obstore_store import open_store
+
+    try:
+        return await earlier_cluster(open_store(location))
+    except StoreError as error:
+        raise TierUnusable(f"tier.location: {error}") from error
 
 
 def _registry(

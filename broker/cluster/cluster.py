@@ -80,10 +80,12 @@ class BrokerCluster:
         seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
         garbage: sets Python's garbage collector from `start` to `stop`, for the whole process; None leaves it as it is.
         member: makes one of the brokers part of a cluster of several processes; None: all brokers are in this one.
+        cluster_id: the id of the cluster; None: a new one.
 
     Attributes:
         brokers: the running brokers, by ascending id.
         store: the metadata store that the brokers share.
+        claim: the cluster's to its tier; None: there is none, or its brokers are in several processes.
         lease_clock, transaction_clock, member_clock: see `BrokerMaker`.
         work: takes the steps of what takes long, for the cluster and its operators.
         faults: the fault rules; a broker that is started again is under them too.
@@ -105,13 +107,14 @@ class BrokerCluster:
         seed: int | None = None,
         garbage: GarbageTuning | None = None,
         member: ProcessMember | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         self.config = config
         self._member = member
         self.clock = clock if clock is not None else SystemClock()
         self._garbage = garbage
-        self._maker = BrokerMaker(config, self.clock, seed, member)
-        self.cluster_id = self._maker.cluster_id
+        self._maker = BrokerMaker(config, self.clock, seed, member, cluster_id)
+        self.cluster_id, self.claim = self._maker.cluster_id, self._maker.claim
         self.lease_clock, self.transaction_clock = self._maker.lease_clock, self._maker.transaction_clock
         self.member_clock = self._maker.member_clock
         self.work = self._maker.long_work.of_owner()

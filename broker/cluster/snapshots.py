@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
 from purgatorio.broker.cluster.decisions import decided, until
@@ -23,9 +24,11 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionS
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.tier.restoring import PartInTier
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.late import dataclass
 from purgatorio.protocol.compression import Buffer
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.records import iter_batches
 
 MAX_SNAPSHOTS: Final = 10
@@ -46,12 +49,16 @@ class SavedPartition:
         start_offset, end_offset: its first offset, and the one after its last.
         batches: its record batches, in parts: one or more whole ones in each.
         overhead_bytes: memory that a log takes for them, besides their bytes.
+        in_tier: what the tier has of it, up to the start offset; None: nothing.
+        is_cut: whether what came behind it may be lost, so that the transactions that are open at its end are aborted.
     """
 
     start_offset: int
     end_offset: int
     batches: tuple[Buffer, ...] = field(repr=False)
     overhead_bytes: int = 0
+    in_tier: PartInTier | None = field(default=None, repr=False)
+    is_cut: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -149,7 +156,7 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
         replica = leaders[state.leader].replica(tp) if state.leader in leaders else None
         if replica is None:
             raise ClusterUnavailable(f"{tp} has no leader now, so it cannot be saved")
-        logs[tp] = _saved(replica.log, replica.high_watermark)
+        logs[tp] = saved_part(replica.log, replica.high_watermark)
     return Snapshot.of(image, logs)
 
 
@@ -165,25 +172,33 @@ def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[S
         brokers: those that ran to the end; not those that were stopped or killed before.
     """
     logs, lost = {}, []
+    for tp, replica, is_lost in best_replicas(image, brokers):
+        logs[tp] = NO_RECORDS if replica is None else saved_part(replica.log, replica.log.log_end_offset)
+        if is_lost:
+            lost.append(tp)
+    return Snapshot.of(image, logs), lost
+
+
+def best_replicas(
+    image: ClusterImage, brokers: Sequence[Broker]
+) -> Iterator[tuple[TopicPartition, Partition | None, bool]]:
+    """Yield each partition with the replica that has the most of it, as `take_what_is_left`, and whether it is lost."""
     for tp, state in partitions_of(image):
         able = [each for each in brokers if each.replicas.incarnation in (*state.isr, *state.elr)]
         topic_id = image.topics[tp.topic].topic_id
         # A broker that does not know of a new topic yet has no replica, and so no records.
         found = [replica for each in able if (replica := each.replica(tp)) is not None and replica.topic_id == topic_id]
-        replica = max(found, key=lambda each: _has(each, state), default=None)
-        logs[tp] = NO_RECORDS if replica is None else _saved(replica.log, replica.log.log_end_offset)
-        if not able:
-            lost.append(tp)
-    return Snapshot.of(image, logs), lost
+        yield tp, max(found, key=partial(_has, state), default=None), not able
 
 
-def _has(replica: Partition, state: PartitionState) -> tuple[bool, int, int]:
+def _has(state: PartitionState, replica: Partition) -> tuple[bool, int, int]:
     """Return the key by which replicas with all acknowledged records are compared: the best one has the largest."""
     leads = state.leader == replica.broker_id and replica.incarnation in state.isr
     return leads, replica.log.epochs.latest_epoch, replica.log.log_end_offset
 
 
-def _saved(log: Log, end_offset: int) -> SavedPartition:
+def saved_part(log: Log, end_offset: int) -> SavedPartition:
+    """Return what a log has in memory up to an offset, without copying it."""
     start = log.local_start_offset  # what only the tier has is no part of a snapshot
     end = max(end_offset, start)
     read = log.read(start, max_bytes=1 << 62, end_offset=end)
@@ -228,7 +243,7 @@ def _fill(broker: Broker, snapshot: Snapshot) -> Steps:
         if broker.broker_id not in topic.partitions[tp.partition].replicas:
             continue
         log = broker.replicas.begin_with(tp, topic)
-        log.truncate_fully_and_start_at(saved.start_offset)
+        _begin(log, saved)
         for _, batch in (each for batches in saved.batches for each in iter_batches(batches)):
             try:
                 log.append_as_follower(batch, committed_offset=saved.end_offset)
@@ -238,6 +253,44 @@ def _fill(broker: Broker, snapshot: Snapshot) -> Steps:
             yield COST_OF_BATCH + (len(batch) >> 10)
         if log.log_end_offset != saved.end_offset:
             raise ClusterUnavailable(f"{tp} ends at {log.log_end_offset}, and should end at {saved.end_offset}")
+        if saved.is_cut:
+            abort_transactions(log)
+            log.commit_to(log.log_end_offset)
+
+
+def _begin(log: Log, saved: SavedPartition) -> None:
+    part = saved.in_tier
+    if part is None:
+        log.truncate_fully_and_start_at(saved.start_offset)
+        return
+    log.begin_behind(
+        saved.start_offset,
+        log_start_offset=part.log_start_offset,
+        epochs=part.epochs,
+        producers=part.producers,
+    )
+
+
+def abort_transactions(log: Log) -> int:
+    """Append the end markers that abort the open transactions of a log, the same ones in each replica.
+
+    Returns:
+        Their number.
+
+    Raises:
+        MemoryExhausted: there is no room for one.
+    """
+    open_ones = [(pid, state) for pid, state in log.producers if state.transaction_start >= 0]
+    for producer_id, state in sorted(open_ones, key=itemgetter(0)):
+        marker = build_end_marker(
+            EndMarker(committed=False, coordinator_epoch=max(0, state.coordinator_epoch)),
+            producer_id=producer_id,
+            producer_epoch=state.epoch,
+            timestamp_ms=state.appended_ms,
+        )
+        epoch = max(0, log.epochs.latest_epoch)
+        log.append_as_leader(marker, leader_epoch=epoch, wall_ms=state.appended_ms, from_client=False)
+    return len(open_ones)
 
 
 async def lead(snapshot: Snapshot, store: AnyStore, brokers: Sequence[Broker]) -> None:

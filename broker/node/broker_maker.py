@@ -42,6 +42,7 @@ class BrokerMaker:
     Args:
         seed: seeds the random choices (topic ids, replica assignments, jitter of retries); None: they differ each time.
         member: makes the broker part of a cluster of several processes; None: all brokers are in this one.
+        cluster_id: the id of the cluster; None: a new one.
 
     Attributes:
         long_work: what takes long, of all brokers and of the cluster.
@@ -50,7 +51,14 @@ class BrokerMaker:
         member_clock: `transaction_clock` without the times that a test skipped; it times sessions of groups' members.
     """
 
-    def __init__(self, config: ClusterConfig, clock: Clock, seed: int | None, member: ProcessMember | None) -> None:
+    def __init__(
+        self,
+        config: ClusterConfig,
+        clock: Clock,
+        seed: int | None,
+        member: ProcessMember | None,
+        cluster_id: str | None = None,
+    ) -> None:
         self._config = config
         self._clock = clock
         self._seed = seed
@@ -59,7 +67,7 @@ class BrokerMaker:
         self._rng = random.SystemRandom() if seed is None else random.Random(seed)
         self.credentials = BrokerCredentials(member.secret if member else secrets.token_bytes())
         own_id = new_cluster_id(self._rng.randbytes)
-        self.cluster_id = member.store.image.cluster_id if member else own_id
+        self.cluster_id = member.store.image.cluster_id if member else cluster_id or own_id
         self.lease_clock = RunningClock(clock)
         self.transaction_clock = RunningClock(clock, RunningClock.MAX_GAP_OF_CLIENTS_MS)
         self.member_clock = MemberClock(self.transaction_clock)
@@ -100,7 +108,7 @@ class BrokerMaker:
             raise TierUnusable(f"tier.location: {error}") from error
 
     @cached_property
-    def _claim(self) -> StoreClaim | None:
+    def claim(self) -> StoreClaim | None:
         """The claim to it of the brokers of this process; None: those of other processes have the same one."""
         if self._tier is None or self._member is not None:
             return None
@@ -131,7 +139,7 @@ class BrokerMaker:
             turns=self._turns,
             long_work=self.long_work,
             tier=self._tier,
-            claim=self._claim,
+            claim=self.claim,
         )
         return broker, link
 

@@ -498,6 +498,18 @@ class Tiering:
             self.trouble_since_ms = None
             logger.info("the tier can be used again", location=self.store.location)
 
+    async def copy_all(self, partition: Partition) -> None:
+        """Copy all closed segments of a replica whose broker has ended, as nothing else does now.
+
+        Raises:
+            StoreError: not all of them were copied.
+        """
+        remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
+        await remote.list(self.store, leader_epoch)
+        remote.settle(partition.log)
+        while await self._copier.copy_next(partition.log, remote, leader_epoch, lambda: True):
+            pass
+
     def _is_kept(self, partition: Partition) -> bool:
         return self._lookup.partitions.get(partition.tp) is partition
 

@@ -49,15 +49,16 @@ class StoreClaim:
 
     Attributes:
         number: the number of the claim; 0: it is not made yet.
+        store, cluster_id: the store, and the cluster that claims it.
         older: the keys of the descriptions that count although they are of earlier claims.
     """
 
     def __init__(self, store: Store, clock: Clock, cluster_id: str, owner: str) -> None:
         self.number = 0
         self.older: Collection[str] = ()
-        self._store = store
+        self.store = store
         self._clock = clock
-        self._cluster_id = cluster_id
+        self.cluster_id = cluster_id
         self._owner = owner
         self._lost = ""
         self._looked_ms = 0.0
@@ -88,14 +89,14 @@ class StoreClaim:
         return name.claim == self.number or key in self.older
 
     async def _highest(self) -> int:
-        found = (claim_in(each.key) for each in await self._store.list(claims_folder(self._cluster_id)))
+        found = (claim_in(each.key) for each in await self.store.list(claims_folder(self.cluster_id)))
         return max((number for number in found if number is not None), default=0)
 
     async def _look(self) -> None:
         highest = await self._highest()
         if highest > self.number:
             self._lost = (
-                f"another cluster has claimed {self._store.location} for {self._cluster_id} (claim {highest}, after "
+                f"another cluster has claimed {self.store.location} for {self.cluster_id} (claim {highest}, after "
                 f"{self.number}): this one copies and deletes nothing there any more; stop one of them"
             )
             raise ClaimLost(self._lost)
@@ -108,13 +109,13 @@ class StoreClaim:
                 return
             content = _content(self._owner)
             try:
-                await self._store.put(claim_key(self._cluster_id, highest + 1), [content], create=True)
+                await self.store.put(claim_key(self.cluster_id, highest + 1), [content], create=True)
             except Exists:
                 continue
             self.number = highest + 1
-            logger.info("the tier is claimed", location=self._store.location, claim=self.number)
+            logger.info("the tier is claimed", location=self.store.location, claim=self.number)
             return
-        raise Unavailable(f"other clusters claim {self._store.location} all the time")
+        raise Unavailable(f"other clusters claim {self.store.location} all the time")
 
     async def _owner_of(self, number: int) -> str:
         """Return the owner of a claim; "": the object does not say.
@@ -127,11 +128,11 @@ class StoreClaim:
             return owner
         for _ in range(READS_OF_DAMAGED - 1):
             if await self._content_of(number) != first:
-                raise Unavailable(f"claim {number} is damaged on its way from {self._store.location}")
+                raise Unavailable(f"claim {number} is damaged on its way from {self.store.location}")
         return ""
 
     async def _content_of(self, number: int) -> bytes:
-        return bytes(await self._store.get(claim_key(self._cluster_id, number), 0, MAX_CLAIM_BYTES))
+        return bytes(await self.store.get(claim_key(self.cluster_id, number), 0, MAX_CLAIM_BYTES))
 
 
 def _content(owner: str) -> bytes:

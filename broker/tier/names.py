@@ -78,6 +78,23 @@ def partition_of(key: str) -> tuple[bytes, int] | None:
     return bytes.fromhex(topic_id), int(partition)
 
 
+def kept_folder(cluster_id: str = "") -> str:
+    """Return the prefix of the names of what is kept of a cluster besides its records; of all clusters."""
+    return f"clusters/{cluster_id}/" if cluster_id else "clusters/"
+
+
+def kept_key(cluster_id: str, claim: int) -> str:
+    """Return the name of the object that has the metadata of a cluster, as its owner by a claim has kept them."""
+    return f"{kept_folder(cluster_id)}{claim:0{_NUMBER_DIGITS}d}{DESCRIPTION}"
+
+
+def kept_in(key: str) -> tuple[str, int] | None:
+    """Return the cluster and the claim of an object with metadata; None: it is another one."""
+    parts = key.split("/")
+    claim = claim_in(parts[-1].removesuffix(DESCRIPTION)) if key.endswith(DESCRIPTION) else None
+    return (parts[1], claim) if claim is not None and len(parts) == len(("clusters", "id", "name")) else None
+
+
 def segment_of(key: str, end: str = DESCRIPTION) -> SegmentName | None:
     """Return the segment that an object describes, or with `LOG` has the records of; None: the object is another."""
     name = key.rpartition("/")[2]

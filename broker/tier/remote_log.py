@@ -87,12 +87,16 @@ class RemoteLog:
         """
         objects = await store.list(self.folder)
         records = {name for each in objects if (name := segment_of(each.key, LOG)) is not None}
+        not_ours: set[SegmentName] = set()
         sizes = {each.key: each.size_bytes for each in objects}
         found: dict[SegmentName, RemoteSegment] = {}
         damaged: dict[SegmentName, str] = {}
         for key, size_bytes in sizes.items():
             name = segment_of(key)
-            if name is None or (self._claim is not None and not self._claim.counts(key, name)):
+            if name is None:
+                continue
+            if self._claim is not None and not self._claim.counts(key, name):
+                not_ours.add(name)
                 continue
             segment = self._described.get(name)
             try:
@@ -107,11 +111,8 @@ class RemoteLog:
                 logger.warning("a segment of the tier cannot be used", segment=f"{self.folder}{name}", reason=why)
         is_same_epoch = leader_epoch == self.listed_in_epoch
         self._described, self.damaged, self.listed_in_epoch, self.is_stale = found, damaged, leader_epoch, False
-        self.undescribed = sorted(
-            name
-            for name in records.difference(found, damaged)
-            if self._is_own(name) and name.leader_epoch <= leader_epoch
-        )
+        unused = records.union(not_ours).difference(found, damaged)
+        self.undescribed = sorted(name for name in unused if self._is_left(name, leader_epoch))
         self.without_records = sorted(name for name in damaged if name not in records)
         self.doomed_before = -1
         there = records.union(found, damaged)
@@ -171,8 +172,10 @@ class RemoteLog:
         self.damaged.pop(name, None)
         self._described.pop(name, None)
 
-    def _is_own(self, name: SegmentName) -> bool:
-        return self._claim is None or name.claim == self._claim.number
+    def _is_left(self, name: SegmentName, leader_epoch: int) -> bool:
+        """Return whether a segment that is not used was left by a copy that did not end, or by an earlier owner."""
+        claim = name.claim if self._claim is None else self._claim.number
+        return name.claim < claim or (name.claim == claim and name.leader_epoch <= leader_epoch)
 
     def _usable(self) -> Iterator[RemoteSegment]:
         return (each for name, each in self._described.items() if name not in self.doomed)

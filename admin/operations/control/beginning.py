@@ -6,14 +6,15 @@ since.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final
 
 from purgatorio.broker.cluster.cluster import BrokerCluster, Contents
-from purgatorio.broker.cluster.errors import named
+from purgatorio.broker.cluster.errors import OperationRefused, named
 from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot, take_what_is_left
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.late import dataclass
@@ -22,6 +23,7 @@ from purgatorio.protocol.records import iter_batches, read_header
 if TYPE_CHECKING:
     from purgatorio.admin.operations.control.data_folder import DataFolder
     from purgatorio.admin.operations.control.importing import InitialTopic
+    from purgatorio.admin.operations.control.tier_keeping import TierKeeper
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,13 @@ class Beginning(Contents):
         topics: those that are there already are not created.
         snapshot: what the cluster had at its last end.
         data: where it is kept at the next one.
+        tier: keeps what the tier has of it; None: there is no tier.
     """
 
     topics: Sequence[InitialTopic] = ()
     snapshot: Snapshot | None = None
     data: DataFolder | None = None
+    tier: TierKeeper | None = None
     _rng: random.Random = field(default_factory=random.Random, repr=False)
 
     @property
@@ -76,6 +80,8 @@ class Beginning(Contents):
         Returns:
             Why not all is in the folder, and where the rest is; None if all is there.
         """
+        if self.tier is not None:
+            return await self.tier.end(await cluster.kill_all())
         if self.data is None:
             return None
         from purgatorio.admin.operations.control.data_folder import DataUnusable
@@ -95,8 +101,36 @@ class Beginning(Contents):
         except DataUnusable as error:
             return f"{why}; the rest was not kept either: {error}" if missing else f"the data was not kept: {error}"
 
+    async def keep_up(self) -> None:
+        """Keep in the tier what changes, until cancelled."""
+        if self.tier is not None:
+            await self.tier.run()
+        await asyncio.Event().wait()
+
 
 NO_BEGINNING: Final = Beginning()
+
+
+async def with_tier(beginning: Beginning, cluster: BrokerCluster) -> tuple[Beginning, str]:
+    """Return what a cluster with a tier begins with: what is there of an earlier process, too; and that in words.
+
+    Topics that are imported come with their records only if there was no such process.
+
+    Raises:
+        TierUnusable: the tier cannot be read.
+        OperationRefused: there is a folder for data, too.
+    """
+    if beginning.data is not None:
+        raise OperationRefused("--data and a tier do not go together: each keeps topics and offsets; leave one out")
+    from purgatorio.admin.operations.control.tier_keeping import TierKeeper
+
+    assert cluster.claim is not None, "the cluster has a tier, and its brokers are in one process"
+    keeper = TierKeeper(cluster, cluster.claim)
+    restart = await keeper.read()
+    if restart is None:
+        return replace(beginning, tier=keeper), ""
+    topics = [replace(each, records=[]) for each in beginning.topics]
+    return replace(beginning, topics=topics, snapshot=restart.snapshot, tier=keeper), restart.said
 
 
 def _missing(

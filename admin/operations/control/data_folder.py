@@ -107,7 +107,7 @@ class DataFolder:
             path = folder / log.file_name
             try:
                 with open_plain(path) as file:
-                    yield log.tp, saved_format.read_log(file, log)
+                    yield log.tp, saved_format.read_log(file, os.fstat(file.fileno()).st_size, log)
             except FileNotFoundError:
                 raise DataUnusable(f"{self.path} is damaged: {manifest.folder}/{log.file_name} is missing") from None
             except Damaged as error:

@@ -6,7 +6,6 @@ All is checked when it is read, before a broker starts: what cannot have been wr
 from __future__ import annotations
 
 import json
-import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 """The largest manifest. 20,000 partitions, the most of a cluster, take 6 MB, and 100,000 ACLs some 15 MB."""
 MAX_VALUES: Final = 4_000_000
 """The most values in a manifest, by its commas and brackets: each takes 60 bytes or more when it is read."""
-_FIELDS: Final = ("format", "written_by", "folder", "metadata", "logs", "crc32")
+_FIELDS: Final = ("format", "written_by", "folder", "metadata", "logs", "ended", "crc32")
 _LOG_FIELDS: Final = ("topic", "partition", "start_offset", "end_offset", "file", "size_bytes", "crc32")
 _FOLDER: Final = re.compile(r"snapshot-[1-9][0-9]{0,17}")
 _LOG: Final = re.compile(r"(0|[1-9][0-9]{0,9})\.log")
@@ -70,11 +69,13 @@ class Manifest(NamedTuple):
     Attributes:
         folder: the name of the folder with the logs.
         image: the metadata, without brokers.
+        ended: whether the cluster had ended when this was written, so that it is all there was.
     """
 
     folder: str
     image: ClusterImage
     logs: Sequence[SavedLog]
+    ended: bool = True
 
 
 # --- writing ---
@@ -96,13 +97,16 @@ def log_entry(number: int, tp: TopicPartition, saved: SavedPartition) -> dict[st
     }
 
 
-def manifest_of(snapshot: Snapshot, folder: str, logs: Sequence[Mapping[str, Any]], written_by: str) -> bytes:
+def manifest_of(
+    snapshot: Snapshot, folder: str, logs: Sequence[Mapping[str, Any]], written_by: str, *, ended: bool = True
+) -> bytes:
     """Return the manifest of a snapshot.
 
     Args:
         folder: the name of the folder with the logs.
         logs: the entries of the logs, one for each partition.
         written_by: the version of Purgatorio.
+        ended: see `Manifest`.
     """
     image = ClusterImage(
         version=0,
@@ -117,6 +121,7 @@ def manifest_of(snapshot: Snapshot, folder: str, logs: Sequence[Mapping[str, Any
         "folder": folder,
         "metadata": saved_metadata.written(image),
         "logs": logs,
+        **({} if ended else {"ended": False}),
     }
     return json.dumps({**manifest, "crc32": _crc32(manifest)}, indent=1).encode()
 
@@ -148,7 +153,9 @@ def read_manifest(content: bytes) -> Manifest:
         logs = _logs(manifest["logs"], image)
         for tp, _ in partitions_of(image):
             require(tp in logs, f"it has no log of {tp}")
-        return Manifest(_folder(manifest["folder"]), image, list(logs.values()))
+        ended = manifest.get("ended", True)
+        require(isinstance(ended, bool), "it does not say whether the cluster had ended")
+        return Manifest(_folder(manifest["folder"]), image, list(logs.values()), ended)
     except KeyError as error:
         raise Damaged(f"there is no field {shown(error.args[0])}") from None
     except keys.UnknownFormat as error:
@@ -233,15 +240,14 @@ def is_log_name(name: str) -> bool:
     return _LOG.fullmatch(name) is not None
 
 
-def read_log(file: IO[bytes], log: SavedLog) -> SavedPartition:
-    """Return the log that a file has.
+def read_log(file: IO[bytes], size_bytes: int, log: SavedLog) -> SavedPartition:
+    """Return the log that a file of a size has.
 
     Reads a batch at a time: what is no log is found at its first batch, however long the file is.
 
     Raises:
         Damaged: it is not the log that was written.
     """
-    size_bytes = os.fstat(file.fileno()).st_size
     require(size_bytes == log.size_bytes, f"it has {size_bytes} bytes, not the {log.size_bytes} of {log.tp}")
     batches: list[bytes] = []
     position, crc, next_offset = 0, 0, log.start_offset

@@ -90,7 +90,8 @@ class Hanging:
     admin_url = "http://127.0.0.1:9644"
     page_url = "http://127.0.0.1:9644/"
     has_begun = True
-    def __init__(self, config, clock, garbage): pass
+    claim = None
+    def __init__(self, config, clock, **more): pass
     async def start(self): pass
     async def failed(self):
         await asyncio.Event().wait()
@@ -179,7 +180,8 @@ class Showing:
     admin_url = "http://127.0.0.1:9644"
     page_url = "http://127.0.0.1:9644/"
     has_begun = True
-    def __init__(self, config, clock, garbage): self.garbage = garbage
+    claim = None
+    def __init__(self, config, clock, garbage, **more): self.garbage = garbage
     async def start(self): print(type(self.garbage).__name__, sys.getswitchinterval())
     async def failed(self): pass
     async def stop(self): pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,7 +96,7 @@ def test_each_byte_and_each_length_of_a_log_counts(files: dict[str, bytes], tmp_
         ):
             path.write_bytes(damaged)
             with path.open("rb") as file:
-                assert refused(lambda: read_log(file, log)) or damaged == content
+                assert refused(partial(read_log, file, len(damaged), log)) or damaged == content
 
 
 def changed(value: Any) -> Iterator[Any]:

@@ -1,0 +1,271 @@
+"""Keeps a cluster's metadata and committed offsets beside its records in the tier, for a new process (docs/tier.md).
+
+::
+
+    clusters/CLUSTER/0000000007.json         the metadata, as in `snapshot.json` (see `data_folder`), by the claim
+    clusters/CLUSTER/0000000007-snapshot-3   the log of committed offsets, one partition after the other
+
+The claim is in the names, so that a cluster that has lost the store without noticing overwrites nothing of its
+successor's. A new owner deletes what earlier ones have kept, when it has kept its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import BytesIO
+from typing import Final
+
+from purgatorio.admin.operations.control import saved_format
+from purgatorio.admin.operations.control.damage import Damaged
+from purgatorio.admin.operations.control.saved_format import Manifest, NewerFormat, SavedLog
+from purgatorio.admin.operations.control.tier_restart import Restart, all_in_order
+from purgatorio.broker.cluster.cluster import BrokerCluster
+from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot, abort_transactions, best_replicas, saved_part
+from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import ClusterImage
+from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.node.broker_maker import TierUnusable
+from purgatorio.broker.replica.partition import Partition
+from purgatorio.broker.tier.claim import ClaimLost, StoreClaim
+from purgatorio.broker.tier.names import kept_folder, kept_in, kept_key
+from purgatorio.broker.tier.store import Store, StoreError
+from purgatorio.logger import get_logger
+from purgatorio.protocol.compression import Buffer
+from purgatorio.purgatory.clock import time_limit
+
+logger = get_logger(__name__)
+
+KEEP_MS: Final = 1_000
+"""The time between two looks whether the metadata have changed."""
+KEEP_OFFSETS_MS: Final = 10_000
+"""The time between two looks at committed offsets."""
+CALL_MS: Final = 60_000
+"""The longest time that a call of the store may take."""
+NOT_KEPT: Final = "scram_credentials"
+"""The metadata that would be secrets in a bucket."""
+
+
+async def earlier_cluster(store: Store) -> str | None:
+    """Return the id of the cluster that a store has kept; None: it has none.
+
+    Raises:
+        TierUnusable: it has several.
+        StoreError: it does not say.
+    """
+    found = [kept_in(each.key) for each in await store.list(kept_folder())]
+    ids = sorted({each[0] for each in found if each is not None})
+    if len(ids) > 1:
+        first, *others = ids
+        raise TierUnusable(
+            f"tier.location: {store.location} has {len(ids)} clusters, {', '.join(ids)}; give the new one its own "
+            f"location, or remove what begins with {others[0]}/ and clusters/{others[0]}/ to go on with {first}"
+        )
+    return ids[0] if ids else None
+
+
+class TierKeeper:
+    """Keeps a cluster in its tier while it runs, and at its end.
+
+    Args:
+        cluster: its brokers are in this process.
+        claim: its claim to the store.
+    """
+
+    def __init__(self, cluster: BrokerCluster, claim: StoreClaim) -> None:
+        self._cluster = cluster
+        self._claim = claim
+        self._store = claim.store
+        self._kept = b""
+        self._kept_image: ClusterImage | None = None
+        self._number = 0
+        self._offsets: dict[TopicPartition, SavedPartition] = {}
+        self._offsets_at: dict[TopicPartition, tuple[int, int]] = {}
+        self._offsets_due_ms = 0.0
+
+    # --- the beginning ---
+
+    async def read(self) -> Restart | None:
+        """Claim the store, and return what it has of an earlier process of the cluster; None: there was none.
+
+        Raises:
+            TierUnusable: it cannot be read, or a newer version has written it.
+        """
+        try:
+            number = await self._claim.hold()
+            objects = await self._store.list(kept_folder(self._claim.cluster_id))
+            claims = sorted(found[1] for each in objects if (found := kept_in(each.key)) is not None)
+            if not any(claim < number for claim in claims):
+                return None
+            manifest, logs = await self._read(max(claim for claim in claims if claim < number))
+            return await Restart.read(self._claim, manifest, logs, self._cluster.broker_ids)
+        except StoreError as error:
+            raise TierUnusable(f"tier.location: {error}") from error
+
+    async def _read(self, claim: int) -> tuple[Manifest, dict[TopicPartition, SavedPartition]]:
+        key = kept_key(self._claim.cluster_id, claim)
+        where = f"tier.location: {key} in {self._store.location}"
+        try:
+            manifest = saved_format.read_manifest(await self._get(key, saved_format.MAX_MANIFEST_BYTES))
+            kept = [log for log in manifest.logs if log.size_bytes]
+            data = b""
+            if kept:
+                data = await self._get(self._logs_key(claim, manifest.folder), sum(log.size_bytes for log in kept))
+            return manifest, _logs(kept, data)
+        except NewerFormat as error:
+            raise TierUnusable(f"{where} {error}; begin with that version, or with another --tier") from error
+        except Damaged as error:
+            raise TierUnusable(f"{where} is damaged: {error}; begin with another --tier") from error
+
+    async def _get(self, key: str, max_bytes: int) -> bytes:
+        async with time_limit(self._cluster.clock, CALL_MS):
+            return bytes(await self._store.get(key, 0, max_bytes))
+
+    def _logs_key(self, claim: int, folder: str) -> str:
+        return f"{kept_key(self._claim.cluster_id, claim).removesuffix('.json')}-{folder}"
+
+    # --- while it runs ---
+
+    async def run(self) -> None:
+        """Keep what has changed, until cancelled."""
+        while True:
+            try:
+                await self.keep()
+            except ClaimLost:
+                return  # the brokers say so
+            except (StoreError, TimeoutError) as error:
+                logger.warning("the cluster was not kept in the tier", reason=str(error) or "no answer")
+            except Exception:  # a bug: the brokers go on
+                logger.exception("the cluster was not kept in the tier")
+            await self._cluster.clock.sleep(KEEP_MS)
+
+    async def keep(self) -> None:
+        """Keep metadata and committed offsets if they have changed, or may have.
+
+        Raises:
+            StoreError: they were not kept.
+        """
+        image, now_ms = self._cluster.store.image, self._cluster.clock.now_ms()
+        is_due = now_ms >= self._offsets_due_ms
+        if image is self._kept_image and not is_due:
+            return
+        if is_due:
+            self._offsets_due_ms = now_ms + KEEP_OFFSETS_MS
+        found = {tp: replica for tp, replica, _ in best_replicas(image, self._cluster.brokers) if replica is not None}
+        ends = {tp: replica.high_watermark for tp, replica in found.items()}
+        if image is self._kept_image and not self._have_moved(found):
+            return
+        await self._keep(image, found, ends, ended=False)
+        self._kept_image = image
+
+    def _have_moved(self, found: Mapping[TopicPartition, Partition]) -> bool:
+        return _offsets_at(found) != self._offsets_at
+
+    async def _keep(
+        self,
+        image: ClusterImage,
+        found: Mapping[TopicPartition, Partition],
+        ends: Mapping[TopicPartition, int],
+        *,
+        ended: bool,
+    ) -> None:
+        at = _offsets_at(found)
+        is_new = at != self._offsets_at or not self._number or ended
+        offsets = {tp: saved_part(found[tp].log, ends[tp]) for tp in at} if is_new else self._offsets
+        number = self._number + is_new
+        logs = {tp: offsets.get(tp) or _empty(found.get(tp), ends.get(tp, 0)) for tp in all_in_order(image)}
+        entries = [saved_format.log_entry(place, tp, each) for place, (tp, each) in enumerate(logs.items())]
+        snapshot = Snapshot.of(image, logs)
+        snapshot = replace(snapshot, metadata={**snapshot.metadata, NOT_KEPT: {}})
+        from importlib.metadata import version  # 1 MB with what it imports
+
+        folder, written_by = saved_format.folder_name(number), version("purgatorio")
+        content = await asyncio.to_thread(  # images do not change
+            saved_format.manifest_of, snapshot, folder, entries, written_by, ended=ended
+        )
+        if content == self._kept:
+            return
+        claim = await self._claim.hold()
+        if is_new:
+            parts = [batch for each in logs.values() for batch in each.batches]
+            await self._put(self._logs_key(claim, folder), parts)
+            await self._claim.hold()
+        await self._put(kept_key(self._claim.cluster_id, claim), [content])
+        self._kept, self._number, self._offsets, self._offsets_at = content, number, offsets, at
+        if is_new:
+            await self._delete_others(claim, folder)
+
+    async def _put(self, key: str, parts: Sequence[Buffer]) -> None:
+        async with time_limit(self._cluster.clock, CALL_MS):
+            await self._store.put(key, parts, create=False)
+
+    async def _delete_others(self, claim: int, folder: str) -> None:
+        """Delete what was kept before, by this owner and by earlier ones."""
+        own = {kept_key(self._claim.cluster_id, claim), self._logs_key(claim, folder)}
+        for each in await self._store.list(kept_folder(self._claim.cluster_id)):
+            if each.key not in own:
+                await self._store.delete(each.key)
+
+    # --- the end ---
+
+    async def end(self, brokers: Sequence[Broker]) -> str | None:
+        """Copy all that brokers have of the tier's topics, and keep the rest, when they have ended.
+
+        Open transactions are aborted: their coordinators' state is not kept.
+
+        Returns:
+            Why not all of it is in the tier; None: it is.
+        """
+        image = self._cluster.store.image
+        found = {tp: replica for tp, replica, _ in best_replicas(image, brokers) if replica is not None}
+        owners = {id(replica): broker for broker in brokers for replica in broker.partitions}
+        try:
+            for replica in found.values():
+                if replica.log.is_tiered or replica.tp.topic == OFFSETS_TOPIC:
+                    abort_transactions(replica.log)
+                if replica.log.is_tiered:
+                    replica.log.commit_to(replica.log.log_end_offset)
+                    await self._copy_all(owners[id(replica)], replica)
+            ends = {tp: replica.log.log_end_offset for tp, replica in found.items()}
+            await self._keep(image, found, ends, ended=True)
+        except (StoreError, TimeoutError) as error:
+            behind = [tp for tp, each in found.items() if each.log.is_tiered and not _is_whole(each)]
+            named = f", of {behind[0]} only what was copied before" if behind else ""
+            return f"not all is in the tier{named}: {str(error) or 'the store did not answer in time'}"
+        return None
+
+    async def _copy_all(self, broker: Broker, replica: Partition) -> None:
+        log, tiering = replica.log, broker.tiering
+        assert tiering is not None, "a cluster with a tier has brokers with one"
+        log.close_active(round(self._cluster.clock.wall_ms()), log.log_end_offset)
+        await tiering.copy_all(replica)
+
+
+def _is_whole(replica: Partition) -> bool:
+    return replica.log.copied_to >= replica.log.log_end_offset
+
+
+def _offsets_at(found: Mapping[TopicPartition, Partition]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return how far the logs of committed offsets have come, by which a change is noticed: starts and ends."""
+    return {
+        tp: (replica.log.log_start_offset, replica.log.log_end_offset)
+        for tp, replica in found.items()
+        if tp.topic == OFFSETS_TOPIC and replica.log.log_end_offset
+    }
+
+
+def _empty(replica: Partition | None, end_offset: int) -> SavedPartition:
+    """Return a log without its records: where it begins, and ends."""
+    start_offset = 0 if replica is None else replica.log.log_start_offset
+    return SavedPartition(start_offset, max(start_offset, end_offset), ())
+
+
+def _logs(kept: Sequence[SavedLog], data: bytes) -> dict[TopicPartition, SavedPartition]:
+    found, position = {}, 0
+    for log in kept:
+        part = data[position : position + log.size_bytes]
+        found[log.tp] = saved_format.read_log(BytesIO(part), len(part), log)
+        position += log.size_bytes
+    return found

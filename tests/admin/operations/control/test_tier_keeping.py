@@ -1,0 +1,212 @@
+"""Tests of clusters that begin with the tier of an earlier one: after an end in order, and after a kill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginning, with_tier
+from purgatorio.admin.operations.control.tier_keeping import TierKeeper, earlier_cluster
+from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.node.broker_maker import TierUnusable
+from purgatorio.broker.tier import obstore_store
+from purgatorio.broker.tier.store import MemoryStore, Refused
+from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
+from purgatorio.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.broker.cluster.test_cluster import ORDERS, PATIENCE_MS, client, config, leader_of, until
+from tests.broker.cluster.test_cluster_tier import produce, read_all
+from tests.broker.replica.tiered import TIERED
+
+Begin = Callable[..., AbstractAsyncContextManager[tuple[Cluster, str]]]
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
+    """The store of every location, which outlives clusters."""
+    made = MemoryStore()
+    monkeypatch.setattr(obstore_store, "open_store", lambda location: made)
+    return made
+
+
+@asynccontextmanager
+async def begun(store: MemoryStore, **settings: Any) -> AsyncIterator[tuple[Cluster, str]]:
+    """A cluster that begins with what the store has, and what is said of that; it is killed at the end."""
+    configured = config(tier_location="there").model_copy(update=settings)
+    cluster = Cluster(configured, admin=False, cluster_id=await earlier_cluster(store))
+    cluster.beginning, said = await with_tier(NO_BEGINNING, cluster)
+    try:
+        await cluster.start()
+        yield cluster, said
+    finally:
+        await cluster.kill_all()
+        await cluster.stop()
+
+
+def keeper_of(cluster: Cluster) -> TierKeeper:
+    assert isinstance(cluster.beginning, Beginning)
+    assert cluster.beginning.tier is not None
+    return cluster.beginning.tier
+
+
+async def create(cluster: Cluster, name: str, *, is_tiered: bool) -> None:
+    connection = await client(cluster.brokers[0])
+    configs = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in TIERED.items()]
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=-1, configs=configs if is_tiered else [])
+    request = CreateTopicsRequest(topics=[topic])
+    response = await connection.request(ApiKey.CREATE_TOPICS, 7, request, timeout_ms=PATIENCE_MS)
+    assert response.topics[0].error_code == ErrorCode.NONE
+    connection.close()
+    await until(lambda: all(name in broker.image.topics and broker.replicas.is_current for broker in cluster.brokers))
+
+
+async def commit(cluster: Cluster, group: str, offset: int) -> None:
+    """Commit an offset of orders-0."""
+    coordinator = await coordinator_of(cluster, group)
+    connection = await client(coordinator)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
+    request = OffsetCommitRequest(group_id=group, topics=[topic])
+    response = await connection.request(ApiKey.OFFSET_COMMIT, 8, request, timeout_ms=PATIENCE_MS)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.NONE
+    connection.close()
+
+
+async def coordinator_of(cluster: Cluster, group: str) -> Broker:
+    connection = await client(cluster.brokers[0])
+    while True:
+        request = FindCoordinatorRequest(key=group)
+        found = await connection.request(ApiKey.FIND_COORDINATOR, 2, request, timeout_ms=PATIENCE_MS)
+        if found.error_code == ErrorCode.NONE:
+            break
+    connection.close()
+    broker = cluster.broker(found.node_id)
+    await until(lambda: any(shard.is_active for shard in broker.groups.coordinator.shards))
+    return broker
+
+
+async def committed(cluster: Cluster, group: str) -> int:
+    shards = (await coordinator_of(cluster, group)).groups.coordinator.shards
+    return next(each.offsets.groups[group]["orders"][0].offset for each in shards if group in each.offsets.groups)
+
+
+async def copy(cluster: Cluster) -> None:
+    tiering = leader_of(cluster).tiering
+    assert tiering is not None
+    await tiering.round()
+
+
+async def test_a_cluster_that_was_stopped_in_order_comes_back_whole(store: MemoryStore) -> None:
+    async with begun(store) as (cluster, said):
+        assert said == ""
+        await create(cluster, "orders", is_tiered=True)
+        await create(cluster, "audit", is_tiered=False)
+        await produce(leader_of(cluster), 7)
+        await commit(cluster, "billing", 5)
+        image = cluster.store.image
+        assert await keeper_of(cluster).end(await cluster.kill_all()) is None
+    before = image.topics["orders"]
+    async with begun(store) as (cluster, said):
+        assert (
+            said == "1 topic came back from the tier: orders (7 records, whole); audit was not tiered and begins empty"
+        )
+        topic = cluster.store.image.topics["orders"]
+        assert cluster.cluster_id == image.cluster_id
+        assert (topic.topic_id, topic.configs) == (before.topic_id, before.configs)
+        assert topic.partitions[0].leader_epoch > before.partitions[0].leader_epoch
+        assert await read_all(leader_of(cluster)) == list(range(7))
+        assert await committed(cluster, "billing") == 5
+        await produce(leader_of(cluster), 2)
+        assert leader_of(cluster).replicas.partitions[ORDERS].log.log_end_offset == 9
+
+
+async def test_a_cluster_that_was_killed_comes_back_with_what_was_copied(store: MemoryStore) -> None:
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await produce(leader_of(cluster), 7)
+        await commit(cluster, "billing", 7)
+        await commit(cluster, "shipping", 3)
+        await until(lambda: all(each.replicas.partitions[ORDERS].high_watermark == 7 for each in cluster.brokers))
+        await copy(cluster)
+        await keeper_of(cluster).keep()
+        next_producer_id = cluster.store.image.next_producer_id
+    async with begun(store) as (cluster, said):
+        assert said.startswith(
+            "1 topic came back from the tier: orders (6 records, 1 lost). The cluster before was not"
+        )
+        for broker in cluster.brokers:
+            log = broker.replicas.partitions[ORDERS].log
+            assert (log.log_start_offset, log.local_start_offset, log.log_end_offset) == (0, 6, 6)
+        assert await committed(cluster, "billing") == 6, "no offset is behind the end"
+        assert await committed(cluster, "shipping") == 3
+        assert cluster.store.image.next_producer_id >= next_producer_id + 1_000_000_000
+        assert cluster.claim is not None
+        assert cluster.claim.number == 2
+        await produce(leader_of(cluster), 3)
+        await copy(cluster)
+        await keeper_of(cluster).keep()
+        kept = [key for key in store.objects if key.startswith("clusters/")]
+        assert [key.rpartition("/")[2] for key in sorted(kept)] == ["0000000002-snapshot-1", "0000000002.json"]
+    async with begun(store, brokers=1) as (cluster, said):
+        assert said.startswith("1 topic came back from the tier: orders (8 records, 1 lost).")
+        assert cluster.store.image.topics["orders"].partitions[0].replicas == (1,)
+        assert cluster.store.image.topics["orders"].partitions[0].leader_epoch == 2
+
+
+async def test_what_cannot_be_read_is_refused_in_words(store: MemoryStore) -> None:
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await keeper_of(cluster).keep()
+    (key,) = (key for key in store.objects if key.startswith("clusters/") and key.endswith(".json"))
+    content = store.objects[key]
+    store.objects[key] = json.dumps({**json.loads(content), "format": 2}).encode()
+    with pytest.raises(TierUnusable, match=r"was written by a newer version .*; begin with that version"):
+        async with begun(store):
+            pass
+    store.objects[key] = content.replace(b'"orders"', b'"orderz"')
+    with pytest.raises(TierUnusable, match=r"in memory is damaged: .*; begin with another --tier$"):
+        async with begun(store):
+            pass
+    store.objects["clusters/another/0000000001.json"] = content
+    with pytest.raises(TierUnusable, match=r"memory has 2 clusters, .*; give the new one its own location, or remove"):
+        await earlier_cluster(store)
+
+
+async def test_a_store_that_refuses_at_the_end_is_named_with_what_is_not_whole(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await produce(leader_of(cluster), 3)
+
+        async def refuse(*args: Any, **kwargs: Any) -> None:
+            raise Refused("the disk is full")
+
+        monkeypatch.setattr(store, "put", refuse)
+        said = await keeper_of(cluster).end(await cluster.kill_all())
+        assert said == "not all is in the tier, of orders-0 only what was copied before: the disk is full"
+
+
+async def test_nothing_is_written_while_nothing_changes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with begun(store) as (cluster, _):
+        keeper = keeper_of(cluster)
+        await keeper.keep()
+        before = dict(store.objects)
+
+        async def unexpected(*args: Any, **kwargs: Any) -> None:
+            raise AssertionError
+
+        monkeypatch.setattr(store, "put", unexpected)
+        await keeper.keep()
+        assert store.objects == before
