@@ -95,6 +95,10 @@ class BrokerSettings(TypedDict, total=False):
     producer_id_expiration_ms: int | str | None
     tier_location: str | Sequence[str] | None
     remote_log_storage_system_enable: bool | str | None
+    log_local_retention_ms: int | str | None
+    log_local_retention_bytes: int | str | None
+    log_remote_copy_lag_ms: int | str | None
+    log_remote_copy_lag_bytes: int | str | None
     remote_fetch_max_wait_ms: int | str | None
     remote_list_offsets_request_timeout_ms: int | str | None
     remote_log_manager_task_interval_ms: int | str | None

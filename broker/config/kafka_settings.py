@@ -50,8 +50,6 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "the tier is an object store of the brokers' own, which has no such setting.": (
         "follower.fetch.last.tiered.",
-        "log.local.retention.",
-        "log.remote.",
         "remote.",
         "rlmm.config.",
         "rsm.config.",

@@ -110,6 +110,10 @@ class ReplicaSettings(Settings):
     remote_log_storage_system_enable: bool = flag(
         False, "Whether there is a tier; it follows tier.location, without which it cannot be true."
     )
+    log_local_retention_ms: int = topic_default("local.retention.ms")
+    log_local_retention_bytes: int = topic_default("local.retention.bytes")
+    log_remote_copy_lag_ms: int = topic_default("remote.copy.lag.ms")
+    log_remote_copy_lag_bytes: int = topic_default("remote.copy.lag.bytes")
     remote_fetch_max_wait_ms: int = number(
         500,
         "Longest time that a fetch waits for records from the tier; then it is answered without them, and the read "

@@ -64,7 +64,6 @@ GONE_CONFIGS: Final = frozenset(
 _HOUR_MS: Final = 60 * 60 * 1000
 _DAY_MS: Final = 24 * _HOUR_MS
 _NO_LEVELS: Final = "Accepted, without effect: where the broker compresses, it uses one level per codec."
-_NO_TIERS: Final = "Accepted, without effect on tiered storage yet."
 _AS_TOTAL: Final = -2
 """The local retention that is the total one."""
 _GONE: Final = "Accepted, without effect, where the broker answers as a release before Kafka 4.0, which has removed it."
@@ -154,7 +153,8 @@ class LogConfig:
             "-2: retention.bytes, -1: no limit.",
             ge=-2,
             long=True,
-        )
+        ),
+        broker="log.local.retention.bytes",
     )
     local_retention_ms: int = _config(
         number(
@@ -162,7 +162,8 @@ class LogConfig:
             "Age at which a segment that the tier has is deleted from memory; -2: retention.ms, -1 keeps it.",
             ge=-2,
             long=True,
-        )
+        ),
+        broker="log.local.retention.ms",
     )
     max_compaction_lag_ms: int = _config(
         number(
@@ -225,8 +226,26 @@ class LogConfig:
         broker="min.insync.replicas",
     )
     preallocate: bool = _config(flag(False, _NO_EFFECT))
-    remote_copy_lag_bytes: int = _config(number(-1, _NO_TIERS, ge=-1, long=True))
-    remote_copy_lag_ms: int = _config(number(0, _NO_TIERS, ge=-1, long=True))
+    remote_copy_lag_bytes: int = _config(
+        number(
+            -1,
+            "Bytes of newer records behind which a closed segment is copied to the tier (KIP-1241), if "
+            "remote.copy.lag.ms does not say so before; 0: at once, -1: local.retention.bytes.",
+            ge=-1,
+            long=True,
+        ),
+        broker="log.remote.copy.lag.bytes",
+    )
+    remote_copy_lag_ms: int = _config(
+        number(
+            0,
+            "Age of its newest record at which a closed segment is copied to the tier (KIP-1241), if "
+            "remote.copy.lag.bytes does not say so before; 0: at once, -1: local.retention.ms.",
+            ge=-1,
+            long=True,
+        ),
+        broker="log.remote.copy.lag.ms",
+    )
     remote_log_copy_disable: bool = _config(
         flag(
             False,
@@ -328,6 +347,15 @@ class LogConfig:
                 raise InvalidConfig(local_name, f"it is -1, no limit, but {name} is {total}")
             if local > total >= 0:
                 raise InvalidConfig(local_name, f"{local} is more than {name}, {total}")
+            if self.remote_log_copy_disable and local not in (_AS_TOTAL, total):
+                why = f"with remote.log.copy.disable it has to be {name}, {total}, or -2: nothing more is copied"
+                raise InvalidConfig(local_name, why)
+        lags = (self.remote_copy_lag_ms, self.remote_copy_lag_bytes)
+        names = ("remote.copy.lag.ms", "remote.copy.lag.bytes")
+        for name, lag, local in zip(names, lags, self.effective_local_retention, strict=True):
+            if lag > local >= 0:
+                local_name = name.replace("remote.copy.lag", "local.retention")
+                raise InvalidConfig(name, f"{lag} is more than {local_name} in effect, {local}")
 
     def with_broker_configs(self, configs: Mapping[str, str]) -> LogConfig:
         """Return these defaults of topics, changed by configs of a broker that were checked (``log.retention.ms``).
@@ -351,6 +379,15 @@ class LogConfig:
         return (
             self.retention_ms if local_ms == _AS_TOTAL else local_ms,
             self.retention_bytes if local_bytes == _AS_TOTAL else local_bytes,
+        )
+
+    @property
+    def effective_copy_lag(self) -> tuple[int, int]:
+        """The age and the newer bytes at which a segment is copied; 0: at once, −1: this does not count."""
+        local_ms, local_bytes = self.effective_local_retention
+        return (
+            local_ms if self.remote_copy_lag_ms < 0 else self.remote_copy_lag_ms,
+            local_bytes if self.remote_copy_lag_bytes < 0 else self.remote_copy_lag_bytes,
         )
 
     @property

@@ -71,6 +71,7 @@ class Log:
         local_start_offset: the lowest offset that is in memory; the log start, unless the log is tiered.
         copied_to: the offset up to which the tier has all records from the local start on; what lies behind it is not
             deleted, unless copies are disabled.
+        due_to: closed segments that end at or before it are copied at once, whatever lag there may be.
         log_end_offset: the offset that the next record gets.
         high_watermark: the last one that the partition set, by `commit_to`; the memory cap may delete records below it.
             Reads are not bounded by it.
@@ -101,6 +102,7 @@ class Log:
         self.log_start_offset: int = 0
         self.local_start_offset: int = 0
         self.copied_to: int = 0
+        self.due_to: int = 0
         self.is_tiered = False
         self.on_closed: Callable[[], None] = _nothing
         self.times_tiered: int = 0
@@ -600,14 +602,18 @@ class Log:
         lag_segments = len(segments) - 1 - segments.number_of(start_offset)
         return segments.size_between(start_offset, segments.active.base_offset), lag_segments
 
-    def to_copy(self) -> tuple[Segment, ProducerSnapshot | None] | None:
+    def to_copy(self, wall_ms: int | None = None) -> tuple[Segment, ProducerSnapshot | None] | None:
         """Return the next closed segment to copy, and the producers' state at its end; None: there is none yet.
 
         It lies below the last stable offset, so that nothing in it can change.
+
+        Args:
+            wall_ms: the time since 1970, at which it is due by remote.copy.lag.ms or remote.copy.lag.bytes (KIP-1241),
+                or because it is to leave memory; None: these do not count.
         """
         segments = self._segments
         number = segments.closed_behind(self.copied_to)
-        if number < 0:
+        if number < 0 or (wall_ms is not None and not self._is_due(segments[number], wall_ms)):
             return None
         following = segments[number + 1]
         is_stable = following.base_offset <= self.last_stable_offset(self.high_watermark)
@@ -616,14 +622,15 @@ class Log:
     def close_active(self, wall_ms: int, high_watermark: int) -> int:
         """Begin a new segment if the active one has records; return where closed segments end that nothing can change.
 
-        They end at or below the last stable offset.
+        They end at or below the last stable offset, and are copied at once.
         """
         self.commit_to(min(high_watermark, self.log_end_offset))
         if self._segments.active.size_bytes:
             self._roll(self.log_end_offset, wall_ms)
             self._memory.aged(self)
         stable_offset = self.last_stable_offset(self.high_watermark)
-        return self._segments[self._segments.number_of(stable_offset)].base_offset
+        self.due_to = self._segments[self._segments.number_of(stable_offset)].base_offset
+        return self.due_to
 
     def drop_copied(self, high_watermark: int) -> int:
         """Delete from memory all segments of a tiered log that the tier has; returns the bytes deleted."""
@@ -635,10 +642,17 @@ class Log:
             count += 1
         return self._delete_oldest(count)
 
+    def _is_due(self, segment: Segment, wall_ms: int) -> bool:
+        lag_ms, lag_bytes = self._config.effective_copy_lag
+        if not lag_ms or not lag_bytes or self._awaits_commit or segment.next_offset <= self.due_to:
+            return True
+        newer_bytes = self._segments.size_between(segment.next_offset, self.log_end_offset)
+        return 0 < lag_ms <= wall_ms - segment.newest_ms or 0 < lag_bytes <= newer_bytes
+
     @property
     def awaits_copy(self) -> bool:
         """Whether a closed segment is not copied, or not known to be."""
-        return self.is_tiered and self._segments.closed_behind(self.copied_to) >= 0
+        return self._keeps_uncopied and self._segments.closed_behind(self.copied_to) >= 0
 
     def oldest_age(self) -> Age | None:
         """For the memory budget: the age of the oldest segment, or None if it may delete none."""

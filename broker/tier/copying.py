@@ -48,7 +48,7 @@ class SegmentCopier:
         self._random_bytes = random_bytes
 
     async def copy_next(self, log: Log, remote: RemoteLog, leader_epoch: int, still_leads: Callable[[], bool]) -> bool:
-        """Copy the next segment of a log; return False if there is none, or the leadership was lost meanwhile.
+        """Copy the next segment of a log; return False if none is due, or the leadership was lost meanwhile.
 
         A leader that lost its leadership before it noticed has made a copy that agrees with the log up to where it was
         committed, so it does no harm.
@@ -58,7 +58,7 @@ class SegmentCopier:
             StoreError: the store has not taken it. An object that it has of it is no segment, unless the answer to the
                 last write was lost; the next list shows that.
         """
-        found = log.to_copy()
+        found = log.to_copy(self._clock.wall_ms())
         if found is None:
             return False
         source, producers = found

@@ -167,6 +167,10 @@ def test_configs_without_effect_say_so() -> None:
         ({"retention.ms": "10", "local.retention.ms": "11"}, "local.retention.ms"),
         ({"retention.bytes": "10", "local.retention.bytes": "11"}, "local.retention.bytes"),
         ({"retention.bytes": "10", "local.retention.bytes": "-1"}, "local.retention.bytes"),
+        ({"remote.log.copy.disable": "true", "local.retention.ms": "10"}, "local.retention.ms"),
+        ({"remote.log.copy.disable": "true", "local.retention.bytes": "10"}, "local.retention.bytes"),
+        ({"local.retention.ms": "10", "remote.copy.lag.ms": "11"}, "remote.copy.lag.ms"),
+        ({"retention.bytes": "10", "remote.copy.lag.bytes": "11"}, "remote.copy.lag.bytes"),
     ],
 )
 def test_configs_of_a_tiered_topic_that_contradict_each_other(configs: dict[str, str], name: str) -> None:
@@ -190,3 +194,18 @@ def test_the_local_retention_is_the_total_one_unless_it_is_set(
 ) -> None:
     config = LogConfig.from_strings({**configs, "remote.storage.enable": "true"}).consistent()
     assert config.effective_local_retention == retention
+
+
+@pytest.mark.parametrize(
+    ("configs", "lag"),
+    [
+        ({}, (0, -1)),
+        ({"remote.copy.lag.ms": "-1"}, (7 * 24 * 3600 * 1000, -1)),
+        ({"remote.copy.lag.ms": "-1", "local.retention.ms": "9", "local.retention.bytes": "8"}, (9, 8)),
+        ({"remote.copy.lag.ms": "10", "local.retention.ms": "10", "remote.copy.lag.bytes": "5"}, (10, 5)),
+        ({"remote.log.copy.disable": "true", "local.retention.ms": "604800000"}, (0, -1)),
+    ],
+)
+def test_the_copy_lag_is_the_local_retention_where_it_is_minus_1(configs: dict[str, str], lag: tuple[int, int]) -> None:
+    config = LogConfig.from_strings({**configs, "remote.storage.enable": "true"}).consistent()
+    assert config.effective_copy_lag == lag

@@ -249,3 +249,55 @@ def test_a_truncation_behind_what_is_copied_takes_nothing_back(log: Log) -> None
     log.copied(6)
     log.truncate_to(6)
     assert log.copied_to == 6
+
+
+def due(log: Log, wall_ms: int) -> int | None:
+    """The start of the segment that is due, which is then copied; None: none is."""
+    found = log.to_copy(wall_ms)
+    if found is None:
+        return None
+    log.copied(found[0].next_offset)
+    return found[0].base_offset
+
+
+def test_a_segment_is_due_when_its_newest_record_is_as_old_as_the_lag(log: Log) -> None:
+    """KIP-1241. The records of the log are of the time 2000."""
+    log.config = replace(TIERED, remote_copy_lag_ms=100)
+    assert due(log, 2_099) is None
+    assert due(log, 2_100) == 0
+    log.config = replace(TIERED, remote_copy_lag_ms=0)
+    assert due(log, 0) == 2, "0 is at once"
+
+
+def test_a_segment_is_due_when_so_many_newer_bytes_lie_behind_it(log: Log) -> None:
+    sizes = [segment.size_bytes for segment in log._segments]
+    log.config = replace(TIERED, remote_copy_lag_ms=-1, remote_copy_lag_bytes=sum(sizes[2:]))
+    assert [due(log, 10**15), due(log, 10**15), due(log, 10**15)] == [0, 2, None]
+    log.config = replace(TIERED, remote_copy_lag_ms=10**6, remote_copy_lag_bytes=0)
+    assert due(log, 0) == 4
+
+
+def test_the_lag_may_be_the_local_retention_or_without_end(log: Log) -> None:
+    log.config = replace(TIERED, remote_copy_lag_ms=-1, local_retention_ms=100)
+    assert [due(log, 2_099), due(log, 2_100)] == [None, 0]
+    log.config = replace(TIERED, remote_copy_lag_ms=-1)
+    assert due(log, 10**15) is None
+    log.due_to = 4
+    assert [due(log, 0), due(log, 0)] == [2, None]
+
+
+def test_what_is_to_leave_memory_is_copied_at_once(append) -> None:
+    log = Log(replace(TIERED, remote_copy_lag_ms=-1))
+    append(log, 5)
+    assert log.to_copy(10**15) is None
+    assert not log.evict_oldest()
+    assert log.to_copy(0) is not None
+
+
+def test_a_log_that_is_not_copied_any_more_deletes_as_one_without_a_tier(log: Log) -> None:
+    """KIP-950."""
+    log.copied(4)
+    log.config = replace(TIERED, remote_log_copy_disable=True, retention_bytes=300)
+    assert not log.awaits_copy
+    log.apply_retention(10_000, 11)
+    assert (log.log_start_offset, log.local_start_offset) == (6, 6)
