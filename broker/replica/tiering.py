@@ -527,7 +527,7 @@ class Tiering:
         if partition.is_leader and partition.leader_epoch == leader_epoch:
             remote.settle(partition.log)
             doom_useless(remote, partition.log)
-            remote.settle(partition.log, exactly=True)
+            remote.drop_doomed(partition.log, exactly=True)
             self._work.add(partition.tp, COPY)
             if remote.damaged:
                 self.note(partition.tp)
@@ -581,7 +581,7 @@ class Tiering:
             return
         self.retain(partition)
         if doom(remote, log, partition.low_watermark):
-            remote.drop_doomed()
+            remote.drop_doomed(log)
         trouble: StoreError | None = None
         try:
             await self._cleaner.clean(remote, still_leads)

@@ -113,8 +113,9 @@ def doom_useless(remote: RemoteLog, log: Log) -> None:
     for name in remote.without_records:
         if name.start_offset >= log.local_start_offset or remote.segments.find(name.start_offset) is not None:
             remote.doomed[name] = None
+    own = {each.name for each in remote.segments}
     for each in remote.described:
-        if _is_refuted(each, log):
+        if each.name not in own and _is_refuted(each, log):
             remote.doomed[each.name] = None
     for each in remote.segments.displaced():
         remote.doomed[each.name] = None

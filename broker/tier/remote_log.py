@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from purgatorio.broker.log.log import Log
@@ -16,6 +17,10 @@ from purgatorio.logger import get_logger
 
 logger = get_logger(__name__)
 
+NAMES_AT_ONCE: Final = 500
+"""The names of a list that are looked at in one turn of the event loop: about a millisecond."""
+DESCRIBED_AT_ONCE: Final = 16
+"""The descriptions that a list reads at a time."""
 DESCRIPTION_TRIES: Final = 3
 """The times that a list reads a description that is damaged: it may have been damaged on its way."""
 
@@ -60,6 +65,8 @@ class RemoteLog:
         self.damaged: dict[SegmentName, str] = {}
         self.runs: tuple[Any, tuple[Any, ...]] | None = None
         self._described: dict[SegmentName, RemoteSegment] = {}
+        self._read: dict[SegmentName, RemoteSegment] = {}  # by a list that did not end
+        self._parsing = asyncio.Lock()  # one description in a turn of the event loop: a large one takes some ms
 
     @property
     def described(self) -> Collection[RemoteSegment]:
@@ -83,40 +90,66 @@ class RemoteLog:
         """Read from the store which segments there are, and the descriptions of those that are new.
 
         Raises:
-            StoreError: the store does not say; nothing is forgotten.
+            StoreError: the store does not say; nothing is forgotten, and what was read is not read again.
         """
-        objects = await store.list(self.folder)
-        records = {name for each in objects if (name := segment_of(each.key, LOG)) is not None}
-        not_ours: set[SegmentName] = set()
-        sizes = {each.key: each.size_bytes for each in objects}
-        found: dict[SegmentName, RemoteSegment] = {}
-        damaged: dict[SegmentName, str] = {}
-        for key, size_bytes in sizes.items():
-            name = segment_of(key)
-            if name is None:
-                continue
-            if self._claim is not None and not self._claim.counts(key, name):
-                not_ours.add(name)
-                continue
-            segment = self._described.get(name)
-            try:
-                if segment is None:
-                    object_bytes = sizes.get(f"{self.folder}{name}{LOG}", -1)
-                    segment = await self._described_at_last(store, name, size_bytes, object_bytes)
-                found[name] = segment
-            except DamagedObject as error:
-                damaged[name] = str(error)
+        records: dict[SegmentName, int] = {}
+        descriptions: dict[SegmentName, int] = {}
+        not_ours: dict[SegmentName, None] = {}
+        for number, (key, size_bytes) in enumerate(await store.list(self.folder)):
+            if (name := segment_of(key, LOG)) is not None:
+                records[name] = size_bytes
+            elif (name := segment_of(key)) is not None:
+                if self._claim is None or self._claim.counts(key, name):
+                    descriptions[name] = size_bytes
+                else:
+                    not_ours[name] = None
+            if number % NAMES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        found, damaged = await self._describe_all(store, descriptions, records)
         for name, why in damaged.items():
             if name not in self.damaged:
                 logger.warning("a segment of the tier cannot be used", segment=f"{self.folder}{name}", reason=why)
         is_same_epoch = leader_epoch == self.listed_in_epoch
         self._described, self.damaged, self.listed_in_epoch, self.is_stale = found, damaged, leader_epoch, False
-        unused = records.union(not_ours).difference(found, damaged)
+        self._read = {}
+        unused = (name for name in {**records, **not_ours} if name not in descriptions)
         self.undescribed = sorted(name for name in unused if self._is_left(name, leader_epoch))
-        self.without_records = sorted(name for name in damaged if name not in records)
+        self.without_records = [name for name in damaged if name not in records]
         self.doomed_before = -1
-        there = records.union(found, damaged)
-        self.doomed = {name: None for name in self.doomed if is_same_epoch and name in there}
+        self.doomed = {
+            name: None for name in self.doomed if is_same_epoch and (name in records or name in descriptions)
+        }
+
+    async def _describe_all(
+        self, store: Store, descriptions: Mapping[SegmentName, int], records: Mapping[SegmentName, int]
+    ) -> tuple[dict[SegmentName, RemoteSegment], dict[SegmentName, str]]:
+        """Return the segments that are described, and what is wrong with the others, in the order of their names.
+
+        Args:
+            descriptions: the sizes of the descriptions.
+            records: the sizes of the objects with the records.
+        """
+        damaged: dict[SegmentName, str] = {}
+        unknown = iter([name for name in descriptions if name not in self._described and name not in self._read])
+
+        async def describe() -> None:
+            for name in unknown:
+                try:
+                    object_bytes = records.get(name, -1)
+                    self._read[name] = await self._described_at_last(store, name, descriptions[name], object_bytes)
+                except DamagedObject as error:
+                    damaged[name] = str(error)
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(DESCRIBED_AT_ONCE):
+                    tasks.create_task(describe())
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        known = ((name, self._described.get(name) or self._read.get(name)) for name in descriptions)
+        return {name: each for name, each in known if each is not None}, {
+            name: damaged[name] for name in descriptions if name in damaged
+        }
 
     async def _described_at_last(
         self, store: Store, name: SegmentName, size_bytes: int, object_bytes: int
@@ -135,7 +168,9 @@ class RemoteLog:
             data = await store.get(f"{self.folder}{name}{DESCRIPTION}", 0, size_bytes)
         except NotThere as error:
             raise DamagedObject(f"{name} was deleted while it was listed") from error
-        return from_bytes(data, name, object_bytes)
+        async with self._parsing:
+            await asyncio.sleep(0)
+            return from_bytes(data, name, object_bytes)
 
     def with_record(self, offset: int, epoch: int) -> RemoteSegment | None:
         """Return the segment that has an offset in an epoch, of several the one that ends last; None: none has.
@@ -162,9 +197,11 @@ class RemoteLog:
         self.copied_to = self.segments.end_from(copied_to)
         log.copied(self.copied_to)
 
-    def drop_doomed(self) -> None:
-        """Take those that were doomed since out of the segments that are read, and count as copied."""
-        self.segments.remove(self.doomed)
+    def drop_doomed(self, log: Log, *, exactly: bool = False) -> None:
+        """Take those that were doomed since out of the segments that are read, and count as copied; as `settle`."""
+        if self.doomed:
+            self.segments.remove(self.doomed)
+        self._note_copied(log, exactly)
 
     def forget(self, name: SegmentName) -> None:
         """Forget a doomed segment, which was deleted."""
@@ -188,10 +225,11 @@ class RemoteLog:
         Args:
             exactly: the store was just listed by the leader, so that it has no others.
         """
-        segments = self.segments = RemoteSegments.of_log(
-            self._usable(), log.epochs, log.log_start_offset, log.log_end_offset
-        )
-        copied_to = segments.end_from(log.local_start_offset)
-        if segments.find(copied_to - 1) is not None:
+        self.segments = RemoteSegments.of_log(self._usable(), log.epochs, log.log_start_offset, log.log_end_offset)
+        self._note_copied(log, exactly)
+
+    def _note_copied(self, log: Log, exactly: bool) -> None:
+        copied_to = self.segments.end_from(log.local_start_offset)
+        if self.segments.find(copied_to - 1) is not None:
             self.copied_to = copied_to
         log.copied(copied_to, exactly=exactly)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -101,6 +101,8 @@ class RemoteSegments:
 
     def displaced(self) -> Iterator[RemoteSegment]:
         """Yield the segments that lie within another one; of several with the same offsets all but the first."""
+        if all(one.end_offset <= other.start_offset for one, other in pairwise(self._segments)):
+            return  # the usual case
         end_offset = -1
         for each in sorted(self._segments, key=lambda each: (each.start_offset, -each.end_offset, each.name)):
             if each.end_offset <= end_offset:
@@ -147,6 +149,10 @@ def is_of_log(segment: RemoteSegment, epochs: LeaderEpochs, log_start_offset: in
     if segment.end_offset > log_end_offset or not segment.epochs:
         return False
     start_offset = max(segment.start_offset, log_start_offset)
+    last_epoch, last_start = segment.epochs[-1]
+    if last_start <= start_offset:  # the usual case: all is of one epoch
+        last = segment.end_offset - 1
+        return last < start_offset or epochs.epoch_at(start_offset) == last_epoch == epochs.epoch_at(last)
     ends = [start for _, start in segment.epochs[1:]] + [segment.end_offset]
     for (epoch, start), end in zip(segment.epochs, ends, strict=True):
         first, last = max(start, start_offset), min(end, segment.end_offset) - 1

@@ -1,9 +1,14 @@
-"""What the store has of a log changes its meaning when the log is truncated."""
+"""Lists of what the store has of a log, which changes its meaning when the log is truncated."""
 
 from __future__ import annotations
 
-from purgatorio.broker.tier.store import MemoryStore
-from tests.broker.tier.stores import copied, log_of, record_batch
+import asyncio
+
+import pytest
+
+from purgatorio.broker.tier.remote_log import DESCRIBED_AT_ONCE, RemoteLog
+from purgatorio.broker.tier.store import MemoryStore, Unavailable
+from tests.broker.tier.stores import FOLDER, TestStore, copied, log_of, record_batch
 
 
 async def test_a_segment_with_records_that_were_truncated_is_not_found_any_more() -> None:
@@ -18,3 +23,53 @@ async def test_a_segment_with_records_that_were_truncated_is_not_found_any_more(
         log.append_as_leader(record_batch(2_000 + number), leader_epoch=1, wall_ms=2_000 + number)
     assert remote.find(4, log) is None
     assert remote.find(3, log) is not None
+
+
+async def test_descriptions_are_read_several_at_a_time() -> None:
+    log, store = log_of(2 * DESCRIBED_AT_ONCE + 9), TestStore()
+    names = [each.name for each in (await copied(log, store)).segments]
+    remote = RemoteLog(FOLDER)
+    store.calls.clear()
+    store.gate.clear()
+    listing = asyncio.create_task(remote.list(store, 0))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert store.calls == [("list", FOLDER)] + [("get", "json")] * DESCRIBED_AT_ONCE
+    store.gate.set()
+    await listing
+    assert [each.name for each in remote.described] == names
+    assert len(store.calls) == 1 + len(names) == 1 + DESCRIBED_AT_ONCE + 4
+
+
+async def test_a_list_that_fails_forgets_nothing_and_reads_no_description_twice() -> None:
+    log, store = log_of(13), TestStore()
+    before = await copied(log, store)
+    remote = RemoteLog(FOLDER)
+    store.troubles["get"] = [None, None, Unavailable("503")]
+    with pytest.raises(Unavailable, match="503"):
+        await remote.list(store, 3)
+    assert (len(remote.described), remote.listed_in_epoch) == (0, -1)
+    gets = store.calls.count(("get", "json"))
+    await remote.list(store, 3)
+    assert len(remote.described) == len(before.segments) == 6
+    assert store.calls.count(("get", "json")) < gets + 6
+    store.calls.clear()
+    await remote.list(store, 4)
+    assert [kind for kind, _ in store.calls] == ["list"]
+
+
+async def test_a_long_list_shares_the_event_loop() -> None:
+    log, store = log_of(61), TestStore()
+    await copied(log, store)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await RemoteLog(FOLDER).list(store, 0)
+    counting.cancel()
+    assert turns >= 30, "one description a turn"
