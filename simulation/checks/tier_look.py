@@ -59,10 +59,18 @@ class TierLook:
             return
         for key in tier.changed_buffers:
             self._violated("tier-copy", key, "its bytes changed while they were written")
+        tiered = [
+            (process.host.name, partition)
+            for process in self._cluster.all_processes()
+            for partition in process.broker.replicas.partitions.values()
+            if partition.log.is_tiered
+        ]
+        for _, partition in tiered:
+            folder = self._folder(partition)
+            self._starts[folder] = max(partition.log.log_start_offset, self._starts.get(folder, 0))
+        for host, partition in tiered:
+            self._check_hole(host, partition)
         for process in self._cluster.all_processes():
-            for partition in process.broker.replicas.partitions.values():
-                if partition.log.is_tiered:
-                    self._check_hole(process, partition)
             self._check_memory(process)
 
     def _folder(self, partition: Partition) -> str:
@@ -123,11 +131,11 @@ class TierLook:
 
     # --- logs ---
 
-    def _check_hole(self, process: SimulatedProcess, partition: Partition) -> None:
+    def _check_hole(self, host: str, partition: Partition) -> None:
         log, tier, folder = partition.log, self._cluster.tier, self._folder(partition)
         assert tier is not None, "it is looked at"
         # A replica hears late of a log start that has moved, and the objects before it may be gone by then.
-        start = self._starts[folder] = max(log.log_start_offset, self._starts.get(folder, 0))
+        start = self._starts[folder]
         if log.local_start_offset <= start:
             return
         copies = self._copies.get(folder, {})
@@ -136,10 +144,12 @@ class TierLook:
             for key, copy in copies.items()
             if key in tier.objects and f"{key.removesuffix(DESCRIPTION)}{LOG}" in tier.objects
         ]
+        if any(segment.end_offset > log.log_end_offset for segment in there):
+            return  # it is behind the copies, and so not in sync: it will fetch what it lacks, or begin anew
         segments = RemoteSegments.of_log(there, log.epochs, log.log_start_offset, log.log_end_offset)
         end = segments.end_from(start)
         if end < log.local_start_offset:
-            what = f"{process.host.name} has [{log.local_start_offset}, {log.log_end_offset})"
+            what = f"{host} has [{log.local_start_offset}, {log.log_end_offset})"
             where = f"the tier lacks {end} of its log, which starts at {start}"
             self._violated("tier-hole", str(partition.tp), f"{what} in memory, and {where}")
 
