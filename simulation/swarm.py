@@ -196,10 +196,12 @@ def with_tier(rng: random.Random, swarm: Swarm) -> Swarm:
 
     All else of the seed stays as it is: `rng` is a generator of its own.
     """
-    topics = [_tiered(rng, topic, sure=not nth) for nth, topic in enumerate(swarm.topics)]
+    has_batches = swarm.batch_records > 1 or swarm.transactions is not None
+    sizes = (SMALL_BYTES,) if has_batches else (SMALL_BYTES // 4, SMALL_BYTES)
+    topics = [_tiered(rng, topic, rng.choice(sizes), sure=not nth) for nth, topic in enumerate(swarm.topics)]
     output = swarm.output
     if output is not None:
-        output = _tiered(rng, output, sure=rng.random() < 0.5)
+        output = _tiered(rng, output, SMALL_BYTES, sure=rng.random() < 0.5)
     settings: dict[str, object] = {
         "log_retention_check_interval_ms": 700,
         "remote_log_manager_task_interval_ms": rng.choice((200, 700, 2_000)),
@@ -216,7 +218,7 @@ def with_tier(rng: random.Random, swarm: Swarm) -> Swarm:
     )
 
 
-def _tiered(rng: random.Random, topic: TopicPlan, *, sure: bool) -> TopicPlan:
+def _tiered(rng: random.Random, topic: TopicPlan, segment_bytes: int, *, sure: bool) -> TopicPlan:
     """Return a topic with a tier; if it is not sure, one of four has none, and none that is compacted."""
     if not sure and (topic.keys or rng.random() < 0.25):
         return topic
@@ -230,8 +232,8 @@ def _tiered(rng: random.Random, topic: TopicPlan, *, sure: bool) -> TopicPlan:
             {},
         )
     )
-    segment_bytes = {"segment.bytes": str(rng.choice((SMALL_BYTES // 4, SMALL_BYTES)))}
-    return replace(topic, configs=segment_bytes | kept | local | {"remote.storage.enable": "true"}, keys=0)
+    tiered = {"segment.bytes": str(segment_bytes)} | kept | local | {"remote.storage.enable": "true"}
+    return replace(topic, configs=tiered, keys=0)
 
 
 def _draw(rng: random.Random, *, brokers: int, partitions: int, min_insync_replicas: int) -> Swarm:
