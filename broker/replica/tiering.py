@@ -39,6 +39,9 @@ logger = get_logger(__name__)
 FIRST_BACKOFF_MS: Final = 200
 """The time after a failure of the store until the next round; it doubles up to the interval."""
 
+UNHEARD_MS: Final = 60_000
+"""The time after which a broker has heard that another one leads, or has lost its lease: longer than leases."""
+
 LIST_MS: Final = 60_000
 """The longest time that the list of a partition may take, with the descriptions that are new."""
 
@@ -517,9 +520,12 @@ class Tiering:
         if not self._copier.claim.number:
             await self._copier.claim.hold()  # what counts in the store is not known before
         remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
+        now_ms = self._clock.now_ms()
+        if remote.listed_in_epoch != leader_epoch:
+            remote.unheard_until_ms = now_ms + UNHEARD_MS
         try:
             async with time_limit(self._clock, LIST_MS):
-                await remote.list(self.store, leader_epoch)
+                await remote.list(self.store, leader_epoch, all_heard=now_ms >= remote.unheard_until_ms)
         except TimeoutError as error:
             raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
         if not self._is_kept(partition) or not partition.log.is_tiered:
@@ -531,6 +537,8 @@ class Tiering:
             self._work.add(partition.tp, COPY)
             if remote.damaged:
                 self.note(partition.tp)
+            if remote.unheard:
+                self.note_at(partition.tp, self._clock.wall_ms() + remote.unheard_until_ms - now_ms)
         else:
             remote.settle(partition.log)
         self._heard.set()
@@ -548,7 +556,8 @@ class Tiering:
 
     def _is_known(self, partition: Partition) -> bool:
         remote = self.remote_of(partition)
-        return remote.listed_in_epoch == partition.leader_epoch and not remote.is_stale
+        is_waited_for = bool(remote.unheard) and self._clock.now_ms() >= remote.unheard_until_ms
+        return remote.listed_in_epoch == partition.leader_epoch and not remote.is_stale and not is_waited_for
 
     def _awaits_work(self, partition: Partition) -> bool:
         """Whether a leader has segments to copy or to delete, as soon as it may."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import filterfalse
 from typing import Any, Final
 
 from purgatorio.broker.log.log import Log
@@ -42,7 +44,9 @@ class RemoteLog:
             segment is deleted.
         damaged: what is wrong with segments that cannot be used, by their names.
         undescribed: segments of which the store had the records only, when it was listed; not those of a newer leader,
-            which may be at work.
+            nor of an older one that may not have heard of this one, which may be at work.
+        unheard: those of older ones that may not have heard.
+        unheard_until_ms: the time from which on they have.
         without_records: segments of which it had the description only.
         doomed_before: the offset before which all are doomed, as far as the store was listed.
         doomed: segments that are to be deleted; they are not read, nor do they count as copied.
@@ -59,6 +63,8 @@ class RemoteLog:
         self.is_stale = False
         self.copied_to = -1
         self.undescribed: Sequence[SegmentName] = ()
+        self.unheard: Sequence[SegmentName] = ()
+        self.unheard_until_ms = 0
         self.without_records: Sequence[SegmentName] = ()
         self.doomed_before = -1
         self.doomed: dict[SegmentName, None] = {}
@@ -86,8 +92,11 @@ class RemoteLog:
             segment = self.segments.find(offset)
         return segment
 
-    async def list(self, store: Store, leader_epoch: int) -> None:
+    async def list(self, store: Store, leader_epoch: int, *, all_heard: bool = True) -> None:
         """Read from the store which segments there are, and the descriptions of those that are new.
+
+        Args:
+            all_heard: whether all leaders of older epochs have certainly heard of this one.
 
         Raises:
             StoreError: the store does not say; nothing is forgotten, and what was read is not read again.
@@ -113,7 +122,10 @@ class RemoteLog:
         self._described, self.damaged, self.listed_in_epoch, self.is_stale = found, damaged, leader_epoch, False
         self._read = {}
         unused = (name for name in {**records, **not_ours} if name not in descriptions)
-        self.undescribed = sorted(name for name in unused if self._is_left(name, leader_epoch))
+        left = sorted(name for name in unused if self._is_left(name, leader_epoch))
+        may_be_at_work = partial(self._may_be_at_work, leader_epoch=leader_epoch, all_heard=all_heard)
+        self.unheard = tuple(filter(may_be_at_work, left))
+        self.undescribed = tuple(filterfalse(may_be_at_work, left))
         self.without_records = [name for name in damaged if name not in records]
         self.doomed_before = -1
         self.doomed = {
@@ -213,6 +225,10 @@ class RemoteLog:
         """Return whether a segment that is not used was left by a copy that did not end, or by an earlier owner."""
         claim = name.claim if self._claim is None else self._claim.number
         return name.claim < claim or (name.claim == claim and name.leader_epoch <= leader_epoch)
+
+    def _may_be_at_work(self, name: SegmentName, *, leader_epoch: int, all_heard: bool) -> bool:
+        is_own = self._claim is None or name.claim == self._claim.number
+        return not all_heard and is_own and name.leader_epoch < leader_epoch
 
     def _usable(self) -> Iterator[RemoteSegment]:
         return (each for name, each in self._described.items() if name not in self.doomed)

@@ -32,16 +32,19 @@ class SimulatedTier:
 
     Attributes:
         objects: their bytes, by their names.
+        ever: the names of all objects that there have ever been.
         latency_ms: the range of the time that a message takes.
         errors: the probability that a call fails.
         lies: the probability that the answer to a read is short or has other bytes.
-        described: called with a node and the name of an object when the node has written it.
+        written: are called with a node and the name of an object when the node has written it.
+        changed_buffers: the names of objects whose bytes have changed while they were written.
     """
 
     def __init__(self, loop: SimulatedLoop, rng: random.Random) -> None:
         self.loop = loop
         self.rng = rng
         self.objects: dict[str, bytes] = {}
+        self.ever: dict[str, None] = {}
         self.written: list[Callable[[Node, str], None]] = []
         self.changed_buffers: list[str] = []
         self._links: list[TierLink] = []
@@ -76,6 +79,7 @@ class SimulatedTier:
         if create and key in self.objects:
             raise Exists(f"there is {key} already")
         self.objects[key] = data
+        self.ever[key] = None
 
     def get(self, key: str, start: int, length: int) -> bytes:
         if key not in self.objects:

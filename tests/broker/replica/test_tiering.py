@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from purgatorio.broker.replica.tiering import AT_ONCE, FIRST_BACKOFF_MS, LIST_MS, MAX_ASKED
+from purgatorio.broker.replica.tiering import AT_ONCE, FIRST_BACKOFF_MS, LIST_MS, MAX_ASKED, UNHEARD_MS
 from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
 from purgatorio.broker.tier.remote_log import DESCRIPTION_TRIES
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
@@ -265,6 +265,20 @@ async def test_a_description_that_is_damaged_on_its_way_is_read_again(times: int
         assert len(fresh.damaged) == (times >= DESCRIPTION_TRIES)
         await broker.tiering.round()
         assert (len(fresh.segments), fresh.damaged) == (3, {})
+
+
+async def test_what_an_older_leader_has_left_is_deleted_when_it_has_certainly_heard_of_the_next_one() -> None:
+    async with tiered() as broker:
+        left = broker.store.key(".json").replace("-0000000000-", "-0000000001-").replace(".json", ".log")
+        broker.store.objects[left] = b"of a copy that did not end"
+        broker.set_topics(topic(leader_epoch=2, partition_epoch=1, replicas=(1,), **TIERED))
+        await broker.tiering.round()
+        broker.clock.advance_ms(UNHEARD_MS - 1)
+        await broker.tiering.round()
+        assert left in broker.store.objects
+        broker.clock.advance_ms(1)
+        await broker.tiering.round()
+        assert left not in broker.store.objects
 
 
 async def test_a_bug_in_one_partition_leaves_the_others(error_log: ErrorLog) -> None:

@@ -282,6 +282,21 @@ async def test_records_without_a_description_go_but_not_those_of_a_newer_leader(
     assert (starts(store, LOG), starts(store)) == ([4], [4])
 
 
+async def test_records_without_a_description_stay_while_an_older_leader_may_still_describe_them() -> None:
+    """It may delete what it has copied in memory, if it has not heard of the next leader."""
+    store, log = MemoryStore(), log_of(7, epochs=(0, 3))
+    await copied(log, store)
+    for key in [key for key in sorted(store.objects) if key.endswith(DESCRIPTION)]:
+        del store.objects[key]
+    remote = RemoteLog(FOLDER)
+    await remote.list(store, 4, all_heard=False)
+    doom_useless(remote, log)
+    assert (len(remote.unheard), doomed(remote)) == (3, [])
+    await remote.list(store, 4)
+    doom_useless(remote, log)
+    assert (len(remote.unheard), doomed(remote)) == (0, [0, 2, 4])
+
+
 async def test_a_damaged_segment_goes_when_the_next_one_has_to() -> None:
     store = TestStore()
     log, _ = await of_seven(store)
