@@ -41,9 +41,10 @@ class Restartable(Protocol):
         """Start a broker; it is registered when this returns."""
 
 
-def partitions_of(image: ClusterImage) -> Iterable[tuple[TopicPartition, PartitionState]]:
-    """All partitions of all topics."""
-    for topic in image.topics.values():
+def partitions_of(image: ClusterImage, only: str | None = None) -> Iterable[tuple[TopicPartition, PartitionState]]:
+    """All partitions of all topics, or of only one, if there is such a topic."""
+    topics = image.topics.values() if only is None else [image.topics[only]] if only in image.topics else []
+    for topic in topics:
         for index, state in enumerate(topic.partitions):
             yield TopicPartition(topic.name, index), state
 

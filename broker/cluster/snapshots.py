@@ -180,10 +180,14 @@ def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[S
 
 
 def best_replicas(
-    image: ClusterImage, brokers: Sequence[Broker]
+    image: ClusterImage, brokers: Sequence[Broker], topic: str | None = None
 ) -> Iterator[tuple[TopicPartition, Partition | None, bool]]:
-    """Yield each partition with the replica that has the most of it, as `take_what_is_left`, and whether it is lost."""
-    for tp, state in partitions_of(image):
+    """Yield each partition with the replica that has the most of it, as `take_what_is_left`, and whether it is lost.
+
+    Args:
+        topic: the topic whose partitions these are; None: all are.
+    """
+    for tp, state in partitions_of(image, topic):
         able = [each for each in brokers if each.replicas.incarnation in (*state.isr, *state.elr)]
         topic_id = image.topics[tp.topic].topic_id
         # A broker that does not know of a new topic yet has no replica, and so no records.

@@ -22,7 +22,14 @@ from purgatorio.admin.operations.control.damage import Damaged
 from purgatorio.admin.operations.control.saved_format import Manifest, NewerFormat, SavedLog
 from purgatorio.admin.operations.control.tier_restart import Restart, all_in_order
 from purgatorio.broker.cluster.cluster import BrokerCluster
-from purgatorio.broker.cluster.snapshots import SavedPartition, Snapshot, abort_transactions, best_replicas, saved_part
+from purgatorio.broker.cluster.snapshots import (
+    NO_RECORDS,
+    SavedPartition,
+    Snapshot,
+    abort_transactions,
+    best_replicas,
+    saved_part,
+)
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
@@ -44,6 +51,8 @@ KEEP_OFFSETS_MS: Final = 10_000
 """The time between two looks at committed offsets."""
 CALL_MS: Final = 60_000
 """The longest time that a call of the store may take."""
+PARTITIONS_AT_ONCE: Final = 500
+"""The partitions that are looked at in one turn of the event loop."""
 NOT_KEPT: Final = "scram_credentials"
 """The metadata that would be secrets in a bucket."""
 
@@ -148,48 +157,33 @@ class TierKeeper:
             StoreError: they were not kept.
         """
         image, now_ms = self._cluster.store.image, self._cluster.clock.now_ms()
-        is_due = now_ms >= self._offsets_due_ms
-        if image is self._kept_image and not is_due:
-            return
-        if is_due:
+        if image is self._kept_image:
+            if now_ms < self._offsets_due_ms:
+                return
+            offsets = _found(image, self._cluster.brokers, OFFSETS_TOPIC)
             self._offsets_due_ms = now_ms + KEEP_OFFSETS_MS
-        found = {tp: replica for tp, replica, _ in best_replicas(image, self._cluster.brokers) if replica is not None}
-        ends = {tp: replica.high_watermark for tp, replica in found.items()}
-        if image is self._kept_image and not self._have_moved(found):
-            return
-        await self._keep(image, found, ends, ended=False)
+            if _offsets_at(offsets) == self._offsets_at:
+                return
+        await self._keep(image, _found(image, self._cluster.brokers), ended=False)
         self._kept_image = image
 
-    def _have_moved(self, found: Mapping[TopicPartition, Partition]) -> bool:
-        return _offsets_at(found) != self._offsets_at
-
-    async def _keep(
-        self,
-        image: ClusterImage,
-        found: Mapping[TopicPartition, Partition],
-        ends: Mapping[TopicPartition, int],
-        *,
-        ended: bool,
-    ) -> None:
+    async def _keep(self, image: ClusterImage, found: Mapping[TopicPartition, Partition], *, ended: bool) -> None:
         at = _offsets_at(found)
         is_new = at != self._offsets_at or not self._number or ended
-        offsets = {tp: saved_part(found[tp].log, ends[tp]) for tp in at} if is_new else self._offsets
+        offsets = {tp: saved_part(found[tp].log, end) for tp, (_, end) in at.items()} if is_new else self._offsets
         number = self._number + is_new
-        logs = {tp: offsets.get(tp) or _empty(found.get(tp), ends.get(tp, 0)) for tp in all_in_order(image)}
-        entries = [saved_format.log_entry(place, tp, each) for place, (tp, each) in enumerate(logs.items())]
-        snapshot = Snapshot.of(image, logs)
-        snapshot = replace(snapshot, metadata={**snapshot.metadata, NOT_KEPT: {}})
-        from importlib.metadata import version  # 1 MB with what it imports
-
-        folder, written_by = saved_format.folder_name(number), version("purgatorio")
-        content = await asyncio.to_thread(  # images do not change
-            saved_format.manifest_of, snapshot, folder, entries, written_by, ended=ended
-        )
+        logs = {}
+        for place, tp in enumerate(all_in_order(image)):
+            if place % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+                await asyncio.sleep(0)
+            logs[tp] = offsets.get(tp) or _without_records(found.get(tp))
+        content = await asyncio.to_thread(_manifest, image, logs, number, ended)  # nothing in it changes
         if content == self._kept:
             return
         claim = await self._claim.hold()
-        if is_new:
-            parts = [batch for each in logs.values() for batch in each.batches]
+        folder = saved_format.folder_name(number)
+        parts = [batch for each in logs.values() for batch in each.batches] if is_new else []
+        if parts:
             await self._put(self._logs_key(claim, folder), parts)
             await self._claim.hold()
         await self._put(kept_key(self._claim.cluster_id, claim), [content])
@@ -204,8 +198,10 @@ class TierKeeper:
     async def _delete_others(self, claim: int, folder: str) -> None:
         """Delete what was kept before, by this owner and by earlier ones."""
         own = {kept_key(self._claim.cluster_id, claim), self._logs_key(claim, folder)}
-        for each in await self._store.list(kept_folder(self._claim.cluster_id)):
-            if each.key not in own:
+        kept = kept_folder(self._claim.cluster_id)
+        behind = kept_key(self._claim.cluster_id, claim + 1).removesuffix(".json")
+        for each in await self._store.list(kept):
+            if each.key not in own and each.key < behind:  # the next owner's stay
                 await self._store.delete(each.key)
 
     # --- the end ---
@@ -219,7 +215,7 @@ class TierKeeper:
             Why not all of it is in the tier; None: it is.
         """
         image = self._cluster.store.image
-        found = {tp: replica for tp, replica, _ in best_replicas(image, brokers) if replica is not None}
+        found = _found(image, brokers)
         owners = {id(replica): broker for broker in brokers for replica in broker.partitions}
         try:
             for replica in found.values():
@@ -228,8 +224,7 @@ class TierKeeper:
                 if replica.log.is_tiered:
                     replica.log.commit_to(replica.log.log_end_offset)
                     await self._copy_all(owners[id(replica)], replica)
-            ends = {tp: replica.log.log_end_offset for tp, replica in found.items()}
-            await self._keep(image, found, ends, ended=True)
+            await self._keep(image, found, ended=True)
         except (StoreError, TimeoutError) as error:
             behind = [tp for tp, each in found.items() if each.log.is_tiered and not _is_whole(each)]
             named = f", of {behind[0]} only what was copied before" if behind else ""
@@ -256,10 +251,26 @@ def _offsets_at(found: Mapping[TopicPartition, Partition]) -> dict[TopicPartitio
     }
 
 
-def _empty(replica: Partition | None, end_offset: int) -> SavedPartition:
+def _found(image: ClusterImage, brokers: Sequence[Broker], topic: str | None = None) -> dict[TopicPartition, Partition]:
+    """Return the best replica of each partition that has one."""
+    return {tp: replica for tp, replica, _ in best_replicas(image, brokers, topic) if replica is not None}
+
+
+def _without_records(replica: Partition | None) -> SavedPartition:
     """Return a log without its records: where it begins, and ends."""
-    start_offset = 0 if replica is None else replica.log.log_start_offset
-    return SavedPartition(start_offset, max(start_offset, end_offset), ())
+    if replica is None:
+        return NO_RECORDS
+    return SavedPartition(replica.log.log_start_offset, replica.log.log_end_offset, ())
+
+
+def _manifest(image: ClusterImage, logs: Mapping[TopicPartition, SavedPartition], number: int, ended: bool) -> bytes:
+    from importlib.metadata import version  # 1 MB with what it imports
+
+    entries = [saved_format.log_entry(place, tp, each) for place, (tp, each) in enumerate(logs.items())]
+    snapshot = Snapshot.of(image, logs)
+    snapshot = replace(snapshot, metadata={**snapshot.metadata, NOT_KEPT: {}})
+    folder = saved_format.folder_name(number)
+    return saved_format.manifest_of(snapshot, folder, entries, version("purgatorio"), ended=ended)
 
 
 def _logs(kept: Sequence[SavedLog], data: bytes) -> dict[TopicPartition, SavedPartition]:

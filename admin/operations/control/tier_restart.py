@@ -36,6 +36,8 @@ LISTED_AT_ONCE: Final = 8
 """The partitions whose segments are read at a time."""
 PRODUCER_IDS_SKIPPED: Final = 1_000_000_000
 """The producer ids that are not given again after a kill: more than a cluster may have given since it was kept."""
+EPOCHS_SKIPPED: Final = 100
+"""The leader epochs that are not given again after a kill, likewise: for each partition."""
 TOPICS_NAMED: Final = 10
 """The topics that are named at most."""
 
@@ -73,7 +75,8 @@ class Restart:
             StoreError: the store does not say.
         """
         parts = await _parts(claim, manifest)
-        topics = [_placed(topic, parts, broker_ids) for topic in manifest.image.topics.values()]
+        skipped = 0 if manifest.ended else EPOCHS_SKIPPED
+        topics = [_placed(topic, parts, broker_ids, skipped) for topic in manifest.image.topics.values()]
         image = replace(
             manifest.image,
             topics={},
@@ -126,13 +129,15 @@ async def _parts(claim: StoreClaim, manifest: Manifest) -> dict[TopicPartition, 
     return found
 
 
-def _placed(topic: Topic, parts: Mapping[TopicPartition, PartInTier], broker_ids: Sequence[int]) -> Topic:
-    """Return a topic on the brokers that there are, with the highest leader epochs that were seen."""
+def _placed(
+    topic: Topic, parts: Mapping[TopicPartition, PartInTier], broker_ids: Sequence[int], epochs_skipped: int
+) -> Topic:
+    """Return a topic on the brokers that there are, with leader epochs that are not behind those that were."""
     states: list[PartitionState] = []
     for index, state in enumerate(topic.partitions):
         replicas = tuple(each for each in state.replicas if each in broker_ids)
         part = parts.get(TopicPartition(topic.name, index))
-        epoch = max(state.leader_epoch, part.epochs[-1][0] if part is not None else 0)
+        epoch = epochs_skipped + max(state.leader_epoch, part.epochs[-1][0] if part is not None else 0)
         placed = replicas or (broker_ids[index % len(broker_ids)],)
         leader = state.leader if state.leader in placed else placed[0]
         states.append(

@@ -111,10 +111,10 @@ async def fetch(broker: Broker, offset: int) -> PartitionData:
     return data
 
 
-async def read_all(broker: Broker) -> list[int]:
+async def read_all(broker: Broker, count: int = 7) -> list[int]:
     """Read from the log's start to its end, as a consumer does."""
     offsets: list[int] = []
-    while len(offsets) < 7:
+    while len(offsets) < count:
         data: Any = await fetch(broker, len(offsets))
         assert data.error_code == ErrorCode.NONE
         offsets += [header.base_offset for header, _ in iter_batches(data.records)]

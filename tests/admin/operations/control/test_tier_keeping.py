@@ -14,7 +14,8 @@ from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginnin
 from purgatorio.admin.operations.control.tier_keeping import TierKeeper, earlier_cluster
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.broker_maker import TierUnusable
-from purgatorio.broker.tier import obstore_store
+from purgatorio.broker.tier import claim, obstore_store
+from purgatorio.broker.tier.claim import ClaimLost
 from purgatorio.broker.tier.store import MemoryStore, Refused
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
@@ -161,7 +162,7 @@ async def test_a_cluster_that_was_killed_comes_back_with_what_was_copied(store: 
     async with begun(store, brokers=1) as (cluster, said):
         assert said.startswith("1 topic came back from the tier: orders (8 records, 1 lost).")
         assert cluster.store.image.topics["orders"].partitions[0].replicas == (1,)
-        assert cluster.store.image.topics["orders"].partitions[0].leader_epoch == 2
+        assert cluster.store.image.topics["orders"].partitions[0].leader_epoch == 202
 
 
 async def test_what_cannot_be_read_is_refused_in_words(store: MemoryStore) -> None:
@@ -210,3 +211,35 @@ async def test_nothing_is_written_while_nothing_changes(store: MemoryStore, monk
         monkeypatch.setattr(store, "put", unexpected)
         await keeper.keep()
         assert store.objects == before
+
+
+async def test_of_two_clusters_that_live_the_later_one_has_the_tier(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "CHECK_MS", 0)
+    async with begun(store) as (first, _):
+        await create(first, "orders", is_tiered=True)
+        await produce(leader_of(first), 3)
+        await copy(first)
+        await keeper_of(first).keep()
+        async with begun(store) as (second, said):
+            assert said.endswith("if it still runs, it copies nothing more")
+            await produce(leader_of(second), 3)
+            await copy(second)
+            await keeper_of(second).keep()
+            before = dict(store.objects)
+            await produce(leader_of(first), 4)
+            await copy(first)
+            tiering = leader_of(first).tiering
+            assert tiering is not None
+            assert tiering.trouble.startswith("another cluster has claimed memory for ")
+            await create(first, "carts", is_tiered=True)
+            with pytest.raises(ClaimLost):
+                await keeper_of(first).keep()
+            said_at_end = await keeper_of(first).end(await first.kill_all())
+            assert said_at_end is not None
+            assert said_at_end.startswith(
+                "not all is in the tier, of orders-0 only what was copied before: another clu"
+            )
+            assert store.objects == before
+            assert len(await read_all(leader_of(second), 5)) == 5
