@@ -102,6 +102,12 @@ class BrokerSettings(TypedDict, total=False):
     remote_fetch_max_wait_ms: int | str | None
     remote_list_offsets_request_timeout_ms: int | str | None
     remote_log_manager_task_interval_ms: int | str | None
+    remote_log_manager_copy_max_bytes_per_second: int | str | None
+    remote_log_manager_copy_quota_window_num: int | str | None
+    remote_log_manager_copy_quota_window_size_seconds: int | str | None
+    remote_log_manager_fetch_max_bytes_per_second: int | str | None
+    remote_log_manager_fetch_quota_window_num: int | str | None
+    remote_log_manager_fetch_quota_window_size_seconds: int | str | None
     remote_log_reader_threads: int | str | None
     replica_fetch_wait_max_ms: int | str | None
     replica_fetch_min_bytes: int | str | None

@@ -30,6 +30,7 @@ from purgatorio.broker.causes.cause import (
     TierLookUp,
     TierNotListed,
     TierRead,
+    TierThrottled,
     TooFewInSync,
 )
 from purgatorio.broker.causes.kinds import of_noun
@@ -185,6 +186,11 @@ def _not_decided(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]
 def _replication_throttled(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
     rates = " of ".join(f"{wait['cause'][name]:.3g} B/s" for name in ("bytes_per_second", "limit"))
     return _sentence(f"{_subject(wait)} for the quota on replication: {rates}, on {_places(wait)}"), []
+
+
+def _tier_throttled(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
+    rates = " of ".join(f"{wait['cause'][name]:.3g} B/s" for name in ("bytes_per_second", "limit"))
+    return _sentence(f"{_subject(wait)} for the quota on reads of the tier: {rates}, on {_places(wait)}"), []
 
 
 def _no_records_yet(wait: Document, cluster: _Cluster) -> tuple[str, list[Document]]:
@@ -378,6 +384,7 @@ _SENTENCES: Final[dict[type[Why], Callable[[Document, _Cluster], tuple[str, list
     NoLeader: _no_leader,
     NotDecided: _not_decided,
     ReplicationThrottled: _replication_throttled,
+    TierThrottled: _tier_throttled,
     NoRecordsYet: _no_records_yet,
     TierRead: _tier_read,
     TierLookUp: _tier_look_up,

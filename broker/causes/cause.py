@@ -128,12 +128,32 @@ class ReplicationThrottled(Why):
 
 
 @dataclass(frozen=True, slots=True)
+class TierThrottled(Why):
+    """A quota on reads of the tier keeps records from a consumer that only the tier has (KIP-956).
+
+    Attributes:
+        bytes_per_second: the rate, which is above the limit.
+    """
+
+    tp: TopicPartition
+    bytes_per_second: float
+    limit: int
+
+    def __str__(self) -> str:
+        rate = f"{bytes_per_second(self.bytes_per_second)} of {bytes_per_second(self.limit)}"
+        return f"waits for the quota on reads of the tier: {rate}"
+
+    def parts(self, absent: FindAbsent) -> Iterator[WaitPart]:
+        yield self.part("tier", tps=(self.tp,))
+
+
+@dataclass(frozen=True, slots=True)
 class FetchPosition:
     """Where a fetch reads on a partition, and what keeps it from reading on, if more than that there is no record."""
 
     tp: TopicPartition
     offset: int
-    held_back_by: OpenTransaction | ReplicationThrottled | None
+    held_back_by: OpenTransaction | ReplicationThrottled | TierThrottled | None
 
     def sentence(self, fate: DescribeFate) -> str:
         """Return the place, and what holds the fetch back there."""
@@ -169,7 +189,7 @@ class NoRecordsYet(Why):
         follower = () if self.follower_id is None else (self.follower_id,)
         held = [each.held_back_by for each in self.positions if each.held_back_by is not None]
         for held_by in held:
-            if isinstance(held_by, OpenTransaction):
+            if isinstance(held_by, (OpenTransaction, TierThrottled)):
                 yield from held_by.parts(absent)
             else:
                 yield held_by.part("consumer" if self.follower_id is None else self.follower_id, follower)
@@ -328,7 +348,7 @@ class SharePosition:
 
     tp: TopicPartition
     offset: int
-    held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | TierRead | TierNotListed | None
+    held_back_by: ShareStateLoading | RecordsLocked | OpenTransaction | TierRead | TierNotListed | TierThrottled | None
 
     def sentence(self, fate: DescribeFate) -> str:
         """Return the place, and what holds the group back there."""
@@ -368,7 +388,7 @@ class NoShareRecordsYet(Why):
         is_held = False
         for position in self.positions:
             held_by = position.held_back_by
-            if isinstance(held_by, (OpenTransaction, TierRead, TierNotListed)):
+            if isinstance(held_by, (OpenTransaction, TierRead, TierNotListed, TierThrottled)):
                 is_held = True
                 yield from held_by.parts(absent)
             elif isinstance(held_by, RecordsLocked):

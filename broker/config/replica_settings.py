@@ -131,6 +131,33 @@ class ReplicaSettings(Settings):
     remote_log_manager_task_interval_ms: int = number(
         30_000, "Time between two looks for segments to copy to the tier.", ge=1, long=True
     )
+    remote_log_manager_copy_max_bytes_per_second: int = number(
+        2**63 - 1,
+        "Rate above which no copy to the tier begins (KIP-956).",
+        ge=1,
+        long=True,
+        dynamic=True,
+    )
+    remote_log_manager_copy_quota_window_num: int = number(
+        11, "Samples over which the rate of copies to the tier is measured.", ge=1, le=1_000
+    )
+    remote_log_manager_copy_quota_window_size_seconds: int = number(
+        1, "Time that each of these samples takes.", ge=1, le=3_600
+    )
+    remote_log_manager_fetch_max_bytes_per_second: int = number(
+        2**63 - 1,
+        "Rate above which no read of the tier begins for consumers (KIP-956): their fetches wait as if there were no "
+        "records. What the broker has in its cache is sent all the same.",
+        ge=1,
+        long=True,
+        dynamic=True,
+    )
+    remote_log_manager_fetch_quota_window_num: int = number(
+        11, "Samples over which the rate of reads from the tier is measured.", ge=1, le=1_000
+    )
+    remote_log_manager_fetch_quota_window_size_seconds: int = number(
+        1, "Time that each of these samples takes.", ge=1, le=3_600
+    )
     remote_log_reader_threads: int = number(10, "Reads of the tier that a broker makes at a time.", ge=1, le=1_000)
 
     # Replication

@@ -54,7 +54,7 @@ from purgatorio.broker.node.coordinators import CoordinatorParts, Coordinators
 from purgatorio.broker.node.key_refresh import keep_fresh
 from purgatorio.broker.node.listeners import BrokerListeners
 from purgatorio.broker.node.metadata_publisher import BrokerMetadataPublisher
-from purgatorio.broker.node.quotas import broker_quotas, limit_connections
+from purgatorio.broker.node.quotas import broker_quotas, limit_connections, limit_tier, tier_traffic
 from purgatorio.broker.node.resident_memory import MemoryUse
 from purgatorio.broker.node.upkeep import Upkeep
 from purgatorio.broker.replica.alter_partition_manager import AlterPartitionManager
@@ -225,13 +225,16 @@ class Broker:
         store = FaultyStore(tier)
         config, clock = self.config, self.clock
         cached_bytes = config.log_memory_bytes // TIER_CACHE_DIVISOR
-        reads = RemoteReads(store, clock, readers=config.remote_log_reader_threads, cache_bytes=cached_bytes)
+        traffic = tier_traffic(config, clock)
+        reads = RemoteReads(
+            store, clock, readers=config.remote_log_reader_threads, cache_bytes=cached_bytes, traffic=traffic
+        )
         tiering = Tiering(
             self.replicas.lookup,
             store,
             reads=reads,
-            copier=SegmentCopier(store, clock, self._rng.randbytes, claim),
-            cleaner=SegmentCleaner(store, clock, claim),
+            copier=SegmentCopier(store, clock, self._rng.randbytes, claim, traffic),
+            cleaner=SegmentCleaner(store, clock, claim, traffic),
             clock=clock,
             interval_ms=config.remote_log_manager_task_interval_ms,
         )
@@ -559,6 +562,8 @@ class Broker:
         max_connections = min(config.max_connections, self._connections_cap or config.max_connections)
         self._listeners.allow_connections(max_connections, config.max_connections_per_ip)
         limit_connections(self.quotas, config)
+        if self.tiering is not None:
+            limit_tier(self.tiering.reads.traffic, config)
 
     def _seems_dead(self, broker_id: int) -> bool:
         """Return whether a broker is probably dead and not fenced yet: its port refuses connections.

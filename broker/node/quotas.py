@@ -13,6 +13,7 @@ from purgatorio.broker.log.setting import MAX_INT
 from purgatorio.broker.metadata.store import MetadataStore
 from purgatorio.broker.replica.fetching.fetch_session import FetchSessionCache
 from purgatorio.broker.routing.route_layers import RouteLayers
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.broker.time.rates import RateWindow
 from purgatorio.protocol.messages.fetch import FetchResponse
 from purgatorio.purgatory.clock import Clock
@@ -55,6 +56,27 @@ def limit_connections(quotas: BrokerQuotas, config: BrokerConfig) -> None:
     """Apply the rate of connections from the broker's configs; the largest number stands for none."""
     most = config.max_connection_creation_rate
     quotas.connections.broker_limit = math.inf if most == MAX_INT else most
+
+
+def tier_traffic(config: BrokerConfig, clock: Clock) -> TierTraffic:
+    """Return the quotas of copies to the tier and of reads from it."""
+    copy_ms = config.remote_log_manager_copy_quota_window_size_seconds * 1_000
+    fetch_ms = config.remote_log_manager_fetch_quota_window_size_seconds * 1_000
+    traffic = TierTraffic(
+        clock,
+        RateWindow(config.remote_log_manager_copy_quota_window_num, copy_ms),
+        RateWindow(config.remote_log_manager_fetch_quota_window_num, fetch_ms),
+    )
+    limit_tier(traffic, config)
+    return traffic
+
+
+def limit_tier(traffic: TierTraffic, config: BrokerConfig) -> None:
+    """Take the quotas of the tier as they are configured now."""
+    traffic.limit(
+        copy=config.remote_log_manager_copy_max_bytes_per_second,
+        fetch=config.remote_log_manager_fetch_max_bytes_per_second,
+    )
 
 
 def quota_windows(config: BrokerConfig) -> QuotaWindows:

@@ -168,7 +168,13 @@ class ReplicaManager:
         self.writes.why_refused = tiering.refused
         tiering.move_log_start = self.move_log_start
         tiering.listed = (remote.check, look_ups.check, self.check_share_fetches)
+        tiering.room_again = self._tier_has_room
+        self.reader.tiering = tiering
         self._events.remote += (purgatories.of(REMOTE_FETCH), purgatories.of(REMOTE_LIST_OFFSETS))
+
+    def _tier_has_room(self, tp: TopicPartition, cause: str) -> None:
+        with self.actions:
+            self._events.changed(tp, cause)
 
     def check_share_fetches(self, tp: TopicPartition, cause: str) -> None:
         """Check the share fetches that wait to hear of a partition: the tier has answered."""

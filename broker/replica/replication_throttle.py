@@ -8,46 +8,27 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from purgatorio.broker.time.rates import RateWindow, SimpleRate
+from purgatorio.broker.time.byte_quota import ByteQuota
+from purgatorio.broker.time.rates import RateWindow
 from purgatorio.purgatory.clock import Clock
 
 EVERY_REPLICA: Final = "*"
 
 
-class ReplicationThrottle:
+class ReplicationThrottle(ByteQuota):
     """One broker's throttle as a leader, or as a follower.
 
     Args:
         broker_id: of this broker, whose entries of a list count.
-        clock: times the rate.
-        window: over which the rate is measured.
-
-    Attributes:
-        limit: bytes per second; 0 stops, None is no limit.
     """
 
     def __init__(self, broker_id: int, clock: Clock, window: RateWindow | None = None) -> None:
+        super().__init__(clock, window)
         self._broker_id = broker_id
-        self._clock = clock
-        self._rate = SimpleRate(window or RateWindow())
-        self.limit: int | None = None
 
     def is_about(self, replicas: tuple[str, ...], partition: int) -> bool:
         """Return whether a list of replicas, as a topic config has it, names this broker's of a partition."""
         return self.limit is not None and bool(replicas) and (self._broker_id, partition) in _Listed.of(replicas)
-
-    def is_over(self) -> bool:
-        """Return whether the limit is exceeded; equal is not."""
-        limit = self.limit
-        return limit is not None and (limit == 0 or self._rate.per_second(self._clock.now_ms()) > limit)
-
-    def record(self, size_bytes: int) -> None:
-        """Count bytes of a listed replica."""
-        self._rate.record(size_bytes, self._clock.now_ms())
-
-    def per_second(self) -> float:
-        """Return the rate."""
-        return self._rate.per_second(self._clock.now_ms())
 
 
 class _Listed:

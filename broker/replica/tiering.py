@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, NoReturn
 
-from purgatorio.broker.causes.cause import TierNotListed, TierRead
+from purgatorio.broker.causes.cause import TierNotListed, TierRead, TierThrottled
 from purgatorio.broker.causes.words import away
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.lookup import ReplicaLookup
@@ -107,6 +107,8 @@ class _Work:
         await self._over.wait()
 
 
+QUOTA_LOOK_MS: Final = 100
+"""The time between two looks whether reads are below their quota, while consumers wait for that."""
 PARTS_AHEAD: Final = 4
 """The parts that are read ahead of a reader that goes on: so many as come while one is on its way to the consumer."""
 
@@ -127,6 +129,7 @@ class Tiering:
         store: the store.
         reads: its reads.
         listed: are called with a partition, and a cause, when the store was listed for it.
+        room_again: is called so when the quota of reads keeps consumers of a partition waiting no more.
         move_log_start: moves the log start of a partition that this broker leads.
         trouble: why the store failed, for a partition that was not tried again since; "": it did not.
         trouble_since_ms: since when there is such a partition; None: there is none.
@@ -147,6 +150,8 @@ class Tiering:
         self.store = store
         self.reads = reads
         self.listed: Sequence[Callable[[TopicPartition, str], None]] = ()
+        self.room_again: Callable[[TopicPartition, str], None] = lambda tp, cause: None
+        self._withheld: dict[TopicPartition, None] = {}
         self.move_log_start: Callable[[Partition, int], None] = _not_used
         self.trouble = ""
         self.trouble_since_ms: int | None = None
@@ -255,6 +260,37 @@ class Tiering:
         if read.data is None:
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
         return read
+
+    def withholds(self, partition: Partition, offset: int) -> bool:
+        """Return whether the quota of reads keeps a consumer from an offset; `room_again` is called when it does not.
+
+        The quota keeps nothing that is in the cache or under way (KIP-956).
+        """
+        if not self.reads.traffic.reads.is_over():
+            return False
+        remote = self.remote_of(partition)
+        segment = remote.find(offset, partition.log)
+        if segment is not None and self.reads.is_begun(remote.folder, segment, segment.part_of(offset)):
+            return False
+        if not self._withheld:
+            self._clock.call_later(QUOTA_LOOK_MS, self._look_at_quota)
+        self._withheld[partition.tp] = None
+        return True
+
+    def _look_at_quota(self) -> None:
+        if self.reads.traffic.reads.is_over():
+            self._clock.call_later(QUOTA_LOOK_MS, self._look_at_quota)
+            return
+        withheld, self._withheld = self._withheld, {}
+        for tp in withheld:
+            self.room_again(tp, "quota of the tier")
+
+    def quota_cause(self, tp: TopicPartition) -> TierThrottled | None:
+        """Return the quota as what keeps consumers from a partition; None: it does not."""
+        quota = self.reads.traffic.reads
+        if tp not in self._withheld or not quota.is_over():
+            return None
+        return TierThrottled(tp, quota.per_second(), quota.limit or 0)
 
     def kept_part(self, partition: Partition, offset: int) -> PartRead | None:
         """Return the part that has an offset, if it is in the cache. Nothing begins."""

@@ -128,6 +128,8 @@ class ShareSessionReader:
         partition.read = None
         if read is not None and read.has_failed:
             raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
+        if tiering.withholds(replica, offset):
+            return
         read = tiering.part_at(replica, offset)
         if read is not None:
             partition.read = read
@@ -193,7 +195,8 @@ class ShareSessionReader:
             return SharePosition(partition.tp, offset, RecordsLocked(share.in_flight.record_count))
         tiering = self._replicas.tiering
         if tiering is not None and replica.log.log_start_offset <= offset < replica.log.local_start_offset:
-            return SharePosition(partition.tp, offset, tiering.cause_of(partition.tp, partition.read))
+            quota = tiering.quota_cause(partition.tp) if partition.read is None else None
+            return SharePosition(partition.tp, offset, quota or tiering.cause_of(partition.tp, partition.read))
         return SharePosition(partition.tp, offset, self._open_transaction(partition, replica, offset))
 
     def _open_transaction(self, partition: SessionPartition, replica: Partition, offset: int) -> OpenTransaction | None:

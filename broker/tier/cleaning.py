@@ -18,6 +18,7 @@ from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.remote_segments import is_of_log
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.tier.store import Store, StoreError, Unavailable
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock, time_limit
 
@@ -141,9 +142,11 @@ class SegmentCleaner:
         store: where they are.
         clock: times the deletions.
         claim: the cluster's claim to the store.
+        traffic: counts them.
     """
 
-    def __init__(self, store: Store, clock: Clock, claim: StoreClaim) -> None:
+    def __init__(self, store: Store, clock: Clock, claim: StoreClaim, traffic: TierTraffic | None = None) -> None:
+        self._traffic = traffic or TierTraffic(clock)
         self._store = store
         self._clock = clock
         self._claim = claim
@@ -162,7 +165,10 @@ class SegmentCleaner:
                 break
             await self._claim.hold()
             names = doomed[first : first + AT_ONCE]
+            counts = self._traffic.of_folder(remote.folder)
+            counts.delete_requests += len(names)
             for name, error in zip(names, await self._delete(remote.folder, names), strict=True):
+                counts.delete_errors += error is not None
                 if error is None:
                     remote.forget(name)
                 trouble = error or trouble

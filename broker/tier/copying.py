@@ -14,6 +14,7 @@ from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.segment_file import PartsMaker, RemoteSegment, epochs_up_to, to_bytes
 from purgatorio.broker.tier.store import Exists, Store, Unavailable
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock, time_limit
 
@@ -25,6 +26,8 @@ PAUSE_MS: Final = 200
 """The pause between two of these tries."""
 TRY_MS: Final = 120_000
 """The longest time that one may take."""
+QUOTA_PAUSE_MS: Final = 100
+"""The time after which a copier that is above its quota looks again."""
 ID_BYTES: Final = 16
 
 
@@ -36,19 +39,30 @@ class SegmentCopier:
         clock: times the tries.
         random_bytes: makes the ids of copies, no two of which may be the same.
         claim: by which the cluster owns the store.
+        traffic: has the quota of copies, and counts them.
 
     Attributes:
         claim: the same.
     """
 
-    def __init__(self, store: Store, clock: Clock, random_bytes: Callable[[int], bytes], claim: StoreClaim) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        claim: StoreClaim,
+        traffic: TierTraffic | None = None,
+    ) -> None:
         self.claim = claim
+        self._traffic = traffic or TierTraffic(clock)
         self._store = store
         self._clock = clock
         self._random_bytes = random_bytes
 
     async def copy_next(self, log: Log, remote: RemoteLog, leader_epoch: int, still_leads: Callable[[], bool]) -> bool:
         """Copy the next segment of a log; return False if none is due, or the leadership was lost meanwhile.
+
+        Above the quota it waits first, for as long as it takes (KIP-956).
 
         A leader that lost its leadership before it noticed has made a copy that agrees with the log up to where it was
         committed, so it does no harm.
@@ -58,10 +72,34 @@ class SegmentCopier:
             StoreError: the store has not taken it. An object that it has of it is no segment, unless the answer to the
                 last write was lost; the next list shows that.
         """
+        while self._traffic.copies.is_over():
+            await self._clock.sleep(QUOTA_PAUSE_MS)
+            if not still_leads():
+                return False
         found = log.to_copy(self._clock.wall_ms())
         if found is None:
             return False
         source, producers = found
+        counts = self._traffic.of_folder(remote.folder)
+        counts.copy_requests += 1
+        self._traffic.copies.record(source.size_bytes)
+        try:
+            is_copied = await self._copy(log, remote, source, producers, leader_epoch, still_leads)
+        except Exception:
+            counts.copy_errors += 1
+            raise
+        counts.copy_bytes += source.size_bytes
+        return is_copied
+
+    async def _copy(
+        self,
+        log: Log,
+        remote: RemoteLog,
+        source: Segment,
+        producers: ProducerSnapshot | None,
+        leader_epoch: int,
+        still_leads: Callable[[], bool],
+    ) -> bool:
         claim = await self.claim.hold()
         segment = await self._described(log, source, producers, leader_epoch, claim)
         key = f"{remote.folder}{segment.name}"

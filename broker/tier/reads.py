@@ -22,6 +22,7 @@ from typing import Final, NoReturn
 from purgatorio.broker.tier.names import LOG
 from purgatorio.broker.tier.segment_file import DamagedObject, Part, RemoteSegment
 from purgatorio.broker.tier.store import NotThere, Refused, Store, StoreError, Unavailable
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Buffer
 from purgatorio.purgatory.clock import Clock, time_limit
@@ -139,13 +140,20 @@ class RemoteReads:
         clock: times pauses, tries, and how long a read takes.
         readers: the reads that are under way at a time (remote.log.reader.threads).
         cache_bytes: what may be kept of parts that were read.
+        traffic: has the quota of reads, and counts them.
 
     Attributes:
+        traffic: the same.
+        read_count, read_ms: the reads that are over, and the sum of the times that they took.
         pending: those that are not over, by segment and part, in the order in which they were asked for.
         damaged: what the last read of a segment has found wrong with it, by its name with its folder.
     """
 
-    def __init__(self, store: Store, clock: Clock, *, readers: int, cache_bytes: int) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, *, readers: int, cache_bytes: int, traffic: TierTraffic | None = None
+    ) -> None:
+        self.traffic = traffic or TierTraffic(clock)
+        self.read_count = self.read_ms = 0
         self._store = store
         self._clock = clock
         self._readers = readers
@@ -167,6 +175,21 @@ class RemoteReads:
     def under_way(self) -> int:
         """The reads that are not over."""
         return len(self.pending)
+
+    @property
+    def waiting_count(self) -> int:
+        """The reads that wait for a reader."""
+        return len(self._waiting)
+
+    @property
+    def idle_share(self) -> float:
+        """The share of the readers that have nothing to read."""
+        return 1 - (len(self.pending) - len(self._waiting)) / self._readers
+
+    def is_begun(self, folder: str, segment: RemoteSegment, number: int) -> bool:
+        """Return whether a part is here or under way, so that it costs nothing more to have it."""
+        key = (f"{folder}{segment.name}", number)
+        return key in self._cache or key in self.pending
 
     def read(self, folder: str, segment: RemoteSegment, number: int) -> PartRead | None:
         """Return the read of a part, which may be over, under way, or begin now; None: too many wait for a reader."""
@@ -193,11 +216,12 @@ class RemoteReads:
         Returns:
             Whether it is here or under way now.
         """
-        key = (f"{folder}{segment.name}", number)
-        if key in self._cache or key in self.pending:
+        if self.is_begun(folder, segment, number):
             return True
         size_bytes = segment.parts[number].size_bytes
         if len(self.pending) + 1 >= self._readers or self._ahead_bytes + size_bytes > self._cache_bytes // 2:
+            return False
+        if self.traffic.reads.is_over():
             return False
         self._begin(folder, segment, number).is_ahead = True
         self._ahead_bytes += size_bytes
@@ -265,6 +289,17 @@ class RemoteReads:
 
     async def _try(self, read: PartRead) -> None:
         part, key = read.part, f"{read.folder}{read.segment.name}{LOG}"
+        counts = self.traffic.of_folder(read.folder)
+        counts.fetch_requests += 1
+        try:
+            await self._get(read, part, key)
+        except Exception:
+            counts.fetch_errors += 1
+            raise
+        counts.fetch_bytes += part.size_bytes
+        self.traffic.reads.record(part.size_bytes)
+
+    async def _get(self, read: PartRead, part: Part, key: str) -> None:
         try:
             async with time_limit(self._clock, TRY_MS):
                 data = await self._store.get(key, part.position, part.size_bytes)
@@ -302,6 +337,8 @@ class RemoteReads:
 
     def _over(self, read: PartRead) -> None:
         del self.pending[read.key]
+        self.read_count += 1
+        self.read_ms += self.waited_ms(read)
         listeners, read.listeners = read.listeners, {}
         for listener in listeners.values():
             listener()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence, Sized
 from typing import Final
 
-from purgatorio.broker.causes.cause import OpenTransaction, ReplicationThrottled
+from purgatorio.broker.causes.cause import OpenTransaction, ReplicationThrottled, TierThrottled
 from purgatorio.broker.log.log import Log, LogError
 from purgatorio.broker.replica.fetching.fetch_context import (
     FetchContext,
@@ -24,6 +24,7 @@ from purgatorio.broker.replica.fetching.fetch_session import FetchSession
 from purgatorio.broker.replica.lookup import NO_HINT, ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.replica.replication_throttle import ReplicationThrottle
+from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.protocol.columns import Columns
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.fetch import (
@@ -62,6 +63,9 @@ class ReplicaReader:
         assignments: the partitions that each other broker should fetch from this one; another object when they change.
         clock: its wall time says how long a transaction has been open.
         throttle: of what followers read here.
+
+    Attributes:
+        tiering: what the tier has, if there is one.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class ReplicaReader:
         self._assignments = assignments
         self._clock = clock
         self.throttle = throttle
+        self.tiering: Tiering | None = None
 
     def assignment_of(self, replica_id: int) -> Sized:
         """Return the partitions that a follower should fetch from here, in an object that is replaced with them."""
@@ -143,6 +148,8 @@ class ReplicaReader:
             if offset < log.local_start_offset and offset >= log.log_start_offset and params.replica_id < 0:
                 max_bytes = min(left_bytes, request.partition_max_bytes)
                 if max_bytes <= 0 and not min_one:
+                    return data, 0
+                if self.tiering is not None and self.tiering.withholds(partition, offset):
                     return data, 0
                 params.remote_parts += (RemotePart(fetch, data, max_bytes, end_offset, min_one),)
                 return data, max_bytes
@@ -295,7 +302,9 @@ class ReplicaReader:
             return REFUSED
         is_follower = params.replica_id >= 0
         if offset < log.local_start_offset:  # the tier has it, and a follower goes by the error
-            return REFUSED if is_follower else ANSWER_NOW
+            if is_follower:
+                return REFUSED
+            return 0 if self.tiering is not None and self.tiering.withholds(partition, offset) else ANSWER_NOW
         if is_follower and (
             request.log_start_offset < start_offset != fetch.log_start_offset
             or self._waits_for_high_watermark(params, partition)
@@ -310,12 +319,18 @@ class ReplicaReader:
             return ANSWER_NOW
         return min(log.size_between(offset, end_offset), request.partition_max_bytes)
 
-    def held_back_by(self, params: FetchParams, fetch: PartitionFetch) -> OpenTransaction | ReplicationThrottled | None:
+    def held_back_by(
+        self, params: FetchParams, fetch: PartitionFetch
+    ) -> OpenTransaction | ReplicationThrottled | TierThrottled | None:
         """Return the transaction behind which a consumer under read_committed cannot read, or the throttle."""
         partition = self._lookup.known(fetch.tp)
         if self.is_withheld(params, fetch):
             return ReplicationThrottled(fetch.tp, self.throttle.per_second(), self.throttle.limit or 0)
-        if not params.read_committed or params.is_follower or partition is None:
+        if params.is_follower or partition is None:
+            return None
+        if self.tiering is not None and fetch.request.fetch_offset < partition.log.local_start_offset:
+            return self.tiering.quota_cause(fetch.tp)
+        if not params.read_committed:
             return None
         return self.open_transaction(partition)
 

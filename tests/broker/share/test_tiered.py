@@ -203,3 +203,18 @@ async def test_a_look_up_that_fails_leaves_the_group_without_a_beginning() -> No
         await house.turns()
         await house.turns()
         assert again.acquired == [(3, 3, 1)]
+
+
+async def test_above_the_quota_of_reads_a_member_waits_and_goes_on_when_there_is_room() -> None:
+    async with shares() as house:
+        quota = house.tiering.reads.traffic.reads
+        quota.limit = 10
+        quota.record(100_000)
+        asked = house.member().fetch(house.key(), max_wait_ms=60_000)
+        await house.turns()
+        (said,) = house.waiting()
+        assert "orders-0 from 0 waits for the quota on reads of the tier: " in said
+        quota.limit = None
+        await house.turns(100)
+        await house.turns()
+        assert asked.acquired == [(0, 1, 1)]

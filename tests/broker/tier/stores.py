@@ -12,6 +12,7 @@ from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, StoredObject
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
@@ -85,11 +86,13 @@ def log_of(count: int, *, config: LogConfig = TIERED, epochs: Sequence[int] = (0
     return log
 
 
-def copier_to(store: MemoryStore, clock: ManualClock | None = None) -> SegmentCopier:
+def copier_to(
+    store: MemoryStore, clock: ManualClock | None = None, traffic: TierTraffic | None = None
+) -> SegmentCopier:
     """A copier whose ids are counted."""
     clock = clock or ManualClock()
     claim = StoreClaim(store, clock, "cluster", "owner")
-    return SegmentCopier(store, clock, lambda size: next(_ids).to_bytes(size, "big"), claim)
+    return SegmentCopier(store, clock, lambda size: next(_ids).to_bytes(size, "big"), claim, traffic)
 
 
 async def copied(

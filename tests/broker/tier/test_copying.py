@@ -7,9 +7,10 @@ import asyncio
 import pytest
 
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.tier.copying import PAUSE_MS
+from purgatorio.broker.tier.copying import PAUSE_MS, QUOTA_PAUSE_MS
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, Refused, Unavailable
+from purgatorio.broker.tier.traffic import UNLIMITED, TierTraffic
 from purgatorio.purgatory.clock import ManualClock
 from tests.broker.tier.stores import FOLDER, TIERED, TestStore, copied, copier_to, log_of
 
@@ -136,3 +137,38 @@ async def test_a_copy_that_fills_a_hole_is_copied_up_to_what_lies_behind() -> No
     store.calls.clear()
     await copied(log, store, remote=remote)
     assert ([kind for kind, _ in store.calls], log.copied_to, remote.copied_to) == (["put", "put"], 6, 6)
+
+
+async def test_above_the_quota_a_copier_waits_and_ends_with_its_leadership() -> None:
+    store, log, clock = TestStore(), log_of(7), ManualClock()
+    traffic = TierTraffic(clock)
+    traffic.limit(copy=10, fetch=UNLIMITED)
+    copier, remote, leads = copier_to(store, clock, traffic), RemoteLog(FOLDER), [True]
+
+    async def copy() -> bool:
+        return await copier.copy_next(log, remote, 0, lambda: leads[0])
+
+    assert await copy(), "it was below its quota"
+    second = asyncio.create_task(copy())
+    await clock.run_for(5_000)
+    assert not second.done()
+    await clock.run_for(8_000)
+    assert (second.done(), len(remote.segments)) == (True, 2)
+    third = asyncio.create_task(copy())
+    await clock.run_for(1_000)
+    leads[0] = False
+    await clock.run_for(QUOTA_PAUSE_MS)
+    assert (await third, len(remote.segments)) == (False, 2)
+
+
+async def test_copies_are_counted_by_topic() -> None:
+    store, log = TestStore(), log_of(7)
+    traffic = TierTraffic(ManualClock())
+    copier, remote = copier_to(store, traffic=traffic), RemoteLog(FOLDER)
+    store.troubles["put"] = [None, None, Refused("no")]
+    await copier.copy_next(log, remote, 0, lambda: True)
+    with pytest.raises(Refused):
+        await copier.copy_next(log, remote, 0, lambda: True)
+    counts = traffic.topics["00"]
+    assert (counts.copy_requests, counts.copy_errors) == (2, 1)
+    assert counts.copy_bytes == next(iter(remote.segments)).size_bytes

@@ -243,3 +243,22 @@ async def test_what_was_read_ahead_in_vain_makes_room_again() -> None:
             made.read(offset)
             await made.turns()
         assert ahead(made, 0), "the one before was evicted"
+
+
+# --- counts ---
+
+
+async def test_tries_errors_and_bytes_are_counted_by_topic() -> None:
+    async with reading() as made:
+        made.store.troubles["get"] = [Unavailable("503")]
+        assert (made.reads.waiting_count, made.reads.idle_share) == (0, 1.0)
+        read = made.read(0)
+        assert made.reads.waiting_count == 1
+        await made.turns()
+        assert (made.reads.waiting_count, made.reads.idle_share) == (0, 0.5)
+        await made.turns(FIRST_PAUSE_MS)
+        counts = made.reads.traffic.topics["00"]
+        assert (counts.fetch_requests, counts.fetch_errors, counts.fetch_bytes) == (2, 1, read.part.size_bytes)
+        assert (made.reads.read_count, made.reads.read_ms) == (1, FIRST_PAUSE_MS)
+        made.read(0)
+        assert counts.fetch_requests == 2, "the cache has it"

@@ -349,3 +349,49 @@ async def test_read_committed_hears_of_aborted_transactions_of_the_tier() -> Non
         again = broker.fetch((ORDERS, 4), read_committed=True)
         await broker.turns()
         assert [(each.producer_id, each.first_offset) for each in again.data.aborted_transactions or ()] == [(8, 4)]
+
+
+# --- the quota of reads (KIP-956) ---
+
+
+def held_back(broker: Tiered) -> list[str]:
+    """The sentences of the fetches that wait for records."""
+    return [in_words(each.causes) for each in broker.fetch_purgatory.operations()]
+
+
+async def test_above_the_quota_a_fetch_waits_as_if_there_were_no_records_and_goes_on_when_there_is_room() -> None:
+    async with tiered() as broker:
+        broker.tiering.reads.traffic.reads.limit = 10
+        first = broker.fetch((ORDERS, 0), max_wait_ms=60_000, partition_max_bytes=1)
+        await broker.turns()
+        assert bases(first.data) == [0], "no bytes have come before"
+        second = broker.fetch((ORDERS, 2), max_wait_ms=60_000)
+        await broker.turns()
+        assert not second.answered
+        (said,) = held_back(broker)
+        assert said.startswith("consumer has 0 of 1 bytes: orders-0 from 2 waits for the quota on reads of the tier: ")
+        assert said.endswith(" of 10 B/s")
+        for _ in range(300):
+            await broker.turns(100)
+        assert bases(second.data) == [2, 3]
+
+
+async def test_at_its_deadline_a_fetch_above_the_quota_is_empty_without_an_error() -> None:
+    async with tiered() as broker:
+        broker.tiering.reads.traffic.reads.limit = 10
+        broker.tiering.reads.traffic.reads.record(1_000_000)
+        fetched = broker.fetch((ORDERS, 0), max_wait_ms=500)
+        await broker.turns(500)
+        assert (fetched.data.error_code, bases(fetched.data)) == (ErrorCode.NONE, [])
+
+
+async def test_what_the_cache_has_is_sent_whatever_the_quota_says() -> None:
+    async with tiered() as broker:
+        broker.fetch((ORDERS, 0), partition_max_bytes=1)
+        await broker.turns()
+        broker.tiering.reads.traffic.reads.limit = 1
+        assert broker.tiering.reads.traffic.reads.is_over()
+        fetched = broker.fetch((ORDERS, 0))
+        assert bases(fetched.data) == [0, 1]
+        await broker.turns()
+        assert broker.store.calls.count(("get", "log")) == 1, "nothing is read ahead above the quota"
