@@ -414,6 +414,11 @@ class Tiering:
         self._work.add(partition.tp, LIST)
         self.wake()
 
+    def list_later(self, partition: Partition) -> None:
+        """List the store for a follower in the next round: a segment that it knows of may have been deleted."""
+        if not partition.is_leader:
+            self._work.add(partition.tp, LIST)
+
     def wake(self) -> None:
         """Begin the next round now."""
         self._begin_by(self._clock.now_ms())

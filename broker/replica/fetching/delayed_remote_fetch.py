@@ -160,6 +160,7 @@ class DelayedRemoteFetch(LeadersAnswer):
             if read is None or not read.is_over:
                 return False
             if read.has_failed:
+                fetches.tiering.list_later(partition)
                 raise PartitionError(ErrorCode.UNKNOWN_SERVER_ERROR, read.trouble)
             fetches.fill_in(self._params, part, partition)
         except PartitionError as error:

@@ -9,7 +9,7 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
-from purgatorio.broker.tier.names import segment_of
+from purgatorio.broker.tier.names import LOG, segment_of
 from purgatorio.broker.tier.store import NotThere, Unavailable
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.errors import ErrorCode
@@ -327,6 +327,24 @@ async def test_read_committed_gets_an_error_while_a_segment_with_markers_is_not_
         again = fetch_committed(broker)
         await broker.turns()
         assert [(each.producer_id, each.first_offset) for each in again.data.aborted_transactions or ()] == [(7, 0)]
+
+
+async def test_a_follower_whose_list_is_old_lists_again_after_a_read_that_failed() -> None:
+    """The leader deletes copies that others made of the same records."""
+    async with tiered() as broker:
+        broker.set_topics(topic(replicas=(1, 2), leader=2, leader_epoch=1, partition_epoch=1, **TIERED))
+        for key in [key for key in broker.store.objects if segment_of(key) or segment_of(key, LOG)]:
+            broker.store.objects[key.replace("-" + "0" * 20, "-" + "f" * 20)] = broker.store.objects.pop(key)
+        fetched = fetch_committed(broker)
+        await broker.turns()
+        assert (fetched.data.error_code, broker.store.calls.count(("get", "log"))) == (
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            1,
+        )
+        await broker.tiering.round()
+        again = fetch_committed(broker)
+        await broker.turns()
+        assert bases(again.data) == [0, 1]
 
 
 async def test_read_committed_hears_of_aborted_transactions_of_the_tier() -> None:
