@@ -389,6 +389,19 @@ class Tiering:
         self._refused_ms.pop(tp, None)
         return False
 
+    async def whole(self, partition: Partition, segment: RemoteSegment) -> RemoteSegment:
+        """Return a segment of a replica's log with the producers' state at its end.
+
+        Raises:
+            StoreError: the store does not give it.
+            DamagedObject: its description cannot be read.
+        """
+        try:
+            async with time_limit(self._clock, LIST_MS):
+                return await self.remote_of(partition).whole(self.store, segment)
+        except TimeoutError as error:
+            raise Unavailable(f"no description in {LIST_MS // 1000} s") from error
+
     # --- what is to be done ---
 
     def note(self, tp: TopicPartition) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import filterfalse
 from typing import Any, Final
@@ -34,6 +35,8 @@ class RemoteLog:
         folder: the prefix of its objects' names.
         claim: says which of them count; None: all do.
         times_tiered: how often the log had come to the tier; what the tier had of it before is not its own.
+        keeps_producers: whether the segments keep the producers' states, which may be much: 1 MB of memory for each
+            segment of a log with 1,000 producers. Otherwise `whole` reads them.
 
     Attributes:
         segments: those that are the log's, as of the last call of `settle`.
@@ -53,8 +56,16 @@ class RemoteLog:
         runs: for `strip`: what it has found last, with all that this depends on.
     """
 
-    def __init__(self, folder: str, claim: StoreClaim | None = None, *, times_tiered: int = 0) -> None:
+    def __init__(
+        self,
+        folder: str,
+        claim: StoreClaim | None = None,
+        *,
+        times_tiered: int = 0,
+        keeps_producers: bool = False,
+    ) -> None:
         self.folder = folder
+        self._keeps_producers = keeps_producers
         self.times_tiered = times_tiered
         self._claim = claim
         self.segments = RemoteSegments()
@@ -177,12 +188,25 @@ class RemoteLog:
         if size_bytes > MAX_DESCRIPTION_BYTES:
             raise DamagedObject(f"the description of {name} has {size_bytes} bytes")
         try:
-            data = await store.get(f"{self.folder}{name}{DESCRIPTION}", 0, size_bytes)
+            segment = await self._read_whole(store, name, size_bytes, object_bytes)
         except NotThere as error:
             raise DamagedObject(f"{name} was deleted while it was listed") from error
+        return segment if self._keeps_producers else replace(segment, producers=None)
+
+    async def _read_whole(self, store: Store, name: SegmentName, size_bytes: int, object_bytes: int) -> RemoteSegment:
+        data = await store.get(f"{self.folder}{name}{DESCRIPTION}", 0, size_bytes)
         async with self._parsing:
             await asyncio.sleep(0)
             return from_bytes(data, name, object_bytes)
+
+    async def whole(self, store: Store, segment: RemoteSegment) -> RemoteSegment:
+        """Return a segment with the producers' state at its end, which the store has.
+
+        Raises:
+            StoreError: the store does not give it.
+            DamagedObject: its description cannot be read.
+        """
+        return await self._read_whole(store, segment.name, MAX_DESCRIPTION_BYTES, segment.size_bytes)
 
     def with_record(self, offset: int, epoch: int) -> RemoteSegment | None:
         """Return the segment that has an offset in an epoch, of several the one that ends last; None: none has.
@@ -198,7 +222,7 @@ class RemoteLog:
 
     def add(self, segment: RemoteSegment, log: Log) -> None:
         """Add a segment that this broker has just copied: the next one behind what was copied, in most cases."""
-        self._described[segment.name] = segment
+        segment = self._described[segment.name] = replace(segment, producers=None)
         copied_to = max(log.copied_to, log.local_start_offset)
         if segment.start_offset > copied_to or not is_of_log(
             segment, log.epochs, log.log_start_offset, log.log_end_offset

@@ -113,7 +113,7 @@ async def _parts(claim: StoreClaim, manifest: Manifest) -> dict[TopicPartition, 
 
     async def read(tp: TopicPartition, folder: str, start_offset: int, epoch: int) -> None:
         async with gate:
-            remote = RemoteLog(folder, claim)
+            remote = RemoteLog(folder, claim, keeps_producers=True)
             await remote.list(claim.store, epoch)
             part = part_in_tier(remote.described, start_offset)
             if part is not None:

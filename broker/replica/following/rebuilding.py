@@ -13,6 +13,8 @@ from purgatorio.broker.log.epochs import UNDEFINED_EPOCH
 from purgatorio.broker.replica.following.leader_log import EARLIEST, EARLIEST_LOCAL, CannotFollow, LeaderLog
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
+from purgatorio.broker.tier.segment_file import DamagedObject, RemoteSegment
+from purgatorio.broker.tier.store import StoreError
 
 
 class Rebuilding:
@@ -44,10 +46,12 @@ class Rebuilding:
         earlier_epoch, earlier_end = await self._leader.end_of_epoch(partition, epoch - 1)
         if earlier_epoch != UNDEFINED_EPOCH and earlier_end > last_offset:
             epoch = earlier_epoch
+        segment = await self._segment(partition, last_offset, epoch)
         if still_followed():
-            self._begin(partition, log_start_offset, last_offset, epoch)
+            self._replicas.begin_behind(partition, log_start_offset, segment)
 
-    def _begin(self, partition: Partition, log_start_offset: int, last_offset: int, epoch: int) -> None:
+    async def _segment(self, partition: Partition, last_offset: int, epoch: int) -> RemoteSegment:
+        """Return the segment that has the last offset which the leader's memory has not, with its producers."""
         tiering = self._replicas.tiering
         if tiering is None:
             raise CannotFollow("this broker has no tier: set tier.location")
@@ -56,4 +60,8 @@ class Rebuilding:
             tiering.list_soon(partition)
             why = tiering.trouble or "it may be listed late"
             raise CannotFollow(f"no segment in the tier has offset {last_offset} in epoch {epoch} ({why})")
-        self._replicas.begin_behind(partition, log_start_offset, segment)
+        try:
+            return await tiering.whole(partition, segment)
+        except (StoreError, DamagedObject) as error:
+            tiering.list_soon(partition)  # it may have been deleted
+            raise CannotFollow(str(error)) from error

@@ -8,6 +8,8 @@ import pytest
 
 from purgatorio.broker.tier.remote_log import DESCRIBED_AT_ONCE, RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, Unavailable
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.tier.stores import FOLDER, TestStore, copied, log_of, record_batch
 
 
@@ -73,3 +75,27 @@ async def test_a_long_list_shares_the_event_loop() -> None:
     await RemoteLog(FOLDER).list(store, 0)
     counting.cancel()
     assert turns >= 30, "one description a turn"
+
+
+async def test_the_producers_of_a_segment_are_read_when_they_are_needed() -> None:
+    """They may be as much as the records."""
+    log, store = log_of(0), TestStore()
+    for sequence in range(3):
+        batch = build_batch(
+            [Record(0, 2_000, None, b"value" * 4, ())], producer_id=7, producer_epoch=0, base_sequence=sequence
+        )
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=2_000)
+    log.commit_to(3)
+    own = await copied(log, store)
+    other, restarted = RemoteLog(FOLDER), RemoteLog(FOLDER, keeps_producers=True)
+    for remote in (other, restarted):
+        await remote.list(store, 0)
+    (kept,) = restarted.described
+    assert kept.producers is not None
+    assert list(kept.producers.states) == [7]
+    for remote in (own, other):
+        (segment,) = remote.described
+        assert segment.producers is None
+        whole = await remote.whole(store, segment)
+        assert whole.producers is not None
+        assert list(whole.producers.states) == [7]

@@ -107,6 +107,16 @@ async def test_a_tier_that_does_not_have_it_yet_is_asked_again_later() -> None:
         assert follower.partition().log.log_end_offset == 0
 
 
+async def test_a_description_that_cannot_be_read_now_is_read_later() -> None:
+    async with tiered() as leader:
+        follower = await listing_follower_of(leader.store)
+        leader.store.troubles["get"] = [Unavailable("503")]
+        with pytest.raises(CannotFollow, match="503"):
+            await rebuilt(leader, follower)
+        await rebuilt(leader, follower)
+        assert follower.partition().log.log_end_offset == 4
+
+
 async def test_a_leader_that_lost_its_leadership_is_no_leader() -> None:
     async with tiered() as leader:
         follower = follower_of(leader.store)
