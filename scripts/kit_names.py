@@ -263,6 +263,7 @@ WITHOUT: Final[Mapping[str, Mapping[str, str]]] = {
     "Kafka": {
         "is_usable": "no process of another language forks with a cluster",
         "left_open": "`clients` lists the client ids that are connected",
+        "tier": "the operations Offload, ShowTier, HoldTier, ReleaseTier and VerifyTier, and `fault` with `tier`",
         "requests": "the operation Facts and the report have the last ones",
     },
     "Fault": {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from purgatorio.testing.faults import Fault
     from purgatorio.testing.kafka import Kafka, cluster
     from purgatorio.testing.share_groups import DeadLetter
+    from purgatorio.testing.tier import KafkaTier, TierSegment
     from purgatorio.testing.values import Advanced, Ended, Group, Parked, Record, Request
 
 _PLACES = {
@@ -36,11 +37,13 @@ _PLACES = {
     "Group": "values",
     "Kafka": "kafka",
     "KafkaClock": "clock",
+    "KafkaTier": "tier",
     "Parked": "values",
     "Quota": "access_controls",
     "Record": "values",
     "Request": "values",
     "ShareGroup": "share_groups",
+    "TierSegment": "tier",
     "cluster": "kafka",
 }
 
@@ -52,11 +55,13 @@ __all__ = [
     "Group",
     "Kafka",
     "KafkaClock",
+    "KafkaTier",
     "Parked",
     "Quota",
     "Record",
     "Request",
     "ShareGroup",
+    "TierSegment",
     "cluster",
 ]
 

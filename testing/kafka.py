@@ -11,9 +11,10 @@ from purgatorio.testing.access_controls import AccessControls
 from purgatorio.testing.clients import Library, Role, client_config
 from purgatorio.testing.clock import KafkaClock
 from purgatorio.testing.loop_thread import LoopThread
-from purgatorio.testing.options import ClusterOptions, FaultSource, text
+from purgatorio.testing.options import ClusterOptions, FaultSource, TierPlace, text
 from purgatorio.testing.registry import RegistryBeside
 from purgatorio.testing.share_groups import ShareGroup
+from purgatorio.testing.tier import KafkaTier
 from purgatorio.testing.values import record_bytes
 from purgatorio.testing.waiting import WAIT_SECONDS, Waiting
 
@@ -41,6 +42,7 @@ class Kafka(AccessControls):
     Attributes:
         bootstrap: the brokers' addresses, for a client's `bootstrap.servers`.
         clock: the brokers' time, which the test can move: ``kafka.clock.advance(30)``.
+        tier: the object store of a cluster that was started with one: ``kafka.tier.offload("orders")``.
 
     Raises:
         ValueError: a setting is unknown, or its value is not allowed; a fault rule cannot be; or a topic is refused.
@@ -63,6 +65,7 @@ class Kafka(AccessControls):
         ports = tuple(int(address.rpartition(":")[2]) for address in self.bootstrap_servers)
         self._opened = open_clusters.opened(self.close, lambda: self.admin_url, ports)
         self.clock = KafkaClock(self._thread, self._backend)
+        self.tier = KafkaTier(self._thread, self._backend)
         self._registry = RegistryBeside(self._as_target)
         self._broker_count = options.brokers
 
@@ -447,6 +450,7 @@ def cluster(
     sasl: str | None = None,
     acls: Sequence[str] | None = None,
     processes: bool = False,
+    tier: TierPlace = False,
     **settings: Unpack[BrokerSettings],
 ) -> Iterator[Kafka]:
     """Run a cluster for the length of a ``with`` block; an exception that leaves it gets the report as a note.
@@ -456,7 +460,7 @@ def cluster(
     note, too.
 
     Args:
-        brokers, racks, topics, faults, tls, sasl, acls, processes, settings: see
+        brokers, racks, topics, faults, tls, sasl, acls, processes, tier, settings: see
             `purgatorio.testing.options.ClusterOptions`.
 
     Raises:
@@ -471,6 +475,7 @@ def cluster(
         sasl=sasl,
         acls=acls,
         processes=processes,
+        tier=tier,
         settings=settings,
     )
     kafka = Kafka(options)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 FaultSource: TypeAlias = "Mapping[str, object] | str | PathLike[str]"
 """A fault rule as data, or the path of a file of rules."""
 
+TierPlace: TypeAlias = "bool | str | PathLike[str]"
+"""Whether there is a tier, or where."""
+IN_MEMORY: Final = "memory:"
+
 TEST_PROFILE: Final[Mapping[str, str]] = {
     "port": "0",
     "admin_port": "0",
@@ -35,7 +39,7 @@ WITHOUT_RACKS: Final[Mapping[str, str]] = {"replica_fetch_wait_max_ms": "2000"}
 cluster with racks, followers serve consumers (KIP-392), and learn what they may show by their next fetch."""
 
 ONE_PROCESS: Final = "that is for brokers in the test's own process"
-OWN_NAMES: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls", "processes")
+OWN_NAMES: Final = ("brokers", "racks", "topics", "faults", "tls", "sasl", "acls", "processes", "tier")
 """The options of a cluster that are no settings of brokers."""
 
 AUTHORIZER: Final = "authorizer_class_name"
@@ -62,6 +66,9 @@ class ClusterOptions:
             an authorizer, and what no ACL allows is refused.
         processes: whether each broker is a process of its own, which `Kafka.kill` ends with SIGKILL and `Kafka.pause`
             with SIGSTOP. Snapshots, resets, fault rules, networks and security are for brokers in the test's process.
+        tier: whether topics with remote.storage.enable have their older records in an object store: True in memory,
+            which needs nothing installed and is for brokers in the test's process; or the path of a folder, or a URL as
+            of the setting `tier_location`, which needs the extra `tier`.
     """
 
     brokers: int = 3
@@ -73,6 +80,7 @@ class ClusterOptions:
     sasl: str | None = None
     acls: Sequence[str] | None = None
     processes: bool = False
+    tier: TierPlace = False
 
     def check_processes(self) -> None:
         """Refuse what a cluster whose brokers are processes does not begin with.
@@ -81,6 +89,7 @@ class ClusterOptions:
             ValueError: there is such a thing; the message names it.
         """
         given = {"faults": self.faults, "tls": self.tls, "sasl": self.sasl, "acls": self.acls is not None}
+        given["tier=True"] = self.tier is True
         wrong = [name for name, value in given.items() if value]
         if wrong:
             raise ValueError(f"{wrong[0]} and processes=True do not go together: {ONE_PROCESS}")
@@ -98,6 +107,8 @@ class ClusterOptions:
         if self.acls is not None and AUTHORIZER not in map(canonical, settings):
             settings[AUTHORIZER] = "StandardAuthorizer"
         racks = tuple(self.racks.split(",") if isinstance(self.racks, str) else self.racks)
+        if self.tier is not False:
+            settings["tier_location"] = IN_MEMORY if self.tier is True else str(self.tier)
         return _config(self.brokers, racks, tuple(settings.items()))
 
     @property

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 Calls = Literal["reads", "writes"]
 MAX_TIMEOUT_SECONDS: Final = 600
 TIMEOUT_SECONDS: Final = 10.0
+MAX_SEGMENTS: Final = 1_000
 MAX_DAMAGES: Final = 1_000
 """Damaged segments that an answer lists."""
 _CALLS: Final = "reads, which are of consumers, or writes, which are copies"
@@ -31,11 +32,14 @@ class ShowTier(Operation, http="GET /tier/{topic}", command="tier show", answere
     """Show which records of each partition are in the tier, in memory, or both."""
 
     topic: str = arg("the topic")
+    segments: Annotated[int, Limits(ge=0, le=MAX_SEGMENTS)] = arg(
+        f"how many segments of each partition are listed, up to {MAX_SEGMENTS}; none if it is not given", default=0
+    )
 
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.admin.operations.control import tier_control
 
-        return tier_control.partitions_in_tier(operator.cluster, self.topic)
+        return tier_control.partitions_in_tier(operator.cluster, self.topic, self.segments)
 
 
 class Offload(

@@ -619,12 +619,11 @@ class Log:
         is_stable = following.base_offset <= self.last_stable_offset(self.high_watermark)
         return (segments[number], following.producers) if is_stable else None
 
-    def close_active(self, wall_ms: int, high_watermark: int) -> int:
+    def close_active(self, wall_ms: int) -> int:
         """Begin a new segment if the active one has records; return where closed segments end that nothing can change.
 
         They end at or below the last stable offset, and are copied at once.
         """
-        self.commit_to(min(high_watermark, self.log_end_offset))
         if self._segments.active.size_bytes:
             self._roll(self.log_end_offset, wall_ms)
             self._memory.aged(self)
@@ -632,9 +631,12 @@ class Log:
         self.due_to = self._segments[self._segments.number_of(stable_offset)].base_offset
         return self.due_to
 
-    def drop_copied(self, high_watermark: int) -> int:
-        """Delete from memory all segments of a tiered log that the tier has; returns the bytes deleted."""
-        self.commit_to(min(high_watermark, self.log_end_offset))
+    def drop_copied(self) -> int:
+        """Delete from memory all segments of a tiered log that the tier has; returns the bytes deleted.
+
+        Only committed records are copied, which a follower may not have heard of these yet.
+        """
+        self.commit_to(max(self.high_watermark, min(self.copied_to, self.log_end_offset)))
         count = 0
         for segment in self._segments:
             if not segment.size_bytes or segment.next_offset > self._deletable_to:

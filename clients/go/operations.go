@@ -648,6 +648,9 @@ func (ListTier) http() (string, string) {
 type ShowTier struct {
 	// The topic.
 	Topic string `path:"topic"`
+
+	// How many segments of each partition are listed, up to 1000; none if it is not given.
+	Segments *int `query:"segments"`
 }
 
 func (ShowTier) http() (string, string) {

@@ -112,7 +112,7 @@ export interface Operations {
   /** List the topics that have a part in the tier, with their bytes there, in memory, and not copied yet. */
   listTier(): Promise<Answer>;
   /** Show which records of each partition are in the tier, in memory, or both. */
-  showTier(given: { topic: string }): Promise<Answer>;
+  showTier(given: { topic: string; segments?: number }): Promise<Answer>;
   /**
    * Copy all committed records of a topic to the tier, and delete them from memory; answers when it is done. Segments
    * are closed for it. Records behind an open transaction stay, as those that are not committed.

@@ -53,7 +53,7 @@ module.exports = {
   listHangingTransactions: { method: "GET", path: "/hanging-transactions", query: [], body: [] },
   abortHangingTransaction: { method: "POST", path: "/hanging-transactions/abort", query: [], body: ["topic", "partition", "producer_id"] },
   listTier: { method: "GET", path: "/tier", query: [], body: [] },
-  showTier: { method: "GET", path: "/tier/{topic}", query: [], body: [] },
+  showTier: { method: "GET", path: "/tier/{topic}", query: ["segments"], body: [] },
   offload: { method: "POST", path: "/tier/{topic}/offload", query: [], body: ["timeout_seconds"] },
   verifyTier: { method: "POST", path: "/tier/{topic}/verify", query: [], body: [] },
   holdTier: { method: "POST", path: "/tier/hold", query: [], body: ["what", "topic"] },

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from purgatorio.admin.operations.control.topic_control import partition_count, until_replicated
@@ -117,8 +118,11 @@ def _listing(cluster: BrokerCluster, found: dict[str, Answer]) -> Steps:
         yield PARTITION_COST
 
 
-def partitions_in_tier(cluster: BrokerCluster, topic: str) -> Answer:
+def partitions_in_tier(cluster: BrokerCluster, topic: str, max_segments: int) -> Answer:
     """Return what the leaders of this process know of a topic's partitions.
+
+    Args:
+        max_segments: the most segments of each that are listed.
 
     Raises:
         NotThere: there is no such topic.
@@ -126,10 +130,10 @@ def partitions_in_tier(cluster: BrokerCluster, topic: str) -> Answer:
     """
     replicas = _of_topic(cluster, topic)
     location = next((each.tiering.store.location for each in replicas), "")
-    return {"topic": topic, "location": location, "partitions": [_row(each) for each in _led(replicas)]}
+    return {"topic": topic, "location": location, "partitions": [_row(each, max_segments) for each in _led(replicas)]}
 
 
-def _row(replica: _Replica) -> Answer:
+def _row(replica: _Replica, max_segments: int = 0) -> Answer:
     partition, tiering, remote = replica.partition, replica.tiering, replica.remote
     return {
         "partition": partition.tp.partition,
@@ -137,6 +141,10 @@ def _row(replica: _Replica) -> Answer:
         "is_listed": remote.listed_in_epoch == partition.leader_epoch,
         **_sizes(replica),
         **strip_as_answer(tiering.strip(partition)),
+        "segments": [
+            {"start_offset": each.start_offset, "end_offset": each.end_offset, "size_bytes": each.size_bytes}
+            for each in islice(remote.segments, max_segments)
+        ],
         "damaged": [f"{name}: {why}" for name, why in remote.damaged.items()],
         "trouble": tiering.trouble_of(partition.tp),
     }
@@ -172,8 +180,7 @@ async def offload(cluster: BrokerCluster, topic: str, timeout_seconds: float) ->
     before = sum(each.partition.log.size_bytes for each in leaders)
     targets = {}
     for each in leaders:
-        partition, wall_ms = each.partition, each.broker.clock.wall_ms()
-        targets[partition.tp] = partition.log.close_active(wall_ms, partition.high_watermark)
+        targets[each.partition.tp] = each.partition.log.close_active(each.broker.clock.wall_ms())
     deadline_ms = _MACHINE.now_ms() + 1000 * timeout_seconds
     for each in leaders:
         if not await _copied(each, targets[each.partition.tp], deadline_ms):
@@ -183,7 +190,7 @@ async def offload(cluster: BrokerCluster, topic: str, timeout_seconds: float) ->
         partition = each.partition
         if not partition.is_leader:
             await _copied(each, targets.get(partition.tp, partition.high_watermark), deadline_ms)
-        partition.log.drop_copied(partition.high_watermark)
+        partition.log.drop_copied()
     dropped = before - sum(each.partition.log.size_bytes for each in leaders)
     return {"topic": topic, "dropped_bytes": max(0, dropped), "partitions": [_row(each) for each in leaders]}
 
@@ -191,7 +198,7 @@ async def offload(cluster: BrokerCluster, topic: str, timeout_seconds: float) ->
 async def _copied(replica: _Replica, target: int, deadline_ms: float) -> bool:
     """Return whether the tier has all up to an offset before the deadline."""
     partition, tiering = replica.partition, replica.tiering
-    while min(partition.log.copied_to, partition.high_watermark) < target:
+    while partition.log.copied_to < target:
         if _MACHINE.now_ms() >= deadline_ms or replica.broker.replica(partition.tp) is not partition:
             return False
         if partition.is_leader:

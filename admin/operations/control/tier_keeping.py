@@ -234,7 +234,7 @@ class TierKeeper:
     async def _copy_all(self, broker: Broker, replica: Partition) -> None:
         log, tiering = replica.log, broker.tiering
         assert tiering is not None, "a cluster with a tier has brokers with one"
-        log.close_active(round(self._cluster.clock.wall_ms()), log.log_end_offset)
+        log.close_active(round(self._cluster.clock.wall_ms()))
         await tiering.copy_all(replica)
 
 

@@ -128,21 +128,22 @@ def test_an_open_transaction_keeps_segments_from_being_copied(batch_of, append) 
 
 
 def test_an_operator_closes_the_active_segment_and_drops_what_is_copied(log: Log) -> None:
-    assert log.close_active(3_000, 11) == 11
-    assert log.close_active(3_000, 11) == 11, "an empty segment is not closed"
+    assert log.close_active(3_000) == 11
+    assert log.close_active(3_000) == 11, "an empty segment is not closed"
     log.copied(8)
-    assert log.drop_copied(11) > 0
+    assert log.drop_copied() > 0
     assert (log.log_start_offset, log.local_start_offset, log.copied_to) == (0, 8, 8)
     log.copied(11)
-    assert (log.drop_copied(11) > 0, log.local_start_offset, log.size_bytes, log.drop_copied(11)) == (True, 11, 0, 0)
+    assert (log.drop_copied() > 0, log.local_start_offset, log.size_bytes, log.drop_copied()) == (True, 11, 0, 0)
 
 
-def test_a_follower_drops_its_active_segment_when_all_of_it_is_copied(log: Log) -> None:
+def test_a_follower_drops_its_active_segment_when_all_of_it_is_copied(append) -> None:
+    log = Log(TIERED)
+    append(log, 11, committed=False)
     log.copied(11)
-    log.drop_copied(10)
-    assert log.local_start_offset == 10, "it does not know yet that the last record is committed"
-    log.drop_copied(11)
+    log.drop_copied()
     assert (log.local_start_offset, log.log_end_offset) == (11, 11)
+    assert (log.high_watermark, log.uncommitted_bytes) == (11, 0), "what is copied is committed"
 
 
 def test_what_can_be_copied_ends_before_an_open_transaction(batch_of, append) -> None:
@@ -150,7 +151,7 @@ def test_what_can_be_copied_ends_before_an_open_transaction(batch_of, append) ->
     append(log, 2)
     log.append_as_leader(batch_of(b"t", producer=(7, 0, 0), transactional=True), leader_epoch=0, wall_ms=2000)
     log.commit_to(log.log_end_offset)
-    assert log.close_active(3_000, 3) == 2
+    assert log.close_active(3_000) == 2
 
 
 def test_an_active_segment_past_the_local_retention_is_closed(log: Log) -> None:

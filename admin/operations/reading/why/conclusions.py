@@ -12,6 +12,7 @@ from purgatorio.admin.operations.reading.why import (
     quotas,
     refusals,
     share_groups,
+    tier,
     topics,
     transactions,
 )
@@ -27,6 +28,7 @@ RULES: Final[tuple[Rule, ...]] = (
     *topics.RULES,
     *consumers.RULES,
     *share_groups.RULES,
+    *tier.RULES,
     *quotas.RULES,
     *producers.RULES,
 )

@@ -845,6 +845,12 @@ public final class Operations {
             super("GET", "/tier/{topic}");
             path("topic", topic);
         }
+
+        /** How many segments of each partition are listed, up to 1000; none if it is not given. */
+        public ShowTier segments(long segments) {
+            query("segments", segments);
+            return this;
+        }
     }
 
     /**
