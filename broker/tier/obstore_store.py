@@ -75,7 +75,7 @@ class ObstoreStore:
         self._errors = self._obstore.exceptions
 
     async def put(self, key: str, parts: Sequence[Buffer], *, create: bool) -> None:
-        mode, views = "create" if create else "overwrite", [memoryview(each) for each in parts]
+        mode, views = "create" if create else "overwrite", [memoryview(each) for each in parts or [b""]]
         number = next(_numbers)
         _written[number] = weakref.ref(views[-1], lambda _: _written.pop(number))
         written = self._obstore.put_async(self._store, key, views, mode=mode, use_multipart=False)

@@ -24,6 +24,11 @@ async def test_an_object_is_read_as_it_was_put_in_parts(store: Store) -> None:
     assert bytes(await store.get("a/b/1.log", 2, 3)) == b"345"
 
 
+async def test_an_object_may_be_empty(store: Store) -> None:
+    await store.put("a/x", [], create=False)
+    assert bytes(await store.get("a/x", 0, 5)) == b""
+
+
 async def test_a_read_beyond_the_end_is_short(store: Store) -> None:
     await store.put("a/1.log", [b"123"], create=False)
     assert bytes(await store.get("a/1.log", 2, 100)) == b"3"
