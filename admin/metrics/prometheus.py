@@ -23,6 +23,7 @@ from purgatorio.admin.metrics.family import Tables, api_name, counter, families,
 from purgatorio.admin.metrics.quotas import quota_steps
 from purgatorio.admin.metrics.replicas import MAX_TOPICS, OTHER_TOPICS, Steps, replica_steps
 from purgatorio.admin.metrics.share import share_steps
+from purgatorio.admin.metrics.tier import tier_steps
 from purgatorio.broker.layers.faults import FaultRegistry
 from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage
 from purgatorio.broker.metrics.counters import (
@@ -54,6 +55,7 @@ class BrokerCollector(Collector):
         yield from group_steps(brokers, per_partition=self._per_partition)
         yield from share_steps(brokers, per_partition=self._per_partition)
         yield from quota_steps(brokers)
+        yield from tier_steps(brokers)
         for read in _READERS:
             yield None
             yield from read(brokers)

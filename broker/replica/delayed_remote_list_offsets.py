@@ -206,3 +206,7 @@ class DelayedRemoteListOffsets(LeadersAnswer):
         for each in pending:
             each.answered(NOT_FOUND, error_code)
         self._done()
+
+    def on_expiration(self) -> None:
+        """Count the expiry."""
+        self._look_ups.tiering.expired_look_ups += 1

@@ -30,6 +30,7 @@ from purgatorio.broker.tier.remote_segments import ALL_KNOWN, is_of_log
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.tier.store import Store, StoreError, Unavailable
 from purgatorio.broker.tier.strip import Strip, strip_of
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.purgatory.clock import Clock, time_limit
@@ -91,6 +92,11 @@ class _Work:
             del self._waiting[kind][tp]
         return taken
 
+    @property
+    def idle_share(self) -> float:
+        """The share of the places at work that are free."""
+        return 1 - sum(self._begun) / sum(AT_ONCE)
+
     def end(self, tp: TopicPartition, kind: int) -> None:
         """Take a partition from those at work."""
         del self._at_work[tp]
@@ -129,6 +135,7 @@ class Tiering:
         store: the store.
         reads: its reads.
         listed: are called with a partition, and a cause, when the store was listed for it.
+        expired_fetches, expired_look_ups: how many waits for the tier have ended at their deadlines.
         room_again: is called so when the quota of reads keeps consumers of a partition waiting no more.
         move_log_start: moves the log start of a partition that this broker leads.
         trouble: why the store failed, for a partition that was not tried again since; "": it did not.
@@ -151,6 +158,7 @@ class Tiering:
         self.reads = reads
         self.listed: Sequence[Callable[[TopicPartition, str], None]] = ()
         self.room_again: Callable[[TopicPartition, str], None] = lambda tp, cause: None
+        self.expired_fetches = self.expired_look_ups = 0
         self._withheld: dict[TopicPartition, None] = {}
         self.move_log_start: Callable[[Partition, int], None] = _not_used
         self.trouble = ""
@@ -172,6 +180,16 @@ class Tiering:
         self._sooner = asyncio.Event()
         self._to_ask: dict[int, dict[TopicPartition, Partition]] = {}
         self._heard = asyncio.Event()  # replaced by another one when it is set
+
+    @property
+    def traffic(self) -> TierTraffic:
+        """Its quotas and counts."""
+        return self.reads.traffic
+
+    @property
+    def idle_share(self) -> float:
+        """The share of the copiers and listers that have nothing to do."""
+        return self._work.idle_share
 
     # --- what is known ---
 

@@ -90,6 +90,12 @@ class RemoteLog:
         """All segments that are not damaged, whether they are the log's or not."""
         return self._described.values()
 
+    @property
+    def delete_lag(self) -> tuple[int, int]:
+        """Bytes and number of the segments that are to be deleted."""
+        known = (self._described.get(name) for name in self.doomed)
+        return sum(each.size_bytes for each in known if each is not None), len(self.doomed)
+
     def has(self, segment: RemoteSegment) -> bool:
         """Return whether a segment is still there, and not to be deleted."""
         return segment.name in self._described and segment.name not in self.doomed

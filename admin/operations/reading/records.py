@@ -37,7 +37,7 @@ async def read_runs(
     """Yield the records of a leader as `read_records` does, by and by: those of each part that is read from the tier.
 
     Raises:
-        PartitionError: a part cannot be read.
+        PartitionError: a part cannot be read, or it is not known which transactions were aborted.
     """
     log = replica.log
     while True:
@@ -49,9 +49,11 @@ async def read_runs(
         part = await tiering.part_read(replica, start_offset)
         batches, next_offset = part.batches(start_offset, WHOLE_LOG, end_offset, min_one=True)
         assert next_offset > start_offset, "the part has the offset"
-        segments = tiering.remote_of(replica).segments
-        known = segments.aborted(start_offset, next_offset)[0] if is_stable else []
-        aborted = _by_producer((*known, *log.producers.aborted)) if is_stable else {}
+        aborted: dict[int, list[AbortedTxn]] = {}
+        if is_stable:
+            tiering.aborted(replica, start_offset, next_offset)  # which finds out whether all are known
+            known, _ = tiering.remote_of(replica).segments.aborted(start_offset, next_offset)
+            aborted = _by_producer((*known, *log.producers.aborted))
         yield _committed([batches], aborted, start_offset)
         start_offset = next_offset
     yield read_records(replica, isolation_level, start_offset)

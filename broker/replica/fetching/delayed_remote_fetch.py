@@ -175,6 +175,10 @@ class DelayedRemoteFetch(LeadersAnswer):
         """Answer; what was not read is empty."""
         self._done()
 
+    def on_expiration(self) -> None:
+        """Count the expiry."""
+        self._fetches.tiering.expired_fetches += 1
+
     def fail(self, error_code: ErrorCode) -> None:
         """Answer, with this error for what is still pending."""
         for part in self._pending:

@@ -15,6 +15,7 @@ from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.tier.segment_file import DamagedObject, RemoteSegment
 from purgatorio.broker.tier.store import StoreError
+from purgatorio.broker.tier.traffic import TopicTraffic
 
 
 class Rebuilding:
@@ -36,6 +37,16 @@ class Rebuilding:
             CannotFollow: in words.
             ConnectionError, TimeoutError: the leader did not answer.
         """
+        tiering = self._replicas.tiering
+        counts = TopicTraffic() if tiering is None else tiering.traffic.of_topic(partition.topic_id.hex())
+        counts.build_requests += 1
+        try:
+            await self._rebuild(partition, still_followed)
+        except Exception:
+            counts.build_errors += 1
+            raise
+
+    async def _rebuild(self, partition: Partition, still_followed: Callable[[], bool]) -> None:
         log_start_offset, _ = await self._leader.offset(partition, EARLIEST)
         local_start_offset, epoch = await self._leader.offset(partition, EARLIEST_LOCAL)
         if local_start_offset <= log_start_offset:

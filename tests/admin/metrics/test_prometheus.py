@@ -90,6 +90,7 @@ class FakeBroker:
         unlimited = SimpleNamespace(limit=None)
         self.replicas: Any = SimpleNamespace(leader_throttle=unlimited, follower_throttle=unlimited)
         self.access: Any = None
+        self.tiering = None
         self.led_shares: Any = SimpleNamespace(
             sessions=ShareSessionCache(10, lambda session, is_last: None),
             metrics=ShareMetrics(self.metrics, lambda: 0),

@@ -26,6 +26,7 @@ from purgatorio.broker.tier.cleaning import SegmentCleaner
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.reads import RemoteReads
 from purgatorio.broker.tier.store import Store
+from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.broker.time.clocks import Clocks
 from purgatorio.protocol.messages.fetch import FetchPartition, PartitionData
 from purgatorio.protocol.record import Record
@@ -160,12 +161,13 @@ class Harness:
         if store is not None:
             claim = StoreClaim(store, self.clock, "cluster", "owner")
             ids = iter(range(1, 1_000))
+            traffic = TierTraffic(self.clock)
             self.tiering = Tiering(
                 self.replicas.lookup,
                 store,
-                reads=RemoteReads(store, self.clock, readers=2, cache_bytes=MIB),
-                copier=SegmentCopier(store, self.clock, lambda size: next(ids).to_bytes(size, "big"), claim),
-                cleaner=SegmentCleaner(store, self.clock, claim),
+                reads=RemoteReads(store, self.clock, readers=2, cache_bytes=MIB, traffic=traffic),
+                copier=SegmentCopier(store, self.clock, lambda size: next(ids).to_bytes(size, "big"), claim, traffic),
+                cleaner=SegmentCleaner(store, self.clock, claim, traffic),
                 clock=self.clock,
                 interval_ms=1_000,
             )

@@ -9,6 +9,7 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.replica.fetching.fetch_context import FetchContext, FetchParams, PartitionFetch
+from purgatorio.broker.tier import reads
 from purgatorio.broker.tier.names import LOG, segment_of
 from purgatorio.broker.tier.store import NotThere, Unavailable
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
@@ -367,6 +368,16 @@ async def test_read_committed_hears_of_aborted_transactions_of_the_tier() -> Non
         again = broker.fetch((ORDERS, 4), read_committed=True)
         await broker.turns()
         assert [(each.producer_id, each.first_offset) for each in again.data.aborted_transactions or ()] == [(8, 4)]
+
+
+async def test_when_too_many_reads_wait_the_partition_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Kafka (remote.log.reader.max.pending.tasks)."""
+    monkeypatch.setattr(reads, "MAX_WAITING", 1)
+    async with tiered() as broker:
+        first, second = broker.fetch((ORDERS, 0)), broker.fetch((ORDERS, 2))
+        assert second.data.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        await broker.turns()
+        assert first.data.error_code == ErrorCode.NONE
 
 
 # --- the quota of reads (KIP-956) ---

@@ -105,6 +105,8 @@ async def test_a_tier_that_does_not_have_it_yet_is_asked_again_later() -> None:
         with pytest.raises(CannotFollow, match=r"\(503\)"):
             await rebuilt(leader, follower)
         assert follower.partition().log.log_end_offset == 0
+        counts = follower.tiering.traffic.of_topic(follower.partition().topic_id.hex())
+        assert (counts.build_requests, counts.build_errors) == (2, 2)
 
 
 async def test_a_description_that_cannot_be_read_now_is_read_later() -> None:
