@@ -186,7 +186,7 @@ def _add_serving_options(parser: argparse.ArgumentParser, port_help: str, *, is_
         metavar="LOCATION",
         dest="tier_location",
         help="copy closed segments of topics with remote.storage.enable=true to this folder or bucket (s3://BUCKET, "
-        "gs://BUCKET, az://CONTAINER), and serve them from there",
+        "gs://BUCKET, az://CONTAINER), serve them from there, and begin with those of an earlier process",
     )
     add_owning_options(parser)
     for flag, metavar, text in _SERVING_FLAGS:

@@ -17,6 +17,7 @@ from purgatorio.broker.cluster.snapshots import NO_RECORDS, SavedPartition, Snap
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.broker.metadata.topic_name import INTERNAL_TOPICS, OFFSETS_TOPIC
+from purgatorio.broker.node.broker_maker import TierUnusable
 from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import partition_folder, segment_of
 from purgatorio.broker.tier.remote_log import RemoteLog
@@ -73,6 +74,7 @@ class Restart:
 
         Raises:
             StoreError: the store does not say.
+            TierUnusable: a segment is damaged.
         """
         parts = await _parts(claim, manifest)
         skipped = 0 if manifest.ended else EPOCHS_SKIPPED
@@ -116,6 +118,7 @@ async def _parts(claim: StoreClaim, manifest: Manifest) -> dict[TopicPartition, 
             remote = RemoteLog(folder, claim, keeps_producers=True)
             await remote.list(claim.store, epoch)
             part = part_in_tier(remote.described, start_offset)
+            _check_damaged(claim, tp, remote, (start_offset, 0, 0) if part is None else (start_offset, *part[:2]))
             if part is not None:
                 found[tp] = part
 
@@ -127,6 +130,21 @@ async def _parts(claim: StoreClaim, manifest: Manifest) -> dict[TopicPartition, 
             reads.append(read(log.tp, folder, log.start_offset, log.leader_epoch))
     await asyncio.gather(*reads)
     return found
+
+
+def _check_damaged(claim: StoreClaim, tp: TopicPartition, remote: RemoteLog, bounds: tuple[int, int, int]) -> None:
+    """Check that the log does not lack records because of a damaged segment: what lies before its start is deleted.
+
+    Args:
+        bounds: where the log began, and where it would begin and end now.
+    """
+    began, begins, ends = bounds
+    for name, why in sorted(remote.damaged.items()):
+        if began <= name.start_offset < begins or name.start_offset >= ends:
+            raise TierUnusable(
+                f"tier.location: {claim.store.location} has a segment of {tp} that cannot be used, "
+                f"{remote.folder}{name}: {why}; remove its .json and .log to begin behind it, or take another --tier"
+            )
 
 
 def _placed(
@@ -209,9 +227,10 @@ def _committed(saved: SavedPartition) -> dict[OffsetKey, bytes]:
 def _said(manifest: Manifest, image: ClusterImage, logs: Mapping[TopicPartition, SavedPartition]) -> str:
     """Return which topics came back, and how much of each."""
     back, empty = [], []
+    starts = {log.tp: log.start_offset for log in manifest.logs}
     ends = {log.tp: log.end_offset for log in manifest.logs}
     for name in sorted(image.topics):
-        if name in INTERNAL_TOPICS:
+        if name.startswith("__"):
             continue
         tps = [TopicPartition(name, index) for index in range(len(image.topics[name].partitions))]
         if not is_tiered(image.topics[name]):
@@ -219,8 +238,14 @@ def _said(manifest: Manifest, image: ClusterImage, logs: Mapping[TopicPartition,
             continue
         count = sum(part.end_offset - part.log_start_offset for tp in tps if (part := logs[tp].in_tier) is not None)
         lost = sum(max(0, ends[tp] - logs[tp].end_offset) for tp in tps)
+        if manifest.ended:  # otherwise retention may have moved the start since
+            lost += sum(
+                max(0, part.log_start_offset - starts[tp]) for tp in tps if (part := logs[tp].in_tier) is not None
+            )
         how = "whole" if manifest.ended and not lost else f"{lost:,} lost" if lost else "up to the last copy"
         back.append(f"{name} ({count:,} record{'s' * (count != 1)}, {how})")
+    if not back and not empty:
+        return "the tier had no topics of the cluster before"
     said = f"{len(back)} topic{'s' * (len(back) != 1)} came back from the tier"
     if back:
         said += f": {', '.join(back[:TOPICS_NAMED])}{and_more(len(back[TOPICS_NAMED:]))}"

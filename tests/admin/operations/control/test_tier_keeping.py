@@ -243,3 +243,24 @@ async def test_of_two_clusters_that_live_the_later_one_has_the_tier(
             )
             assert store.objects == before
             assert len(await read_all(leader_of(second), 5)) == 5
+
+
+async def test_a_damaged_segment_is_named_before_anything_is_deleted(store: MemoryStore) -> None:
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await produce(leader_of(cluster), 7)
+        assert await keeper_of(cluster).end(await cluster.kill_all()) is None
+    keys = sorted(key for key in store.objects if key.endswith(".log"))
+    assert len(keys) == 4
+    store.objects[keys[1]] = store.objects[keys[1]][:-1]
+    before = len(store.objects)
+    with pytest.raises(
+        TierUnusable, match=r"a segment of orders-0 that cannot be used, .*; remove its \.json and \.log to"
+    ):
+        async with begun(store):
+            pass
+    assert len(store.objects) == before + 1, "one more claim"
+    for key in (keys[1], keys[1].replace(".log", ".json")):
+        del store.objects[key]
+    async with begun(store) as (_, said):
+        assert said == "1 topic came back from the tier: orders (3 records, 4 lost)"
