@@ -9,11 +9,18 @@ from typing import Final
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.producer_state import ProducerSnapshot
 from purgatorio.broker.log.segment import Segment
+from purgatorio.broker.log.transactions import AbortedTxn
 from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName
 from purgatorio.broker.tier.remote_log import RemoteLog
-from purgatorio.broker.tier.segment_file import PartsMaker, RemoteSegment, epochs_up_to, to_bytes
-from purgatorio.broker.tier.store import Exists, Store, Unavailable
+from purgatorio.broker.tier.segment_file import (
+    MAX_DESCRIPTION_BYTES,
+    DescriptionMaker,
+    PartsMaker,
+    RemoteSegment,
+    epochs_up_to,
+)
+from purgatorio.broker.tier.store import Exists, Refused, Store, Unavailable
 from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
 from purgatorio.purgatory.clock import Clock, time_limit
@@ -28,6 +35,8 @@ TRY_MS: Final = 120_000
 """The longest time that one may take."""
 QUOTA_PAUSE_MS: Final = 100
 """The time after which a copier that is above its quota looks again."""
+OFFSETS_AT_ONCE: Final = 2_000
+"""The offsets whose aborted transactions are looked up in one turn: each may have one, which takes a microsecond."""
 ID_BYTES: Final = 16
 
 
@@ -102,13 +111,13 @@ class SegmentCopier:
     ) -> bool:
         claim = await self.claim.hold()
         segment = await self._described(log, source, producers, leader_epoch, claim)
+        description = await self._description(segment)
         key = f"{remote.folder}{segment.name}"
         runs = source.runs(0, source.batch_count)
         await self._tried(lambda: self._store.put(f"{key}{LOG}", runs, create=False))
         if not still_leads():
             await self._store.delete(f"{key}{LOG}")
             return False
-        description = to_bytes(segment)
         await self.claim.hold()
         try:
             await self._tried(lambda: self._store.put(f"{key}{DESCRIPTION}", [description], create=True))
@@ -127,15 +136,36 @@ class SegmentCopier:
         for _ in maker.steps():
             await asyncio.sleep(0)
         start_offset, end_offset = source.base_offset, source.next_offset
+        aborted: list[AbortedTxn] = []
+        for offset in range(start_offset, end_offset, OFFSETS_AT_ONCE):
+            aborted += log.producers.aborted.ended_in(offset, min(offset + OFFSETS_AT_ONCE, end_offset))
+            await asyncio.sleep(0)
         return RemoteSegment(
             SegmentName(start_offset, leader_epoch, claim, self._random_bytes(ID_BYTES).hex()),
             end_offset,
             source.size_bytes,
             epochs_up_to(log.epochs.entries, end_offset),
             tuple(maker.parts),
-            tuple(log.producers.aborted.ended_in(start_offset, end_offset)),
+            tuple(aborted),
             producers,
         )
+
+    async def _description(self, segment: RemoteSegment) -> bytes:
+        """Return the description of a segment.
+
+        Raises:
+            Refused: it would be too large to be read. The segment stays in memory.
+        """
+        maker = DescriptionMaker(segment)
+        for _ in maker.steps():
+            await asyncio.sleep(0)
+        size_bytes = len(maker.data)
+        if size_bytes > MAX_DESCRIPTION_BYTES:
+            raise Refused(
+                f"offsets {segment.start_offset} to {segment.end_offset - 1} have too many producers and aborted "
+                f"transactions to be copied ({size_bytes} bytes, {MAX_DESCRIPTION_BYTES} at most): lower segment.bytes"
+            )
+        return maker.data
 
     async def _tried(self, write: Callable[[], Awaitable[None]]) -> None:
         for left in range(TRIES - 1, -1, -1):

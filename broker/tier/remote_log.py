@@ -14,7 +14,7 @@ from purgatorio.broker.log.log import Log
 from purgatorio.broker.tier.claim import StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, LOG, SegmentName, segment_of
 from purgatorio.broker.tier.remote_segments import RemoteSegments, is_of_log
-from purgatorio.broker.tier.segment_file import MAX_DESCRIPTION_BYTES, DamagedObject, RemoteSegment, from_bytes
+from purgatorio.broker.tier.segment_file import MAX_DESCRIPTION_BYTES, DamagedObject, DescriptionReader, RemoteSegment
 from purgatorio.broker.tier.store import NotThere, Store
 from purgatorio.logger import get_logger
 
@@ -24,6 +24,8 @@ NAMES_AT_ONCE: Final = 500
 """The names of a list that are looked at in one turn of the event loop: about a millisecond."""
 DESCRIBED_AT_ONCE: Final = 16
 """The descriptions that a list reads at a time."""
+COST_AT_ONCE: Final = 500
+"""The cost of a turn that reads a description (see `LongWork`): ten partitions may be listed at a time."""
 DESCRIPTION_TRIES: Final = 3
 """The times that a list reads a description that is damaged: it may have been damaged on its way."""
 
@@ -203,7 +205,14 @@ class RemoteLog:
         data = await store.get(f"{self.folder}{name}{DESCRIPTION}", 0, size_bytes)
         async with self._parsing:
             await asyncio.sleep(0)
-            return from_bytes(data, name, object_bytes)
+            reader, cost = DescriptionReader(data, name, object_bytes), 0
+            for each in reader.steps():
+                cost += each
+                if cost >= COST_AT_ONCE:
+                    await asyncio.sleep(0)
+                    cost = 0
+        assert reader.segment is not None, "its steps are done"
+        return reader.segment
 
     async def whole(self, store: Store, segment: RemoteSegment) -> RemoteSegment:
         """Return a segment with the producers' state at its end, which the store has.

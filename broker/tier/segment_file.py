@@ -3,7 +3,8 @@
 The batches of a segment are cut into parts of whole batches, which are read one at a time. The description has each
 part's place, size and CRC, so that an object that is short or damaged is noticed whatever is read of it; and before
 anything is allocated for it, since the sizes have to agree with the size that the store gives for the object. The
-description has a CRC of its own.
+description has a CRC of its own. It is lines of JSON, each of which is short work: the format and the CRC of what
+follows, then the offsets and sizes, then lists.
 
 With the batches go all leader epochs up to their end, the aborted transactions whose markers are among them, and the
 producers' state at their end: a replica that begins behind the segment needs them (KIP-405).
@@ -34,6 +35,13 @@ PART_BYTES: Final = 1024 * 1024
 MAX_DESCRIPTION_BYTES: Final = 8 * 1024 * 1024
 PART_COST: Final = 400
 """The cost of the CRC of a part (see `LongWork`)."""
+ENTRIES: Final = 100
+"""The epochs, parts, transactions of a line of a description."""
+STATES: Final = 25
+"""The producers of a line."""
+ENTRY_COST: Final = 4
+STATE_COST: Final = 20
+"""The costs of reading one of each (see `LongWork`)."""
 _start_offset = attrgetter("start_offset")
 
 
@@ -147,110 +155,184 @@ class PartsMaker:
             yield PART_COST
 
 
+class DescriptionMaker:
+    """Writes the description of a segment, in steps.
+
+    Attributes:
+        data: the description, when they are done.
+    """
+
+    def __init__(self, segment: RemoteSegment) -> None:
+        self._segment = segment
+        self.data = b""
+
+    def steps(self) -> Steps:
+        """Yield what each line has cost."""
+        segment, producers = self._segment, self._segment.producers
+        head: dict[str, Any] = {"start_offset": segment.start_offset, "end_offset": segment.end_offset}
+        head |= {"size_bytes": segment.size_bytes, "producers": _kind_of(producers)}
+        lines = [_line(head)]
+        crc = crc32.iscsi(lines[0])
+        lists: dict[str, Sequence[Any]] = {each: getattr(segment, each) for each in ("epochs", "parts", "aborted")}
+        if producers is not None:
+            lists |= {"ended": producers.ended, "states": list(producers.states.items())}
+        for kind, entries in lists.items():
+            at_once, cost = (STATES, STATE_COST) if kind == "states" else (ENTRIES, ENTRY_COST)
+            for first in range(0, len(entries), at_once):
+                some = entries[first : first + at_once]
+                lines.append(_line({kind: [_of_state(*each) for each in some] if kind == "states" else some}))
+                crc = crc32.iscsi(lines[-1], crc)
+                yield cost * len(some)
+        self.data = b"".join([_line({"format": FORMAT, "crc32c": crc}), *lines])
+
+
+def _kind_of(producers: ProducerSnapshot | None) -> str:
+    return "none" if producers is None else "reduced" if producers.is_reduced else "all"
+
+
+def _line(document: Any) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
 def to_bytes(segment: RemoteSegment) -> bytes:
-    """Return the description as it lies in the store."""
-    body = {
-        "start_offset": segment.start_offset,
-        "end_offset": segment.end_offset,
-        "size_bytes": segment.size_bytes,
-        "epochs": segment.epochs,
-        "parts": segment.parts,
-        "aborted": segment.aborted,
-        "producers": None if segment.producers is None else _of_producers(segment.producers),
-    }
-    text = _canonical(body)
-    return _canonical({"format": FORMAT, "crc32c": crc32.iscsi(text), "segment": body})
+    """Return the description as it lies in the store, in one step."""
+    maker = DescriptionMaker(segment)
+    for _ in maker.steps():
+        pass
+    return maker.data
 
 
-def from_bytes(data: Buffer, name: SegmentName, object_bytes: int) -> RemoteSegment:
-    """Return the segment that a description describes.
+class DescriptionReader:
+    """Reads a description, in steps.
 
     Args:
         data: the description.
         name: the segment's.
         object_bytes: the size of the object with the batches, as the store gives it.
 
-    Raises:
-        DamagedObject: the description is damaged, of a newer format, or the object has another size than it says.
+    Attributes:
+        segment: what it describes, when they are done.
     """
-    try:
-        document = json.loads(bytes(data))
-        if document["format"] != FORMAT:
-            raise DamagedObject(f"{name} is described in format {document['format']}; this release knows {FORMAT}")
-        body = document["segment"]
-        if crc32.iscsi(_canonical(body)) != document["crc32c"]:
-            raise DamagedObject(f"the description of {name} has another CRC than was written")
-        found = _of_body(name, body)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedObject(f"the description of {name} cannot be read: {error!r}") from error
-    _check_sizes(found, object_bytes)
-    return found
+
+    def __init__(self, data: Buffer, name: SegmentName, object_bytes: int) -> None:
+        self.segment: RemoteSegment | None = None
+        self._data = data
+        self._name = name
+        self._object_bytes = object_bytes
+        self._position, self._offset = 0, name.start_offset
+        self._found: dict[str, list[Any]] = {kind: [] for kind in ("epochs", "parts", "aborted", "ended", "states")}
+
+    def steps(self) -> Steps:
+        """Yield what each line has cost.
+
+        Raises:
+            DamagedObject: the description is damaged, of a newer format, or the object has another size than it says.
+        """
+        try:
+            yield from self._steps()
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DamagedObject(f"the description of {self._name} cannot be read: {error!r}") from error
+
+    def _steps(self) -> Steps:
+        data = bytes(self._data)
+        start = data.index(b"\n") + 1
+        about = json.loads(data[:start])
+        if about["format"] != FORMAT:
+            raise DamagedObject(
+                f"{self._name} is described in format {about['format']}; this release knows {FORMAT}: "
+                "upgrade the brokers"
+            )
+        crc, view = 0, memoryview(data)
+        for position in range(start, len(data), PART_BYTES):
+            crc = crc32.iscsi(view[position : position + PART_BYTES], crc)
+            yield ENTRY_COST if len(data) < PART_BYTES else PART_COST
+        if crc != about["crc32c"]:
+            raise DamagedObject(f"the description of {self._name} has another CRC than was written")
+        head: dict[str, Any] = {}
+        while start < len(data):
+            end = data.index(b"\n", start)
+            line = json.loads(data[start:end])
+            if head:
+                yield self._take(line)
+            head, start = head or line, end + 1
+        self._finish(head)
+
+    def _take(self, line: dict[str, list[Any]]) -> int:
+        ((kind, entries),) = line.items()
+        found = self._found[kind]
+        if kind == "states":
+            found += [(int(each[0]), _to_state(*each[1:])) for each in entries]
+            return STATE_COST * len(entries)
+        types: dict[str, Any] = {"parts": Part, "aborted": AbortedTxn, "ended": EndedTransaction, "epochs": _Epoch}
+        entry = types[kind]
+        taken = [entry(*map(int, each)) for each in entries]
+        if kind == "parts":
+            self._check_parts(taken)
+        found += taken
+        return ENTRY_COST * len(entries)
+
+    def _check_parts(self, parts: list[Part]) -> None:
+        for part in parts:
+            if part.position != self._position or part.size_bytes <= 0 or part.start_offset < self._offset:
+                raise DamagedObject(f"the parts of {self._name} do not follow each other")
+            self._position += part.size_bytes
+            self._offset = part.start_offset + 1
+
+    def _finish(self, head: dict[str, Any]) -> None:
+        found, name = self._found, self._name
+        end_offset, size_bytes = int(head["end_offset"]), int(head["size_bytes"])
+        if size_bytes != self._object_bytes:
+            raise DamagedObject(f"{name} has {self._object_bytes} bytes, but {size_bytes} were written")
+        if not found["parts"] or self._position != size_bytes or end_offset < self._offset:
+            raise DamagedObject(f"the parts of {name} are not the whole of it")
+        kind = head["producers"]
+        states = ProducerSnapshot(dict(found["states"]), found["ended"], kind == "reduced")
+        producers = None if kind == "none" else states
+        parts, aborted = tuple(found["parts"]), tuple(found["aborted"])
+        epochs = tuple((epoch, start_offset) for epoch, start_offset in found["epochs"])
+        self.segment = RemoteSegment(name, end_offset, size_bytes, epochs, parts, aborted, producers)
 
 
-def _canonical(document: Any) -> bytes:
-    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()
-
-
-def _of_body(name: SegmentName, body: Any) -> RemoteSegment:
-    producers = body["producers"]
-    return RemoteSegment(
-        name,
-        int(body["end_offset"]),
-        int(body["size_bytes"]),
-        tuple((int(epoch), int(start)) for epoch, start in body["epochs"]),
-        tuple(Part(*map(int, each)) for each in body["parts"]),
-        tuple(AbortedTxn(*map(int, each)) for each in body["aborted"]),
-        None if producers is None else _to_producers(producers),
-    )
-
-
-def _check_sizes(segment: RemoteSegment, object_bytes: int) -> None:
-    """Check that the parts follow each other, and are the whole object.
+def from_bytes(data: Buffer, name: SegmentName, object_bytes: int) -> RemoteSegment:
+    """Return the segment that a description describes, in one step; see `DescriptionReader`.
 
     Raises:
-        DamagedObject: they do not, or are not.
+        DamagedObject: as its steps.
     """
-    name = segment.name
-    if segment.size_bytes != object_bytes:
-        raise DamagedObject(f"{name} has {object_bytes} bytes, but {segment.size_bytes} were written")
-    position, offset = 0, segment.start_offset
-    for part in segment.parts:
-        if part.position != position or part.size_bytes <= 0 or part.start_offset < offset:
-            raise DamagedObject(f"the parts of {name} do not follow each other")
-        position += part.size_bytes
-        offset = part.start_offset + 1
-    if not segment.parts or position != object_bytes or segment.end_offset < offset:
-        raise DamagedObject(f"the parts of {name} are not the whole of it")
+    reader = DescriptionReader(data, name, object_bytes)
+    for _ in reader.steps():
+        pass
+    assert reader.segment is not None, "its steps are done"
+    return reader.segment
 
 
-def _of_producers(snapshot: ProducerSnapshot) -> dict[str, Any]:
-    states = [
-        [
-            producer_id,
-            state.epoch,
-            state.coordinator_epoch,
-            state.appended_ms,
-            state.marker_offset,
-            state.transaction_start,
-            state.transaction_start_ms,
-            state.transactional_id,
-            list(state.batches),
-        ]
-        for producer_id, state in snapshot.states.items()
+class _Epoch(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+def _of_state(producer_id: int, state: ProducerState) -> list[Any]:
+    return [
+        producer_id,
+        state.epoch,
+        state.coordinator_epoch,
+        state.appended_ms,
+        state.marker_offset,
+        state.transaction_start,
+        state.transaction_start_ms,
+        state.transactional_id,
+        list(state.batches),
     ]
-    return {"states": states, "ended": snapshot.ended, "is_reduced": snapshot.is_reduced}
 
 
-def _to_producers(document: Any) -> ProducerSnapshot:
-    states: dict[int, ProducerState] = {}
-    for producer_id, epoch, *numbers, transactional_id, batches in document["states"]:
-        state = states[int(producer_id)] = ProducerState(int(epoch))
-        state.coordinator_epoch, state.appended_ms, state.marker_offset = map(int, numbers[:3])
-        state.transaction_start, state.transaction_start_ms = map(int, numbers[3:])
-        state.transactional_id = str(transactional_id)
-        state.batches.extend(ProducerBatch(*map(int, each)) for each in batches)
-    ended = [EndedTransaction(*map(int, each)) for each in document["ended"]]
-    return ProducerSnapshot(states, ended, bool(document["is_reduced"]))
+def _to_state(epoch: Any, *others: Any) -> ProducerState:
+    *numbers, transactional_id, batches = others
+    state = ProducerState(int(epoch))
+    state.coordinator_epoch, state.appended_ms, state.marker_offset = map(int, numbers[:3])
+    state.transaction_start, state.transaction_start_ms = map(int, numbers[3:])
+    state.transactional_id = str(transactional_id)
+    state.batches.extend(ProducerBatch(*map(int, each)) for each in batches)
+    return state
 
 
 def epochs_up_to(entries: Sequence[tuple[int, int]], end_offset: int) -> tuple[tuple[int, int], ...]:

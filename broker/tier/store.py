@@ -72,7 +72,7 @@ class Store(Protocol):
         ...
 
     async def list(self, prefix: str) -> Sequence[StoredObject]:
-        """Return all objects whose names begin with `prefix`, which ends with a slash; in the order of their names.
+        """Return all objects whose names begin with `prefix`, which ends with a slash; in no order.
 
         Raises:
             Unavailable, Refused: nothing was listed.

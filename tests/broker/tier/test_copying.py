@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from purgatorio.broker.log.log import Log
+from purgatorio.broker.tier import copying
 from purgatorio.broker.tier.copying import PAUSE_MS, QUOTA_PAUSE_MS
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, Refused, Unavailable
@@ -172,3 +173,12 @@ async def test_copies_are_counted_by_topic() -> None:
     counts = traffic.topics["00"]
     assert (counts.copy_requests, counts.copy_errors) == (2, 1)
     assert counts.copy_bytes == next(iter(remote.segments)).size_bytes
+
+
+async def test_a_segment_whose_description_would_be_too_large_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No broker could read it, so that memory has to keep the records."""
+    log, store = log_of(3), TestStore()
+    monkeypatch.setattr(copying, "MAX_DESCRIPTION_BYTES", 100)
+    with pytest.raises(Refused, match=r"offsets 0 to 1 have too many producers and aborted .* lower segment\.bytes"):
+        await copied(log, store)
+    assert (log.copied_to, [key for key in store.objects if "/claims/" not in key]) == (0, [])

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from fastcrc import crc32
 
 from purgatorio.broker.log.producer_state import ProducerBatch, ProducerSnapshot, ProducerState
 from purgatorio.broker.log.transactions import AbortedTxn, EndedTransaction
 from purgatorio.broker.tier.names import SegmentName
 from purgatorio.broker.tier.segment_file import (
+    ENTRIES,
+    STATES,
     DamagedObject,
+    DescriptionMaker,
+    DescriptionReader,
     Part,
     PartsMaker,
     RemoteSegment,
@@ -96,16 +102,37 @@ def test_a_description_with_a_changed_byte_is_damaged() -> None:
 
 
 def test_a_newer_format_is_not_read() -> None:
-    document = json.loads(to_bytes(SEGMENT))
-    document["format"] = 2
-    with pytest.raises(DamagedObject, match="format 2; this release knows 1"):
-        from_bytes(json.dumps(document).encode(), NAME, 300)
+    data = to_bytes(SEGMENT)
+    with pytest.raises(DamagedObject, match="format 2; this release knows 1: upgrade the brokers"):
+        from_bytes(data.replace(b'{"format":1', b'{"format":2'), NAME, 300)
 
 
-@pytest.mark.parametrize("data", [b"[]", b"1", b"{}", b'{"format":1}', b"[" * 100_000])
-def test_other_documents_are_damaged(data: bytes) -> None:
+def after_the_head(line: bytes) -> bytes:
+    _, head, *_ = to_bytes(SEGMENT).split(b"\n")
+    return with_crc(head + b"\n" + line + b"\n")
+
+
+def with_crc(body: bytes) -> bytes:
+    return b'{"format":1,"crc32c":%d}\n%s' % (crc32.iscsi(body), body)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"1", b"{}", b'{"format":1}', b"[" * 100_000])
+@pytest.mark.parametrize("wrapped", [bytes, with_crc, lambda data: with_crc(data + b"\n"), after_the_head])
+def test_other_documents_are_damaged(data: bytes, wrapped: Callable[[bytes], bytes]) -> None:
     with pytest.raises(DamagedObject):
-        from_bytes(data, NAME, 300)
+        from_bytes(wrapped(data), NAME, 300)
+
+
+def test_a_large_description_is_written_and_read_in_short_steps() -> None:
+    aborted = tuple(AbortedTxn(number, 10, 12, 13) for number in range(2 * ENTRIES + 1))
+    producers = ProducerSnapshot({number: snapshot().states[77] for number in range(STATES + 1)}, [])
+    maker = DescriptionMaker(replace(SEGMENT, aborted=aborted, producers=producers))
+    assert list(maker.steps()) == [8, 8, 400, 400, 4, 500, 20]
+    reader = DescriptionReader(maker.data, NAME, 300)
+    assert list(reader.steps()) == [4, 8, 8, 400, 400, 4, 500, 20]
+    assert reader.segment is not None
+    assert to_bytes(reader.segment) == maker.data
+    assert reader.segment.aborted == aborted
 
 
 @pytest.mark.parametrize(("part_bytes", "count"), [(1, 2), (200, 1), (10_000, 1)])
