@@ -15,6 +15,7 @@ PROJECTS: Final = {
     "outbox": 1,
     "put_aside": 1,
     "quix": 1,
+    "slow_tier": 1,
     "spark_job": 1,
 }
 """How many tests of each pass. One more, that of the code with the bug, is expected to fail."""
