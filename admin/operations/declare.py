@@ -277,12 +277,15 @@ class Operation:
         """Return the request for it: path and query behind ``/api/v1/``, and the body.
 
         Args:
-            given: the values of its attributes, by name; in a body that may have any names, all else is of the body.
+            given: the values of its attributes, by name; in a body that may have any names, all else is of the body, or
+                it is given whole.
         """
         path, left = cls.public_path().removeprefix("/api/v1/"), dict(given)
         for argument in cls.arguments():
             if argument.place == "path":
                 path = path.replace(f"{{{argument.name}}}", quote(str(left.pop(argument.name)), safe=""))
+            elif argument.help.whole is not None and isinstance(whole := left.get(argument.name), dict):
+                left = whole
         if cls.method == "GET":
             return f"{path}?{urlencode(left)}" if left else path, {}
         return path, left

@@ -82,6 +82,23 @@ class VerifyTier(
         return await tier_control.verify(operator.cluster, self.topic, MAX_DAMAGES)
 
 
+class SweepTier(
+    Operation,
+    http="POST /tier/sweep",
+    command="tier sweep",
+    says="{deleted:object of a deleted topic is|objects of deleted topics are} deleted",
+    patience_seconds=600.0,
+    answered_by="all brokers",
+):
+    """Look through the whole tier for objects of deleted topics, and delete them; the controller's broker does."""
+
+    async def run(self, operator: Operator) -> Answer:
+        """Do it; those of a topic that was found only now go after a minute, by a later sweep."""
+        from purgatorio.admin.operations.control import tier_control
+
+        return {"deleted": await tier_control.sweep(operator.cluster)}
+
+
 class HoldTier(
     Operation,
     http="POST /tier/hold",

@@ -61,7 +61,7 @@ _OF_BROKERS: Final[dict[type[Operation], Answer]] = {
     why.Facts: {"follower": None},
 }
 """Operations that list all brokers, with what is known of one whose process does not answer."""
-_BY_ALL: Final = (tier.Offload, tier.VerifyTier)
+_BY_ALL: Final = (tier.Offload, tier.VerifyTier, tier.SweepTier)
 """Operations that are refused if one of the processes refuses its part."""
 
 

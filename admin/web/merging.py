@@ -180,6 +180,10 @@ def _verified(answers: Answers) -> Answer:
     return {**_summed(answers, *_counts(answers[0])), "damaged": damaged[: tier.MAX_DAMAGES]}
 
 
+def _swept(answers: Answers) -> Answer:
+    return _summed(answers, "deleted")
+
+
 def _finished(answers: Answers) -> Answer:
     return {**answers[0], "finished": _newest(answers, "finished", purgatories.MAX_OPERATIONS, "done_ms")}
 
@@ -249,6 +253,7 @@ _MERGES: Final[dict[type[Operation], Callable[[Answers], Answer]]] = {
     tier.ShowTier: _in_tier,
     tier.Offload: _offloaded,
     tier.VerifyTier: _verified,
+    tier.SweepTier: _swept,
     tier.HoldTier: _fault,
     tier.ReleaseTier: _released,
     faults.ListFaults: _list_faults,

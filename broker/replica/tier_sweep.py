@@ -99,7 +99,7 @@ class Sweep:
             self._list_at_ms = now_ms + SWEEP_MS
         for topic_id, gone in list(self._gone.items()):
             if self._image().topic_by_id(topic_id) is not None:
-                del self._gone[topic_id]
+                self._gone.pop(topic_id, None)
             elif gone.was_known or self._clock.now_ms() - gone.since_ms >= GRACE_MS:
                 await self._empty(topic_id, gone)
 
@@ -128,7 +128,7 @@ class Sweep:
         folder = topic_folder(self._image().cluster_id, topic_id)
         objects = await self._listed(folder)
         if not objects and self._clock.now_ms() - gone.since_ms >= GRACE_MS:
-            del self._gone[topic_id]
+            self._gone.pop(topic_id, None)  # another sweep may have
             return
         for key in _descriptions_first(objects):
             await self._claim.hold()

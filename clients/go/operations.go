@@ -681,6 +681,14 @@ func (VerifyTier) http() (string, string) {
 	return "POST", "/tier/{topic}/verify"
 }
 
+// SweepTier: look through the whole tier for objects of deleted topics, and delete them; the controller's broker
+// does.
+type SweepTier struct{}
+
+func (SweepTier) http() (string, string) {
+	return "POST", "/tier/sweep"
+}
+
 // HoldTier: hold reads or writes of the tier, by a fault rule, until they are released.
 type HoldTier struct {
 	// Reads, which are of consumers, or writes, which are copies.

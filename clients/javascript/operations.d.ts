@@ -120,6 +120,8 @@ export interface Operations {
   offload(given: { topic: string; timeout_seconds?: number }): Promise<Answer>;
   /** Read all objects of a topic, and compare sizes and checksums with what was written. */
   verifyTier(given: { topic: string }): Promise<Answer>;
+  /** Look through the whole tier for objects of deleted topics, and delete them; the controller's broker does. */
+  sweepTier(): Promise<Answer>;
   /** Hold reads or writes of the tier, by a fault rule, until they are released. */
   holdTier(given: { what: "reads" | "writes"; topic?: string }): Promise<Answer>;
   /** Let reads or writes of the tier go on that were held. */

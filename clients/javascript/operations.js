@@ -56,6 +56,7 @@ module.exports = {
   showTier: { method: "GET", path: "/tier/{topic}", query: ["segments"], body: [] },
   offload: { method: "POST", path: "/tier/{topic}/offload", query: [], body: ["timeout_seconds"] },
   verifyTier: { method: "POST", path: "/tier/{topic}/verify", query: [], body: [] },
+  sweepTier: { method: "POST", path: "/tier/sweep", query: [], body: [] },
   holdTier: { method: "POST", path: "/tier/hold", query: [], body: ["what", "topic"] },
   releaseTier: { method: "POST", path: "/tier/release", query: [], body: ["what", "topic"] },
   listFaults: { method: "GET", path: "/faults", query: ["fired"], body: [] },

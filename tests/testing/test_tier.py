@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
@@ -111,6 +112,30 @@ def test_an_hour_of_local_retention_takes_no_time(kafka: Kafka) -> None:
     (segment,) = kafka.tier.segments("bills")
     assert (segment.start_offset, segment.end_offset) == (0, 20)
     assert [record.value for record in kafka.records("bills")] == VALUES
+
+
+@pytest.mark.process
+def test_the_brokers_may_be_processes(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    with (
+        pytest.raises(ValueError, match="tier=True and processes=True do not go together"),
+        cluster(processes=True, tier=True),
+    ):
+        pass
+    with cluster(brokers=2, processes=True, tier=tmp_path) as kafka:
+        kafka.topic("orders", partitions=2, remote_storage_enable=True)
+        for partition in (0, 1):
+            kafka.produce("orders", *VALUES, partition=partition)
+        assert kafka.tier.offload("orders") > 0
+        assert [each[1:4] for each in kafka.tier.segments("orders")] == [(0, 0, 20), (1, 0, 20)]
+        with kafka.tier.hold_reads("orders") as held:
+            assert (held.fired, held.held) == (0, 0)
+        broken = kafka.tier.corrupt(topic="orders", partition=1)
+        assert [each.partition(" ")[0] for each in kafka.tier.verify("orders")] == ["orders-1"]
+        assert broken.until_fired(3).wait() == 3
+        broken.remove()
+        broken.remove()
+        assert [record.value for record in kafka.records("orders", 0)] == VALUES
 
 
 def test_a_cluster_without_a_tier_says_so_and_a_fault_says_what_it_is() -> None:

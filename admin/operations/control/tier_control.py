@@ -271,6 +271,26 @@ async def _wrong_with(store: Store, folder: str, segment: RemoteSegment) -> str:
     return ""
 
 
+async def sweep(cluster: BrokerCluster) -> int:
+    """Have the controller's broker, if it is here, delete what deleted topics have left; return how many objects.
+
+    Raises:
+        OperationRefused: there is no tier.
+        ClusterUnavailable: the store does not answer.
+    """
+    _check_tier(cluster)
+    deleted = 0
+    for broker in cluster.brokers:
+        if broker.sweep is not None:
+            before = broker.sweep.deleted
+            try:
+                await broker.sweep.sweep(lists_all=True)
+            except (StoreError, TimeoutError) as error:
+                raise ClusterUnavailable(f"the tier is not swept: {str(error) or 'no answer in time'}") from error
+            deleted += broker.sweep.deleted - before
+    return deleted
+
+
 # --- hold ---
 
 

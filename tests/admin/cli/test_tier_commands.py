@@ -93,6 +93,16 @@ def test_damage_is_found(run: Run, kafka: Kafka) -> None:
     assert all(row.split()[0] == "1" for row in told.splitlines()[2:])
 
 
+def test_objects_of_deleted_topics_are_swept(run: Run, kafka: Kafka) -> None:
+    kafka.topic("bills", **TIERED)
+    kafka.produce("bills", "one")
+    run("offload", "bills")
+    assert cli.main(["topics", "delete", "bills", "--admin", kafka.admin_url]) == 0
+    told = run("sweep")
+    assert told.endswith(" deleted\n"), told
+    assert run("sweep") == "0 objects of deleted topics are deleted\n"
+
+
 @pytest.mark.parametrize("command", ["show", "offload", "verify"])
 def test_what_is_not_in_the_tier_is_said(run: Run, command: str) -> None:
     assert run(command, "plain", code=1) == (

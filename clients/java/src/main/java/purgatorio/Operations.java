@@ -884,6 +884,13 @@ public final class Operations {
         }
     }
 
+    /** Look through the whole tier for objects of deleted topics, and delete them; the controller's broker does. */
+    public static final class SweepTier extends Operation {
+        public SweepTier() {
+            super("POST", "/tier/sweep");
+        }
+    }
+
     /** Hold reads or writes of the tier, by a fault rule, until they are released. */
     public static final class HoldTier extends Operation {
         /**
