@@ -46,6 +46,19 @@ def read_record(data: bytes, position: int) -> Fields:
     return offset_delta, timestamp_delta, key, value, headers, end
 
 
+def read_place(data: bytes, position: int) -> tuple[int, int, int]:
+    """Read the record at `position` but for its content; return offset delta, timestamp delta and end position."""
+    length, position = _read_varint(data, position)
+    end = position + length
+    if length < 0 or end > len(data):
+        raise InvalidRecordError(f"a record of {length} bytes does not fit its batch")
+    timestamp_delta, position = _read_varint(data, position + 1, 70)  # past the attributes, which are not used
+    offset_delta, position = _read_varint(data, position)
+    if position > end:
+        raise InvalidRecordError(f"a record is {position - end:+d} bytes longer than it says")
+    return offset_delta, timestamp_delta, end
+
+
 def read_key_and_value(data: bytes, position: int) -> tuple[bytes | None, bytes | None, int]:
     """Read the record at `position`, which was checked before; return key, value and end position."""
     length = data[position]

@@ -26,7 +26,7 @@ from purgatorio.protocol.errors import (
     InvalidRecordError,
     UnsupportedCompressionError,
 )
-from purgatorio.protocol.record import Record, RecordsEncoder, read_record
+from purgatorio.protocol.record import Record, RecordsEncoder, read_place, read_record
 
 HEADER_SIZE: Final = 61
 """Size in bytes of the batch header, which lies before the records."""
@@ -390,6 +390,28 @@ def iter_unpacked(header: BatchHeader, data: bytes) -> Iterator[Record]:
         raise InvalidRecordError("a record ends after its batch") from None
     if position != len(data):
         raise InvalidRecordError(f"{len(data) - position} bytes follow the {header.record_count} records of a batch")
+
+
+def iter_places(header: BatchHeader, data: bytes) -> Iterator[tuple[int, int]]:
+    """Iterate over offsets and timestamps of the records of a batch that were decompressed, whose rest is not read.
+
+    Raises:
+        CorruptRecordError: as `iter_unpacked`, for what it says of these.
+    """
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    position, previous_delta, last_delta = 0, -1, header.last_offset_delta
+    try:
+        for _ in range(header.record_count):
+            delta, timestamp_delta, position = read_place(data, position)
+            if not previous_delta < delta <= last_delta:
+                raise InvalidRecordError(f"a record's offset delta of {delta} does not ascend, or exceeds {last_delta}")
+            previous_delta = delta
+            timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+            if not _MIN_INT64 <= timestamp <= _MAX_INT64:
+                raise InvalidRecordError(f"a record's timestamp of {timestamp} is out of range")
+            yield header.base_offset + delta, timestamp
+    except IndexError:
+        raise InvalidRecordError("a record ends after its batch") from None
 
 
 def build_batch(

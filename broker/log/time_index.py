@@ -20,7 +20,7 @@ from purgatorio.protocol.records import (
     BatchHeader,
     TimestampType,
     iter_batches,
-    iter_unpacked,
+    iter_places,
     read_header,
 )
 
@@ -157,12 +157,13 @@ def _records(header: BatchHeader, batch: Buffer, start_offset: int, budget: Look
         return
     budget.unpacked_bytes -= cost_bytes
     try:
-        for record in iter_unpacked(header, data):
+        for offset, timestamp_ms in iter_places(header, data):
             budget.looks -= 1
-            if record.offset >= start_offset:
+            if offset >= start_offset:
                 spent = budget.looks <= 0
-                timestamp_ms = header.max_timestamp if spent else record.timestamp_ms
-                yield TimestampOffset(record.offset, timestamp_ms, header.partition_leader_epoch)
+                if spent:
+                    timestamp_ms = header.max_timestamp
+                yield TimestampOffset(offset, timestamp_ms, header.partition_leader_epoch)
                 if spent:
                     return
     except CorruptRecordError:

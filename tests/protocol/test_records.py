@@ -35,10 +35,13 @@ from purgatorio.protocol.records import (
     check_crc,
     end_of_batches,
     iter_batches,
+    iter_places,
     iter_records,
+    iter_unpacked,
     place_batch,
     producer_in,
     read_header,
+    unpack_records,
     validate_batch,
 )
 
@@ -502,3 +505,18 @@ def test_the_end_of_the_first_batches_is_found_without_reading_them() -> None:
     assert end_of_batches(data[: size + 5], 2) == size + 5, "the second is not complete"
     assert end_of_batches(data[: 2 * size - 1], 2) == 2 * size - 1
     assert end_of_batches(data[:8] + b"\xff" * 4 + data[12:], 1) == 3 * size, "a negative length"
+
+
+@pytest.mark.parametrize("append_time_ms", [None, 77])
+def test_offsets_and_timestamps_are_read_without_the_rest(append_time_ms: int | None) -> None:
+    rng = random.Random(1)
+    places = [(offset, rng.randrange(-5, 2**40)) for offset in (3, 4, 200, 70_000)]
+    records = [Record(offset, at_ms, None, bytes(offset % 500), ()) for offset, at_ms in places]
+    batch = build_batch(records, base_offset=3, log_append_time_ms=append_time_ms)
+    header = read_header(batch)
+    data = unpack_records(header, batch)
+    read = [(each.offset, each.timestamp_ms) for each in iter_unpacked(header, data)]
+    assert list(iter_places(header, data)) == read
+    for end in range(len(data)):
+        with pytest.raises(CorruptRecordError):
+            list(iter_places(header, data[:end]))
