@@ -6,18 +6,23 @@ The records of a partition are numbered in their values, so that a gap, a repeti
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from purgatorio.broker.tier.copying import PAUSE_MS
 from purgatorio.broker.tier.reads import FIRST_PAUSE_MS, TRIES
 from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
+from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from tests.broker.replica.harness import topic
+from tests.broker.replica.test_delayed_remote_list_offsets import answer, ask
 from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, tiered
+from tests.broker.tier.stores import TestStore
 
 STEPS = 60
 
@@ -108,3 +113,159 @@ async def test_a_store_that_loses_cuts_and_changes_objects_gives_errors_and_no_g
             broker.store.troubles["get"] = [rng.choice([NotThere("gone"), None]) for _ in range(5)]
         found = await read_all(broker)
         assert found == list(range(len(found)))
+
+
+RETENTION_MS = 4_000
+
+
+class Deaf(TestStore):
+    """A store of which some answers to writes are lost."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self.rng = rng
+        self.is_deaf = True
+
+    async def put(self, key: str, parts: Sequence[Buffer], *, create: bool) -> None:
+        await super().put(key, parts, create=create)
+        if self.is_deaf and self.rng.random() < 0.2:
+            raise Refused("this is not true")
+
+
+class Pair:
+    """Two replicas, each broker 1 of its own image; the one that leads names the other one broker 2."""
+
+    def __init__(self, store: TestStore, rng: random.Random) -> None:
+        self.store = store
+        self.rng = rng
+        self.leader, self.follower = Tiered(store), Tiered(store)
+        self.epoch = 0
+        self.configs = {**TIERED, "retention_ms": str(RETENTION_MS), "local_retention_ms": "2000"}
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell both who leads, in which epoch."""
+        for broker, leader in ((self.follower, 2), (self.leader, 1)):
+            broker.set_topics(
+                topic(
+                    leader=leader,
+                    replicas=(1, 2),
+                    leader_epoch=self.epoch,
+                    partition_epoch=self.epoch,
+                    **self.configs,
+                )
+            )
+
+    async def pass_time(self, ms: int) -> None:
+        """Move the clocks of both."""
+        for broker in (self.leader, self.follower):
+            await broker.clock.run_for(ms)
+
+    def produce(self) -> None:
+        """Append a batch of a few records, whose values are their offsets."""
+        log = self.leader.partition().log
+        start, at_ms = log.log_end_offset, self.leader.clock.wall_ms()
+        values = [Record(n, at_ms, None, b"%020d" % (start + n), ()) for n in range(self.rng.randint(1, 3))]
+        self.leader.produce(acks=1, records=build_batch(values))
+
+    def replicate(self) -> None:
+        """Let the follower fetch once, and append what comes."""
+        log = self.follower.partition().log
+        fetched = self.leader.fetch(
+            (ORDERS, log.log_end_offset), replica_id=2, max_wait_ms=0, log_start_offset=log.log_start_offset
+        )
+        self.leader.advance_ms(0)
+        data = fetched.data
+        assert data.error_code == ErrorCode.NONE, "an in-sync follower has what leaves the leader's memory"
+        records = b"".join(data.records or ())
+        self.follower.replicas.append_as_follower(
+            self.follower.partition(), records, data.high_watermark, data.log_start_offset
+        )
+
+    def move(self) -> None:
+        """Elect the other replica, and let the old leader cut what it has not replicated."""
+        if self.rng.random() < 0.5:
+            self.replicate()
+        self.epoch += 1
+        self.leader, self.follower = self.follower, self.leader
+        self.tell()
+        log = self.follower.partition().log
+        _, end_offset = self.leader.partition().log.end_offset_for_epoch(log.epochs.latest_epoch)
+        self.follower.replicas.truncate_to(self.follower.partition(), min(end_offset, log.log_end_offset))
+        self.replicate()
+
+    def delete_records(self) -> None:
+        """Delete records before an offset."""
+        offset = self.rng.randint(0, self.leader.partition().high_watermark)
+        self.leader.replicas.delete_records([(ORDERS, offset)], timeout_ms=1_000, done=lambda results: None)
+
+    async def upkeep(self) -> None:
+        """Let the leader copy and delete, whatever fails, both apply retention, and the follower hear of copies."""
+        await copy(self.leader, self.rng)
+        for _ in self.follower.replicas.retention_steps():
+            pass
+        said = answer(ask(self.leader, -5))
+        if said.offset >= 0:
+            self.follower.tiering.copied_by_leader(self.follower.partition(), said.offset, said.leader_epoch)
+
+    def check(self) -> None:
+        """What is not in memory of either replica is in the store: from the leader's log start on there is no hole."""
+        for broker in (self.leader, self.follower):
+            log = broker.partition().log
+            assert log.log_start_offset <= log.local_start_offset <= log.log_end_offset
+            offset = max(log.log_start_offset, self.leader.partition().log.log_start_offset)
+            for start, end in sorted(self.in_store()):
+                offset = end if start <= offset < end else offset
+            assert offset >= log.local_start_offset
+
+    def in_store(self) -> list[tuple[int, int]]:
+        """The offsets of the segments in the store that have both of their objects, and whatever else there is."""
+        keys = {key.rpartition(".")[0] for key in self.store.objects if "/claims/" not in key}
+        found = []
+        for key in keys:
+            if f"{key}.json" in self.store.objects:
+                assert f"{key}.log" in self.store.objects, "the description goes first"
+                document = json.loads(self.store.objects[f"{key}.json"])["segment"]
+                found.append((document["start_offset"], document["end_offset"]))
+        return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_retention_deletions_and_leader_moves_leave_no_hole_and_no_rubbish(seed: int) -> None:
+    rng = random.Random(seed)
+    store = Deaf(rng)
+    pair = Pair(store, rng)
+    tasks = [asyncio.create_task(each.tiering.reads.run()) for each in (pair.leader, pair.follower)]
+    try:
+        for _ in range(STEPS):
+            step = rng.random()
+            if step < 0.4:
+                pair.produce()
+            elif step < 0.6:
+                pair.replicate()
+            elif step < 0.8:
+                await pair.upkeep()
+            elif step < 0.9:
+                await pair.pass_time(rng.randint(0, 1_000))
+            elif step < 0.95:
+                pair.delete_records()
+            else:
+                pair.move()
+            pair.check()
+        store.is_deaf = False
+        for _ in range(4):
+            pair.replicate()
+            for broker in (pair.leader, pair.follower):
+                await broker.copy()
+        log = pair.leader.partition().log
+        found = await read_all(pair.leader)
+        assert found == list(range(log.log_start_offset, log.high_watermark))
+        segments = pair.in_store()
+        assert len(store.objects) == 2 * len(segments) + 1, "nothing but segments and the claim"
+        assert all(end > log.log_start_offset for _, end in segments)
+        assert not [a for a in segments for b in segments if a != b and b[0] <= a[0] and a[1] <= b[1]]
+        assert len(set(segments)) == len(segments)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
