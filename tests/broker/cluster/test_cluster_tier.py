@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,11 @@ from purgatorio.broker.tier.store import Refused
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from purgatorio.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from purgatorio.protocol.messages.delete_topics import DeleteTopicsRequest
 from purgatorio.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from purgatorio.protocol.messages.incremental_alter_configs import (
@@ -54,18 +60,23 @@ def store(monkeypatch: pytest.MonkeyPatch) -> TestStore:
 async def cluster(store: TestStore) -> AsyncIterator[Cluster]:
     """A cluster with orders-0, of which only the tier has the first four batches of seven."""
     async with Cluster(config(tier_location="memory", replica_fetch_wait_max_ms=20)) as running:
-        connection = await client(running.brokers[0])
-        configs = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in TIERED.items()]
-        topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=3, configs=configs)
-        request = CreateTopicsRequest(topics=[topic])
-        response = await connection.request(ApiKey.CREATE_TOPICS, 7, request, timeout_ms=PATIENCE_MS)
-        assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
-        connection.close()
-        await until(lambda: all(broker.replica(ORDERS) is not None for broker in running.brokers))
-        await produce(leader_of(running), 7)
-        await until(lambda: all(high_watermark(broker) == 7 for broker in running.brokers))
-        await copy(running)
+        await fill(running)
         yield running
+
+
+async def fill(running: Cluster) -> None:
+    """Create orders-0, of which only the tier has the first four batches of seven then."""
+    connection = await client(running.brokers[0])
+    configs = [CreatableTopicConfig(name=name.replace("_", "."), value=value) for name, value in TIERED.items()]
+    topic = CreatableTopic(name="orders", num_partitions=1, replication_factor=3, configs=configs)
+    request = CreateTopicsRequest(topics=[topic])
+    response = await connection.request(ApiKey.CREATE_TOPICS, 7, request, timeout_ms=PATIENCE_MS)
+    assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0].error_message
+    connection.close()
+    await until(lambda: all(broker.replica(ORDERS) is not None for broker in running.brokers))
+    await produce(leader_of(running), 7)
+    await until(lambda: all(high_watermark(broker) == 7 for broker in running.brokers))
+    await copy(running)
 
 
 def leader_of(cluster: Cluster) -> Broker:
@@ -262,3 +273,54 @@ async def test_a_deleted_topic_leaves_nothing_in_the_store_though_its_leader_is_
     await until(lambda: "orders" not in controller.image.topics)
     await controller.sweep.sweep()
     assert [key for key in store.objects if "/claims/" not in key] == []
+
+
+async def delete_before(leader: Broker, offset: int) -> int:
+    """Delete records as a client does; return the low watermark."""
+    connection = await client(leader)
+    wanted = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
+    request = DeleteRecordsRequest(topics=[wanted], timeout_ms=PATIENCE_MS)
+    response = await connection.request(ApiKey.DELETE_RECORDS, 2, request, timeout_ms=PATIENCE_MS)
+    connection.close()
+    result = response.topics[0].partitions[0]
+    assert result.error_code == ErrorCode.NONE
+    low_watermark: int = result.low_watermark
+    return low_watermark
+
+
+def described(folder: Path, start_offset: int) -> Path:
+    return next(folder.glob(f"*/*/0/{start_offset:020d}-*.json"))
+
+
+def has_leader(cluster: Cluster) -> bool:
+    return any((replica := broker.replica(ORDERS)) and replica.is_leader for broker in cluster.brokers)
+
+
+async def test_files_of_deleted_records_go_though_the_leader_dies_in_the_middle(tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    async with Cluster(config(tier_location=str(tmp_path), replica_fetch_wait_max_ms=20)) as running:
+        await fill(running)
+
+        def files(end: str) -> list[int]:
+            return sorted(int(path.name.partition("-")[0]) for path in tmp_path.glob(f"*/*/0/*{end}"))
+
+        assert (files(".log"), files(".json")) == ([0, 2, 4], [0, 2, 4])
+        first = leader_of(running)
+        assert first.tiering is not None
+        assert await delete_before(first, 3) == 3
+        await first.tiering.round()
+        assert (files(".log"), files(".json")) == ([2, 4], [2, 4])
+        (data,) = [await fetch(first, 3)]
+        assert [header.base_offset for header, _ in iter_batches(data.records or [])] == [3]
+        assert await delete_before(first, 6) == 6
+        described(tmp_path, 2).unlink()  # so far came the leader with its deletions
+        await running.kill_broker(first.broker_id)
+        await until(lambda: has_leader(running))
+        second = leader_of(running)
+        await until(lambda: len(second.replica(ORDERS).isr) == 2)  # type: ignore[union-attr]
+        assert second.tiering is not None
+        for _ in range(2):  # it lists, and deletes
+            await second.tiering.round()
+        assert (files(".log"), files(".json")) == ([], [])
+        assert (await fetch(second, 5)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert (await fetch(second, 6)).error_code == ErrorCode.NONE
