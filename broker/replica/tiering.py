@@ -582,6 +582,7 @@ class Tiering:
         remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
         await remote.list(self.store, leader_epoch)
         remote.settle(partition.log)
+        partition.log.due_to = partition.log.log_end_offset
         while await self._copier.copy_next(partition.log, remote, leader_epoch, lambda: True):
             pass
 

@@ -18,6 +18,7 @@ from purgatorio.broker.causes.kinds import FAULT, REMOTE_FETCH, SHARE_FETCH
 from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.layers.faults import parse_fault
 from purgatorio.broker.node.broker import Broker
+from purgatorio.broker.replica import tiering
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.tier import obstore_store
 from purgatorio.broker.tier.store import Refused
@@ -296,8 +297,11 @@ def has_leader(cluster: Cluster) -> bool:
     return any((replica := broker.replica(ORDERS)) and replica.is_leader for broker in cluster.brokers)
 
 
-async def test_files_of_deleted_records_go_though_the_leader_dies_in_the_middle(tmp_path: Path) -> None:
+async def test_files_of_deleted_records_go_though_the_leader_dies_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("obstore")
+    monkeypatch.setattr(tiering, "UNHEARD_MS", 0)  # the first leader is dead
     async with Cluster(config(tier_location=str(tmp_path), replica_fetch_wait_max_ms=20)) as running:
         await fill(running)
 

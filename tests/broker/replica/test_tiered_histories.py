@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from purgatorio.broker.replica.tiering import UNHEARD_MS
 from purgatorio.broker.tier.copying import PAUSE_MS
 from purgatorio.broker.tier.reads import FIRST_PAUSE_MS, TRIES
 from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
@@ -253,10 +254,13 @@ async def test_retention_deletions_and_leader_moves_leave_no_hole_and_no_rubbish
                 pair.move()
             pair.check()
         store.is_deaf = False
+        pair.configs.update(retention_ms="-1", local_retention_ms="-1")
+        pair.tell()
         for _ in range(4):
             pair.replicate()
             for broker in (pair.leader, pair.follower):
                 await broker.copy()
+            await pair.pass_time(UNHEARD_MS)  # so that earlier leaders have heard
         log = pair.leader.partition().log
         found = await read_all(pair.leader)
         assert found == list(range(log.log_start_offset, log.high_watermark))
