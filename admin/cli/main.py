@@ -40,11 +40,12 @@ LEARNING: Final = {
     "group_share_max_record_lock_duration_ms": "3600000",
     "group_share_record_lock_duration_ms": "3600000",
     "replica_lag_time_max_ms": "3600000",
+    "tier_location": "memory:",
     "transaction_max_timeout_ms": "3600000",
 }
 """Settings of ``purgatorio learn``, unless they are set: leaders stay where a scene moves them, groups begin at once,
-and there is time to see that a broker is dead before the others notice. A step shows the same while its text is read:
-no lock runs out, no transaction times out, and no slow replica leaves the in-sync replicas."""
+topics may have a tier, and there is time to see that a broker is dead before the others notice. A step shows the same
+while its text is read: no lock runs out, no transaction times out, and no slow replica leaves the in-sync replicas."""
 
 _EPILOG: Final = """\
 Every setting can also be given in the environment (PURGATORIO_LOG_RETENTION_MS=60000) or in a TOML file (--config or

@@ -59,7 +59,9 @@ def as_pytest(scene: Scene) -> str:
     helpers = [code.strip() for code, call in _HELPERS.items() if call in body]
     marker = ""
     if scene.settings:
-        marker = f"@pytest.mark.kafka({', '.join(f'{name}={value!r}' for name, value in scene.settings.items())})\n"
+        marker = (
+            f"@pytest.mark.kafka({', '.join(f'{name}={_literal(value)}' for name, value in scene.settings.items())})\n"
+        )
     test = f"{marker}def test_{scene.name.replace('-', '_')}(kafka):\n{body}"
     imports = _imports("\n".join([*helpers, test]))
     head = f'"""{scene.title}.\n\n{_wrapped(scene.keep)}\n"""' + (f"\n\n{imports}" if imports else "")

@@ -25,6 +25,8 @@ SETTLE_MS: Final = 60_000
 """The longest time from a step to its consequences."""
 LOOK_MS: Final = 50
 GROUP: Final = "group "
+OF_LOG: Final = ("log_end_offset", "local_start_offset")
+"""The figures of a partition that its log has."""
 
 
 class Playing:
@@ -184,7 +186,7 @@ class Playing:
         for broker in self._operator.cluster.brokers:
             partition = broker.replica(TopicPartition(topic, int(index)))
             if broker.broker_id == state.leader and partition is not None:
-                return int(getattr(partition.log if fact == "log_end_offset" else partition, fact))
+                return int(getattr(partition.log if fact in OF_LOG else partition, fact))
         return None
 
     def _fact(self, client: Client, fact: str) -> Fact | None:

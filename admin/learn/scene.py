@@ -23,8 +23,8 @@
     test = "Lines of the pytest"          # what the clients do, by confluent-kafka
 
 A figure is a fact of a client (of a share member also `locked`, the records that are locked for it), or of the leader
-of a partition: `high_watermark`, `log_end_offset`, `last_stable_offset`, `leader`, `leader_epoch`, `isr`. An exact one
-is the same whenever the scene is played.
+of a partition: `high_watermark`, `log_end_offset`, `local_start_offset`, `last_stable_offset`, `leader`,
+`leader_epoch`, `isr`. An exact one is the same whenever the scene is played.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Scene:
     clients: Mapping[str, Mapping[str, Any]]
     figures: tuple[Figure, ...]
     steps: tuple[Step, ...]
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int | str] = field(default_factory=dict)
 
     @property
     def begins(self) -> list[str]:

@@ -100,7 +100,7 @@ def _first_reads(reads: Iterable[Answer]) -> list[Answer]:
 
 
 def _read(broker: Broker, tiering: Tiering, read: PartRead, image: ClusterImage) -> Answer:
-    """Return a read; `says`: how it stands. It is not awaited when the fetch that began it is over."""
+    """Return a read; `says`: how it stands. It goes on when the fetch that began it is over."""
     waited_ms, held_by = tiering.reads.waited_ms(read), tiering.reads.held_by(read)
     return {
         "broker": broker.broker_id,
@@ -110,7 +110,6 @@ def _read(broker: Broker, tiering: Tiering, read: PartRead, image: ClusterImage)
         "end": read.segment.end_of_part(read.number),
         "bytes": read.part.size_bytes,
         "waited_ms": waited_ms,
-        "awaited": bool(read.listeners),
         "says": said_of_read(waited_ms, read.tries, read.trouble, held_by),
     }
 

@@ -36,9 +36,8 @@ export class Tier {
   }
 }
 
-function readText({ broker, of, start, end, bytes, awaited, says }) {
-  const whose = awaited ? "" : ", for the next fetch: the last one has ended";
-  return `Broker ${broker} reads ${of} [${count(start)}, ${count(end)}), ${size(bytes)}: ${says}${whose}`;
+function readText({ broker, of, start, end, bytes, says }) {
+  return `Broker ${broker} reads ${of} [${count(start)}, ${count(end)}), ${size(bytes)}: ${says}`;
 }
 
 class TierStrip {
@@ -58,7 +57,7 @@ class TierStrip {
 }
 
 function saysText({ log_start_offset: start, local_start_offset: local, log_end_offset: end, uncopied_bytes: bytes, lag_segments: lag, leader, refused, further_count: further }) {
-  const parts = [`log start ${count(start)}`, `memory from ${count(local)}`, `end ${count(end)}`, `${size(bytes)} not copied`];
+  const parts = [`log start ${count(start)}`, `memory from ${count(local)}`, `end ${count(end)}`, bytes ? `${size(bytes)} not copied` : "all copied"];
   if (lag) parts.push(`${plural(lag, "closed segment", "closed segments")} to copy`);
   parts.push(`broker ${leader}`);
   if (refused) parts.push("producers are refused");
@@ -77,9 +76,10 @@ class Cell {
     const offsets = `[${count(start)}, ${count(end)})`;
     const what = bytes ? `, ${size(bytes)} in ${plural(segments, "segment", "segments")}` : "";
     const label = `${offsets}: ${says}${what}${trouble ? `: ${trouble}` : ""}`;
-    this.element.className = `run in-${kind}`;
+    const parted = segments > 1 && segments <= MOST_DRAWN;
+    this.element.className = `run in-${kind}${parted ? " parted" : ""}`;
     this.element.style.flexGrow = Math.sqrt(end - start).toFixed(2);
-    this.element.style.setProperty("--segments", segments > 1 && segments <= MOST_DRAWN ? segments : 1);
+    this.element.style.setProperty("--segments", segments);
     this.element.title = label;
     this.face.setAttribute("aria-label", label);
     setText(this.face, `${mark} ${offsets}${bytes ? ` ${size(bytes)}` : ""}`);

@@ -79,6 +79,12 @@ CLAIMS: Final[dict[str, list[list[str]]]] = {
         ["timers.waiting = 50000", "timers.cancelled = 50000", "timers.expired = 0"],
         ["timers.expired >= 4000", "timers.cancelled = 50000"],
     ],
+    "tier": [
+        ["journal-0.log_end_offset = 20", "writer.acked = 1"],
+        ["journal-0.log_end_offset = 20", "journal-0.local_start_offset = 20"],
+        ["waits for TierRead memory", "reader.position = 0", "journal-0.local_start_offset = 20"],
+        ["reader.position = 25", "journal-0.log_end_offset = 25"],
+    ],
 }
 """The claims of each step's texts, by scene: figures, what requests wait for, and that a group waits. A number that is
 compared with a text is here, and none may come to contradict it. `later`: a median, which follows in a while, and may

@@ -206,7 +206,7 @@ def tier() -> dict[str, Any]:
     return {
         "location": "s3://shop",
         "brokers": [{"id": 1, "trouble": "503", "away_ms": 40_000, "rebuilding": [], "read_count": 1}],
-        "reads": [{**read, "awaited": False, "says": "340 ms, third try (503)"}],
+        "reads": [{**read, "says": "340 ms, third try (503)"}],
         "strips": [
             tier_strip(
                 0, tier_run(0, 500, "remote"), damaged, tier_run(600, 1_200, "remote"), both, local, refused=True

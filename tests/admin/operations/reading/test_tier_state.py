@@ -62,10 +62,10 @@ async def test_reads_under_way_and_how_they_stand() -> None:
         await broker.turns(340)
         (row,) = read(broker)["reads"]
         assert (row["broker"], row["of"], row["start"], row["end"]) == (1, "orders-0", 0, 2)
-        assert (row["says"], row["awaited"]) == ("340 ms", True)
+        assert row["says"] == "340 ms"
         broker.advance_ms(1_000)
         (row,) = read(broker)["reads"]
-        assert (row["says"], row["awaited"]) == ("1.3 s", True)
+        assert row["says"] == "1.3 s"
         broker.store.troubles["get"] = [Unavailable("503")]
         broker.fetch((ORDERS, 2))
         await broker.turns()
