@@ -2,6 +2,7 @@
 
     .venv/bin/python scripts/compatibility_card.py --run      compare (Java 17 and Maven), write the data and the page
     .venv/bin/python scripts/compatibility_card.py --draw     only what is drawn, of all APIs or of those named
+    .venv/bin/python scripts/compatibility_card.py --tier     only topics with a tier
     .venv/bin/python scripts/compatibility_card.py --write    write the page from the data of the last run
     .venv/bin/python scripts/compatibility_card.py            print it
 
@@ -36,6 +37,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "compatibility.md"
 DATA: Final = ROOT / "tests" / "compat" / "same_answers" / "answers.json"
 DRAWN: Final = DATA.with_name("drawn.json")
+TIER: Final = DATA.with_name("tier.json")
 SKIPPED: Final = ROOT / "docs" / "skipped-features.md"
 SUITES: Final = ROOT / "docs" / "outside-suites.md"
 FRAMEWORKS: Final = ROOT / "tests" / "compat" / "frameworks" / "frameworks.toml"
@@ -65,6 +67,16 @@ Several brokers, and listeners with TLS, are not compared, and these draws are n
 
 "Same" are the versions in which no answer differed. A number leads to a known difference; the other answers in these
 versions are the same.
+
+"""
+
+WITH_A_TIER: Final = """
+## Topics with a tier
+
+{requests:,} requests, on {date}, are about topics with `remote.storage.enable=true`: what is read and looked up before,
+in and behind the part that only [the tier](tier.md) has, what is deleted there, and which configs are refused. Apache
+Kafka has no store of its own; here it has a plug-in of some lines, which keeps segments in a folder
+(`scripts/bench/java/FolderRsm.java`).
 
 """
 
@@ -149,6 +161,27 @@ def api_table(data: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def spans(numbers: Sequence[int]) -> str:
+    """Return ascending numbers, those in a row as a span: "1–3, 5"."""
+    rows = [[number for _, number in row] for _, row in groupby(enumerate(numbers), key=lambda each: each[1] - each[0])]
+    return ", ".join(str(row[0]) if len(row) == 1 else f"{row[0]}–{row[-1]}" for row in rows)
+
+
+def tier_table(data: dict[str, Any]) -> str:
+    """Return the table of what was asked about topics with a tier: a line for each API."""
+    numbers = {reason: number for number, reason in enumerate(reasons(), 1)}
+    lines = ["| API | versions | requests | answers |", "|---|---|---|---|"]
+    for key in ApiKey:
+        versions = data["apis"].get(name_of(key), {})
+        if not versions:
+            continue
+        known = sorted({numbers[KNOWN[pattern]] for each in versions.values() for pattern in each["known"]})
+        verdict = ", ".join(f"[{number}](#difference-{number})" for number in known) or "same"
+        requests = sum(each["requests"] for each in versions.values())
+        lines.append(f"| {name_of(key)} ({key.value}) | {spans(sorted(map(int, versions)))} | {requests} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
 def differences() -> str:
     """Return the known differences, each under a heading that the table links to."""
     return "\n".join(f"### Difference {number}\n\n{reason}\n" for number, reason in enumerate(reasons(), 1))
@@ -199,12 +232,12 @@ def clients() -> str:
 def page(data: dict[str, Any]) -> str:
     """Return the page."""
     drawn = data["drawn"]
-    told = sum(each["requests"] for versions in data["apis"].values() for each in versions.values())
+    told = _requests(data)
     asked = sum(each["requests"] for api in drawn["apis"].values() for each in api["versions"].values())
     introduction = INTRODUCTION.format(
         kafka=data["kafka"],
         date=data["date"],
-        requests=told + asked,
+        requests=told + asked + _requests(data["tier"]),
         told=told,
         drawn=asked,
         drawn_date=drawn["date"],
@@ -217,6 +250,8 @@ def page(data: dict[str, Any]) -> str:
         + api_table(data)
         + "\n[Skipped features](skipped-features.md) has what is left out, with the features that have no API. "
         + "[Kafka by version](as-version.md) tells how a broker\nanswers as an older release does.\n"
+        + WITH_A_TIER.format(date=data["tier"]["date"], requests=_requests(data["tier"]))
+        + tier_table(data["tier"])
         + f"\n## Known differences\n\n{differences()}"
         + f"\n## Outside suites\n\n[Outside suites](outside-suites.md) tells how they ran.\n\n{suites()}"
         + f"\n## Clients\n\nThese run in the tests of this repository.\n\n{clients()}"
@@ -224,10 +259,15 @@ def page(data: dict[str, Any]) -> str:
     )
 
 
+def _requests(data: dict[str, Any]) -> int:
+    return sum(each["requests"] for versions in data["apis"].values() for each in versions.values())
+
+
 def read_data() -> dict[str, Any]:
     """Return the data of the last run."""
     data: dict[str, Any] = json.loads(DATA.read_text(encoding="utf-8"))
     data["drawn"] = json.loads(DRAWN.read_text(encoding="utf-8"))
+    data["tier"] = json.loads(TIER.read_text(encoding="utf-8"))
     return data
 
 
@@ -256,21 +296,27 @@ def _today() -> str:
 
 
 def run() -> int:
-    """Compare; write the data. Return how many differences are not known, which are printed."""
+    """Compare but for the tier; write the data. Return how many differences are not known, which are printed."""
+    return _compare(DATA, {"guarded": False}, {"guarded": True})
+
+
+def _compare(target: Path, *kinds: dict[str, bool]) -> int:
+    """Compare histories of these kinds of clusters; write the data, and return how many differences are not known."""
     from tests.compat.same_answers.compare import KAFKA_VERSION, RUNS, Compared, clusters
 
     started = time.monotonic()
     compared, unknown = Compared(), 0
-    for guarded in (False, True):
-        with clusters(guarded=guarded) as sides:
-            for each in (run for run in RUNS if run.guarded == guarded):
+    for kind in kinds:
+        wanted = {"guarded": False, "tiered": False, **kind}
+        with clusters(**kind) as sides:
+            for each in (run for run in RUNS if all(getattr(run, name) == is_so for name, is_so in wanted.items())):
                 found = compared.add(each, sides)
                 unknown += len(found)
                 for line in found:
                     print(f"{each.name}: {line}")
     took_seconds = time.monotonic() - started
     print(f"{compared.runs} histories in {took_seconds:.0f} s; {unknown} differences are not in the list")
-    DATA.write_text(told(compared, KAFKA_VERSION, _today()), encoding="utf-8")
+    target.write_text(told(compared, KAFKA_VERSION, _today()), encoding="utf-8")
     return unknown
 
 
@@ -295,11 +341,14 @@ def main(argv: Sequence[str]) -> int:
     """Compare, write or print the page; return 1 if a difference is not known, and 2 if the arguments are wrong."""
     unknown = 0
     names = argv[1:] if argv[:1] == ["--draw"] else ()
-    if argv[: len(argv) - len(names)] not in ([], ["--run"], ["--draw"], ["--write"]) or not known_names(names):
+    known = ([], ["--run"], ["--draw"], ["--tier"], ["--write"])
+    if argv[: len(argv) - len(names)] not in known or not known_names(names):
         print(__doc__, file=sys.stderr)
         return 2
     if argv == ["--run"]:
         unknown = run()
+    if argv in (["--run"], ["--tier"]):
+        unknown += _compare(TIER, {"tiered": True})
     if argv[:1] in (["--run"], ["--draw"]):
         unknown += draw(names)
     text = page(read_data())

@@ -109,7 +109,9 @@ def _answer(
         partition = replicas.lookup.find(tp)
         partition.check_leader(wanted.current_leader_epoch)
         if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-            answer.offset, answer.leader_epoch = _tiered(replicas.look_ups, partition, wanted.timestamp)
+            offset, epoch = _tiered(replicas.look_ups, partition, wanted.timestamp)
+            if offset < _visible_end(partition, request):  # Kafka names no offset that has no record yet
+                answer.offset, answer.leader_epoch = offset, epoch
             return answer
         if wanted.timestamp >= 0 and partition.log.local_start_offset > partition.log.log_start_offset:
             _check_knows_end(partition, version, request)

@@ -87,7 +87,12 @@ def test_each_version_that_kafka_answers_is_on_the_page_with_a_verdict(card: Mod
 
 
 def test_each_difference_that_was_seen_is_known(card: ModuleType) -> None:
-    rows = [row for versions in card.read_data()["apis"].values() for row in versions.values()]
+    rows = [
+        row
+        for data in (card.read_data(), card.read_data()["tier"])
+        for api in data["apis"].values()
+        for row in api.values()
+    ]
     assert {pattern for row in rows for pattern in row["known"]} <= KNOWN.keys()
     drawn = [row for api in card.read_data()["drawn"]["apis"].values() for row in api["versions"].values()]
     assert {pattern for row in drawn for pattern in row["known"]} <= KNOWN_DRAWN.keys()
@@ -109,3 +114,7 @@ def test_a_difference_has_its_number_and_the_same_versions_share_a_line(card: Mo
 def test_anything_else_is_answered_with_how_it_is_used(card: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert card.main(["--help"]) == 2
     assert "--run" in capsys.readouterr().err
+
+
+def test_versions_in_a_row_are_a_span(card: ModuleType) -> None:
+    assert card.spans([1, 2, 3, 5, 7, 8]) == "1–3, 5, 7–8"

@@ -137,6 +137,13 @@ async def test_the_special_timestamps_of_the_tier() -> None:
         assert answer(ask(broker, pending)).offset == -1, "it does not know what the tier has"
 
 
+async def test_no_upload_is_pending_where_no_record_is() -> None:
+    async with tiered() as broker:
+        broker.partition().log.advance_log_start(7)
+        said = answer(ask(broker, list_offsets.EARLIEST_PENDING_UPLOAD))
+        assert (said.error_code, said.offset, said.leader_epoch) == (ErrorCode.NONE, -1, -1)
+
+
 async def test_nothing_is_copied_yet() -> None:
     async with tiered(copies=False) as broker:
         broker.fill(1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,13 +31,14 @@ from tests.compat.same_answers import (
     share_fetch_histories,
     share_group_histories,
     share_state_histories,
+    tier_histories,
     topic_histories,
     transaction_histories,
 )
 from tests.compat.same_answers.known import KNOWN
 from tests.compat.same_answers.talk import NOT_READY, PATIENCE_SECONDS, Field, Talk
 
-from apache_kafka import apache_kafka  # isort: skip  # `talk` has put scripts/bench on the path
+from apache_kafka import apache_kafka, classes_of  # isort: skip  # `talk` has put scripts/bench on the path
 from processes import brokers  # isort: skip
 
 KAFKA_VERSION = "4.4.0"
@@ -65,6 +67,17 @@ OURS = {
     "share.coordinator.state.topic.num.partitions": 5,
 }
 OUR_GUARD = {"authorizer.class.name": "StandardAuthorizer", "super.users": "User:ANONYMOUS"}
+KAFKA_TIER = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.storage.manager.class.name": "FolderRsm",
+    "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": 1,
+    "rlmm.config.remote.log.metadata.topic.num.partitions": 2,
+    "remote.log.manager.task.interval.ms": 200,
+    "log.retention.check.interval.ms": 500,
+    "log.initial.task.delay.ms": 200,
+}
+OUR_TIER = {"remote.log.manager.task.interval.ms": 200, "log.retention.check.interval.ms": 500}
 History = Callable[[Talk], None]
 Side = tuple[tuple[str, int], dict[bytes, str], int]
 VERSIONS = {int(api.key): api.answered_versions for api in APIS}
@@ -79,6 +92,7 @@ class Run:
 
     Attributes:
         guarded: it is told to clusters with an authorizer, for which the client is a super user.
+        tiered: it is told to clusters with a tier, Apache Kafka's with a plug-in of a few lines, as it has none itself.
         again: it is told a second time, with groups and topics of its own.
     """
 
@@ -86,6 +100,12 @@ class Run:
     era: int
     guarded: bool = False
     again: bool = False
+    tiered: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of clusters to which it is told."""
+        return "guarded" if self.guarded else "tiered" if self.tiered else "open"
 
     @property
     def name(self) -> str:
@@ -117,26 +137,37 @@ RUNS = [
         for era in eras
     ),
     *(Run(history, era, guarded=True) for history, eras in access_histories.GUARDED.items() for era in eras),
+    *(Run(history, era, tiered=True) for history, eras in tier_histories.HISTORIES.items() for era in eras),
 ]
 
 
 OPEN_TURNS = 10
-"""Of so many turns each compares a part of the histories without an authorizer; one more compares those with one."""
-TURNS = OPEN_TURNS + 1
+"""Of so many turns each compares a part of the usual histories; one more compares those with an authorizer, and another
+those of topics with a tier."""
+TURNS = OPEN_TURNS + 2
 
 
 def runs_of_turn(turn: int) -> list[Run]:
     """The runs of one of CI's turns: some of each kind of history. Every run comes up once in `TURNS` turns."""
     turn %= TURNS
-    open_runs = [run for run in RUNS if not run.guarded]
-    return open_runs[turn::OPEN_TURNS] if turn < OPEN_TURNS else [run for run in RUNS if run.guarded]
+    if turn < OPEN_TURNS:
+        return [run for run in RUNS if run.kind == "open"][turn::OPEN_TURNS]
+    return [run for run in RUNS if run.kind == ("guarded" if turn == OPEN_TURNS else "tiered")]
 
 
 @contextlib.contextmanager
-def clusters(*, guarded: bool) -> Iterator[Sides]:
+def clusters(*, guarded: bool = False, tiered: bool = False) -> Iterator[Sides]:
     """Apache Kafka and Purgatorio, with the same topics; the names of the topics by their ids."""
     kafka, purgatorio = (KAFKA_SETTINGS | KAFKA_GUARD, OURS | OUR_GUARD) if guarded else (KAFKA_SETTINGS, OURS)
-    with apache_kafka(1, kafka, version=KAFKA_VERSION) as theirs, brokers(1, **purgatorio) as ours:
+    with contextlib.ExitStack() as stack:
+        classes = None
+        if tiered:
+            classes = stack.enter_context(classes_of("FolderRsm.java"))
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            kafka = kafka | KAFKA_TIER | {"rsm.config.dir": f"{folder}/kafka"}
+            purgatorio = purgatorio | OUR_TIER | {"tier.location": f"{folder}/purgatorio"}
+        theirs = stack.enter_context(apache_kafka(1, kafka, version=KAFKA_VERSION, classes=classes))
+        ours = stack.enter_context(brokers(1, **purgatorio))
         yield _with_topics(theirs.addresses[0], 2), _with_topics(ours.addresses[0], 1)
 
 

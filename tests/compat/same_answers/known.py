@@ -162,6 +162,17 @@ KNOWN: dict[str, str] = {
     r"^Produce, time of the broker, .*, append time: .*record_errors": (
         "Where the broker gives the times, a batch that claims to have them is refused; Kafka names all of its records."
     ),
+    r"^ListOffsets, without the first, at (500|5000): ": (
+        "Kafka looks into the first segment in the tier whose highest timestamp fits, and no further if that record is "
+        "deleted: it answers -1, or a later record, for records that are there. Here the look-up goes on."
+    ),
+    r"^ListOffsets, nothing left, at -3: ": (
+        "Kafka names the record with the highest timestamp although it was deleted, as long as its segment is there."
+    ),
+    r"^Fetch, unknown last epoch in the tier: ": (
+        "A last epoch that the log does not know is OFFSET_OUT_OF_RANGE; Kafka takes that error for an offset in the "
+        "tier, and reads on there."
+    ),
     r"^Fetch, negative limit": "Kafka fails on a negative limit; here it means no bytes, and the first batch comes.",
 }
 """Patterns of differences, as the test prints them, with the reasons."""

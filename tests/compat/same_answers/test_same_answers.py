@@ -26,10 +26,10 @@ pytestmark = [
 ]
 
 
-def _clusters(*, guarded: bool) -> Iterator[Sides]:
+def _clusters(**kind: bool) -> Iterator[Sides]:
     with ExitStack() as stack:
         try:
-            sides = stack.enter_context(clusters(guarded=guarded))
+            sides = stack.enter_context(clusters(**kind))
         except SystemExit as error:
             pytest.skip(str(error))
         yield sides
@@ -38,13 +38,19 @@ def _clusters(*, guarded: bool) -> Iterator[Sides]:
 @pytest.fixture(scope="module")
 def open_sides() -> Iterator[Sides]:
     """Both clusters, without an authorizer."""
-    yield from _clusters(guarded=False)
+    yield from _clusters()
 
 
 @pytest.fixture(scope="module")
 def guarded_sides() -> Iterator[Sides]:
     """Both clusters, with an authorizer."""
     yield from _clusters(guarded=True)
+
+
+@pytest.fixture(scope="module")
+def tiered_sides() -> Iterator[Sides]:
+    """Both clusters, with a tier."""
+    yield from _clusters(tiered=True)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +62,7 @@ def compared() -> Compared:
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
 def test_same_answers(request: pytest.FixtureRequest, compared: Compared, run: Run) -> None:
     """Each history is answered alike, but for the known differences."""
-    unknown = compared.add(run, request.getfixturevalue("guarded_sides" if run.guarded else "open_sides"))
+    unknown = compared.add(run, request.getfixturevalue(f"{run.kind}_sides"))
     assert not unknown, "\n".join(unknown)
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -25,7 +26,7 @@ RUN_TIMEOUT_SECONDS = 900
 def test_each_history_has_its_turn() -> None:
     told = Counter(run for turn in range(TURNS, 2 * TURNS) for run in runs_of_turn(turn))
     assert told == Counter(RUNS)
-    assert all(len({run.guarded for run in runs_of_turn(turn)}) == 1 for turn in range(TURNS))
+    assert all(len({run.kind for run in runs_of_turn(turn)}) == 1 for turn in range(TURNS))
 
 
 @needs_java
@@ -37,7 +38,7 @@ def test_the_answers_of_this_turn_are_those_of_kafka(record_property: Callable[[
     record_property("note", f"turn {turn} of {TURNS} of the comparison with Apache Kafka: {len(runs)} histories")
     unknown: list[str] = []
     try:
-        with clusters(guarded=runs[0].guarded) as sides:
+        with clusters(guarded=runs[0].guarded, tiered=runs[0].tiered) as sides:
             for run in runs:
                 unknown += _differs(run, sides)
     except SystemExit as error:  # Maven Central is not reached
@@ -54,5 +55,5 @@ def _differs(run: Run, sides: Sides) -> list[str]:
             return []
     except (AssertionError, OSError):
         pass  # it waited in vain for something
-    again = Run(run.history, run.era, run.guarded, again=True)
+    again = replace(run, again=True)
     return [f"{run.name}: {line}" for line in Compared().add(again, sides)]
