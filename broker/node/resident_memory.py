@@ -93,6 +93,8 @@ class MemoryGuard:
     def _look(self) -> None:
         self._wait()
         brokers = self._brokers()
+        if not brokers:
+            return
         budgets = [budget for budget, _ in brokers]
         most_bytes = self.idle_bytes + LATE_BYTES + sum(own_bytes for _, own_bytes in brokers)
         process_bytes = self._resident()

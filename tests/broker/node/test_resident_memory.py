@@ -16,6 +16,7 @@ from purgatorio.broker.node import resident_memory
 from purgatorio.broker.node.resident_memory import LATE_BYTES, LOOK_INTERVAL_MS, MemoryGuard, resident_bytes
 from purgatorio.protocol.records import Record, build_batch
 from purgatorio.purgatory.clock import ManualClock
+from tests.logs import capture_logs
 
 MB = 1_000_000
 IDLE_BYTES = 60 * MB
@@ -52,6 +53,14 @@ def test_the_cap_of_the_logs_is_lowered_by_what_is_too_much(process: Process) ->
 
 def test_the_logs_keep_a_quarter_whatever_else_there_is(process: Process) -> None:
     assert process.look(400) == 7
+
+
+def test_nothing_is_said_of_a_process_whose_brokers_have_stopped(process: Process) -> None:
+    process.guard.stop()
+    MemoryGuard(list, process.clock, lambda: process.resident_bytes).start()
+    with capture_logs() as logs:
+        process.look(50)
+    assert not logs
 
 
 def test_what_the_logs_get_back_is_a_part_of_the_room(process: Process) -> None:
