@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +26,10 @@ from purgatorio.broker.time.system_clock import SystemClock
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.broker.cluster.test_cluster import ORDERS, PATIENCE_MS, client
+from tests.broker.replica.harness import topic
+from tests.broker.replica.tiered import TIERED, Tiered
 from tests.broker.tier.conftest import CREDENTIALS, Answering
+from tests.broker.tier.stores import record_batch
 
 pytest.importorskip("obstore")
 
@@ -215,3 +220,56 @@ async def test_obstore_lets_go_of_what_it_has_written(tmp_path: Path) -> None:
     async with asyncio.timeout(20):
         while obstore_store._written:  # noqa: ASYNC110 - a thread of obstore says nothing
             await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[Callable[[], None]]:
+    """Files of this process may have 8 KB, until the function is called: a write beyond fails as on a full disk."""
+    resource = pytest.importorskip("resource", reason="this system has no limits of files")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, hard))
+
+    def make_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    yield make_room
+    make_room()
+
+
+def files(folder: Path) -> list[str]:
+    return [each.name for each in folder.rglob("*") if each.is_file()]
+
+
+async def test_a_disk_that_fills_in_a_copy_loses_nothing_and_keeps_no_part_of_it(
+    tmp_path: Path, full_disk: Callable[[], None]
+) -> None:
+    """In the middle of a copy the disk is full; when there is room, the segment is copied."""
+    broker = Tiered(open_store(str(tmp_path)))
+    broker.set_topics(topic(replicas=(1,), **{**TIERED, "segment_bytes": "20000"}))
+    for number in range(3):
+        broker.produce(acks=1, records=record_batch(number, value=bytes(10_000)))
+    await broker.copy()
+    log = broker.partition().log
+    words = rf"there is no room in {tmp_path}: make some \(.*File too large \(os error 27\)\)"
+    assert re.fullmatch(words, broker.tiering.trouble)
+    assert (log.copied_to, log.local_start_offset, log.log_end_offset) == (0, 0, 3)
+    assert files(tmp_path) == ["0000000001"], "the claim alone"
+    full_disk()
+    await broker.tiering.round()
+    assert (broker.tiering.trouble, log.copied_to) == ("", 2)
+
+
+async def test_credentials_that_run_out_are_said_and_tried_again(answering: Answering) -> None:
+    """A machine's own credentials are renewed by obstore, and these by whoever has given them."""
+    broker = Tiered(open_store("s3://shop/tier"))
+    broker.set_topics(topic(replicas=(1,), **TIERED))
+    broker.fill()
+    answering.answers = [(400, answer("ExpiredToken", "It is over."))]
+    await broker.copy()
+    assert broker.tiering.trouble == (
+        "the credentials for s3://shop/tier ran out: renew them (400 Bad Request: ExpiredToken: It is over.)"
+    )
+    assert broker.partition().log.local_start_offset == 0
+    answering.answers = [(503, "")]
+    await broker.tiering.round()
+    assert broker.tiering.trouble == "503 Service Unavailable", "it was asked again"
