@@ -107,7 +107,8 @@ class DelayedProduce(DelayedOperation):
         observer: ReplicaObserver,
     ) -> None:
         super().__init__(delay_ms)
-        self.in_order = len(pending) == 1  # later records of a partition are acknowledged later
+        # The newest records of a partition are acknowledged last; a duplicate may be so before others that wait.
+        self.in_order = len(pending) == 1 and pending[0].required_offset == pending[0].partition.log.log_end_offset
         self._pending = pending
         self._lookup = lookup
         self._done = done

@@ -10,6 +10,8 @@ from purgatorio.broker.causes.words import in_words
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.record import Record
+from purgatorio.protocol.records import build_batch
 from tests.broker.replica.harness import ORDERS, Harness, batch, topic
 from tests.compiled import replaces_functions
 
@@ -23,6 +25,16 @@ def test_acks_all_waits_until_every_in_sync_replica_has_the_records(broker: Harn
     broker.follow((3, 1))
     assert produced.error_codes == [ErrorCode.NONE]
     assert produced.results[0].base_offset == 0
+
+
+def test_a_duplicate_is_acknowledged_with_its_first_append_though_later_records_wait(broker: Harness) -> None:
+    def of_producer(sequence: int) -> bytes:
+        return build_batch([Record(0, 1, None, b"x", ())], producer_id=7, producer_epoch=0, base_sequence=sequence)
+
+    first, second = (broker.produce(records=of_producer(sequence)) for sequence in (0, 1))
+    again = broker.produce(records=of_producer(0))
+    broker.follow((2, 1), (3, 1))
+    assert [each.answered for each in (first, second, again)] == [True, False, True]
 
 
 @pytest.mark.parametrize("acks", [0, 1])
