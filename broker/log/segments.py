@@ -157,7 +157,7 @@ class Segments:
 
         Args:
             copied_to: segments that start behind it keep all, too, since it goes into the tier with the segment before;
-                see `reduce`. None: there is no tier.
+                and the one before them, since the log may be truncated to there; see `reduce`. None: there is no tier.
         """
         segment = self._new(base_offset, self._end_position, wall_ms, self.active.size_bytes)
         segment.producers = producers
@@ -165,14 +165,14 @@ class Segments:
         self.active = segment
         if len(self._segments) > _SNAPSHOTS_KEPT:
             number = len(self._segments) - 1 - _SNAPSHOTS_KEPT
-            if copied_to is None or self._segments[number].base_offset <= copied_to:
+            if copied_to is None or self._segments[number + 1].base_offset <= copied_to:
                 self._reduce(number)
         return segment
 
     def reduce(self, copied_to: int) -> None:
-        """Let all segments up to an offset but the two newest keep the state of open transactions only."""
+        """Let the segments up to an offset keep the state of open transactions only, but the last and the two newest."""
         segments = self._segments
-        stop = bisect_right(segments, copied_to, 0, max(0, len(segments) - _SNAPSHOTS_KEPT), key=_base_offset)
+        stop = max(0, min(bisect_right(segments, copied_to, key=_base_offset) - 1, len(segments) - _SNAPSHOTS_KEPT))
         first = stop
         while first and _is_full(segments[first - 1].producers):  # those before these are reduced already
             first -= 1

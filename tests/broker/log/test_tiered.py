@@ -221,7 +221,7 @@ def test_producers_are_kept_whole_until_their_segment_is_copied(append, batch_of
     assert list(first[1].states) == [7]
     assert all(segment.producers is not None for segment in list(log._segments)[1:])
     log.copied(5)
-    assert [segment.producers is None for segment in log._segments] == [True] * 3 + [False] * 4
+    assert [segment.producers is None for segment in log._segments] == [True] * 2 + [False] * 5
     log.copied(10)
     assert [segment.producers is not None for segment in log._segments][-2:] == [True, True]
     assert not any(segment.producers for segment in list(log._segments)[:-2])
@@ -302,3 +302,20 @@ def test_a_log_that_is_not_copied_any_more_deletes_as_one_without_a_tier(log: Lo
     assert not log.awaits_copy
     log.apply_retention(10_000, 11)
     assert (log.log_start_offset, log.local_start_offset) == (6, 6)
+
+
+@pytest.mark.parametrize("copied_to", [5, 6, 7])
+def test_producers_are_known_after_a_truncation_to_anywhere_behind_what_is_copied(batch_of, copied_to: int) -> None:
+    log = Log(TIERED)
+    for number in range(20):
+        batch = batch_of(b"value" * 4, at_ms=2000, producer=(7, 0, number))
+        log.append_as_leader(batch, leader_epoch=0, wall_ms=2000)
+        log.commit_to(min(10, log.log_end_offset))
+        log.copied(min(copied_to, log.log_end_offset))
+    log.config = replace(log.config, local_retention_bytes=0)
+    log.apply_retention(10_000, 10)
+    assert log.local_start_offset > 0
+    log.truncate_to(8)
+    producer = log.producers.get(7)
+    assert producer is not None
+    assert [each.last_sequence for each in producer.batches] == [3, 4, 5, 6, 7]
