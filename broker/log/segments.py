@@ -170,7 +170,7 @@ class Segments:
         return segment
 
     def reduce(self, copied_to: int) -> None:
-        """Let the segments up to an offset keep the state of open transactions only, but the last and the two newest."""
+        """Let segments up to an offset keep the state of open transactions only, but the last and the two newest."""
         segments = self._segments
         stop = max(0, min(bisect_right(segments, copied_to, key=_base_offset) - 1, len(segments) - _SNAPSHOTS_KEPT))
         first = stop

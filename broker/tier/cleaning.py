@@ -125,7 +125,12 @@ def doom_useless(remote: RemoteLog, log: Log) -> None:
 def _is_refuted(segment: RemoteSegment, log: Log) -> bool:
     """Return whether the log has other records in the place of a segment, and always will."""
     entries = log.epochs.entries
-    if not entries or entries[0][1] >= segment.end_offset or segment.end_offset <= log.log_start_offset:
+    if (
+        not entries
+        or not segment.epochs
+        or entries[0][1] >= segment.end_offset
+        or segment.end_offset <= log.log_start_offset
+    ):
         return False
     (first_epoch, first_start), (last_epoch, _) = entries[0], segment.epochs[-1]
     if last_epoch < first_epoch:

@@ -297,6 +297,14 @@ async def test_records_without_a_description_stay_while_an_older_leader_may_stil
     assert (len(remote.unheard), doomed(remote)) == (0, [0, 2, 4])
 
 
+async def test_a_copy_whose_epochs_were_deleted_meanwhile_keeps_nothing_from_being_listed() -> None:
+    store, log = MemoryStore(), log_of(7)
+    remote = await copied(log, store)
+    remote.add(replace(next(iter(remote.described)), epochs=()), log)
+    doom_useless(remote, log)
+    assert doomed(remote) == []
+
+
 async def test_a_damaged_segment_goes_when_the_next_one_has_to() -> None:
     store = TestStore()
     log, _ = await of_seven(store)
