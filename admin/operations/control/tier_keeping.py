@@ -51,6 +51,8 @@ KEEP_OFFSETS_MS: Final = 10_000
 """The time between two looks at committed offsets."""
 CALL_MS: Final = 60_000
 """The longest time that a call of the store may take."""
+COPIED_AT_ONCE: Final = 10
+"""The partitions that are copied at a time at the end."""
 PARTITIONS_AT_ONCE: Final = 500
 """The partitions that are looked at in one turn of the event loop."""
 NOT_KEPT: Final = "scram_credentials"
@@ -218,24 +220,35 @@ class TierKeeper:
         found = _found(image, brokers)
         owners = {id(replica): broker for broker in brokers for replica in broker.partitions}
         try:
-            for replica in found.values():
-                if replica.log.is_tiered or replica.tp.topic == OFFSETS_TOPIC:
-                    abort_transactions(replica.log)
-                if replica.log.is_tiered:
-                    replica.log.commit_to(replica.log.log_end_offset)
-                    await self._copy_all(owners[id(replica)], replica)
+            tiered = [each for each in found.values() if each.log.is_tiered and not _is_left_out(each)]
+            for replica in (*tiered, *(each for tp, each in found.items() if tp.topic == OFFSETS_TOPIC)):
+                abort_transactions(replica.log)
+            left_bytes = sum(each.log.size_between(each.log.copied_to, each.log.log_end_offset) for each in tiered)
+            if left_bytes:
+                logger.info("the rest is copied to the tier; a second signal ends at once", bytes=left_bytes)
+            gate = asyncio.Semaphore(COPIED_AT_ONCE)
+            await asyncio.gather(*(self._copy_all(owners[id(each)], each, gate) for each in tiered))
             await self._keep(image, found, ended=True)
         except (StoreError, TimeoutError) as error:
-            behind = [tp for tp, each in found.items() if each.log.is_tiered and not _is_whole(each)]
+            behind = [
+                tp for tp, each in found.items() if each.log.is_tiered and not (_is_whole(each) or _is_left_out(each))
+            ]
             named = f", of {behind[0]} only what was copied before" if behind else ""
             return f"not all is in the tier{named}: {str(error) or 'the store did not answer in time'}"
         return None
 
-    async def _copy_all(self, broker: Broker, replica: Partition) -> None:
+    async def _copy_all(self, broker: Broker, replica: Partition, gate: asyncio.Semaphore) -> None:
         log, tiering = replica.log, broker.tiering
         assert tiering is not None, "a cluster with a tier has brokers with one"
-        log.close_active(round(self._cluster.clock.wall_ms()))
-        await tiering.copy_all(replica)
+        log.commit_to(log.log_end_offset)
+        async with gate:
+            log.close_active(round(self._cluster.clock.wall_ms()))
+            await tiering.copy_all(replica)
+
+
+def _is_left_out(replica: Partition) -> bool:
+    """Return whether the topic's configs say that nothing more is copied (KIP-950)."""
+    return replica.log.config.remote_log_copy_disable
 
 
 def _is_whole(replica: Partition) -> bool:

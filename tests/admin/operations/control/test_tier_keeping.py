@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -16,8 +16,10 @@ from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.broker_maker import TierUnusable
 from purgatorio.broker.tier import claim, obstore_store
 from purgatorio.broker.tier.claim import ClaimLost
+from purgatorio.broker.tier.names import SegmentName
 from purgatorio.broker.tier.store import MemoryStore, Refused
 from purgatorio.protocol.api import ApiKey
+from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from purgatorio.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -142,6 +144,9 @@ async def test_a_cluster_that_was_killed_comes_back_with_what_was_copied(store: 
         await copy(cluster)
         await keeper_of(cluster).keep()
         next_producer_id = cluster.store.image.next_producer_id
+    folder = next(key for key in store.objects if key.endswith(".log")).rpartition("/")[0]
+    unfinished = f"{folder}/{SegmentName(6, 0, 1, '0' * 32)}.log"
+    store.objects[unfinished] = b"of a copy that was killed"
     async with begun(store) as (cluster, said):
         assert said.startswith(
             "1 topic came back from the tier: orders (6 records, 1 lost). The cluster before was not"
@@ -156,6 +161,7 @@ async def test_a_cluster_that_was_killed_comes_back_with_what_was_copied(store: 
         assert cluster.claim.number == 2
         await produce(leader_of(cluster), 3)
         await copy(cluster)
+        assert unfinished not in store.objects
         await keeper_of(cluster).keep()
         kept = [key for key in store.objects if key.startswith("clusters/")]
         assert [key.rpartition("/")[2] for key in sorted(kept)] == ["0000000002-snapshot-1", "0000000002.json"]
@@ -264,3 +270,48 @@ async def test_a_damaged_segment_is_named_before_anything_is_deleted(store: Memo
         del store.objects[key]
     async with begun(store) as (_, said):
         assert said == "1 topic came back from the tier: orders (3 records, 4 lost)"
+
+
+class Watched(MemoryStore):
+    """A store that remembers what it had after each write and each deletion, as a process may be killed there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: list[dict[str, bytes]] = []
+
+    async def put(self, key: str, parts: Sequence[Buffer], *, create: bool) -> None:
+        await super().put(key, parts, create=create)
+        self.states.append(dict(self.objects))
+
+    async def delete(self, key: str) -> None:
+        await super().delete(key)
+        self.states.append(dict(self.objects))
+
+
+async def test_a_process_that_is_killed_at_any_step_of_its_end_leaves_a_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Watched()
+    monkeypatch.setattr(obstore_store, "open_store", lambda location: store)
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await produce(leader_of(cluster), 7)
+        await commit(cluster, "billing", 7)
+        await keeper_of(cluster).keep()
+        store.states.clear()
+        assert await keeper_of(cluster).end(await cluster.kill_all()) is None
+    ends = []
+    for state in store.states:
+        left = MemoryStore()
+        left.objects = state
+        monkeypatch.setattr(obstore_store, "open_store", lambda location, left=left: left)
+        after = Cluster(config(tier_location="there"), admin=False, cluster_id=await earlier_cluster(left))
+        assert after.claim is not None
+        restart = await TierKeeper(after, after.claim).read()
+        assert restart is not None
+        ends.append(restart.snapshot.logs[ORDERS].end_offset)
+        offsets = [log for tp, log in restart.snapshot.logs.items() if tp.topic == "__consumer_offsets" and log.batches]
+        assert len(offsets) == 1
+        for broker in after.brokers:
+            broker.store.close()
+    assert ends == sorted(ends)
+    assert (ends[0], ends[-1]) == (0, 7)
+    assert "whole" in restart.said
