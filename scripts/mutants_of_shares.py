@@ -220,8 +220,8 @@ SHARE_MUTANTS: Final = (
     Mutant(
         "a-start-offset-is-not-written",
         "broker/share/share_partition.py",
-        "if stored is None or error or stored.start_offset != NO_START_OFFSET:",
-        "if True:",
+        "            self._persist([], lambda error: self._began(done, client_error(error)))",
+        "            self._began(done, ErrorCode.NONE)",
         PARTITION,
     ),
     Mutant(

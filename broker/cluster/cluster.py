@@ -237,7 +237,8 @@ class BrokerCluster:
             made = [self._maker.broker(self._configs[each], store) for each in self._first_ids]
             try:
                 if contents.snapshot is not None:
-                    await snapshots.fill([broker for broker, _ in made], contents.snapshot, self.work)
+                    there = await snapshots.as_far_as_there(contents.snapshot, made[0][0])
+                    await snapshots.fill([broker for broker, _ in made], there, self.work)
             except BaseException:
                 for broker, _ in made:
                     broker.store.close()

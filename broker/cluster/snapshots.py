@@ -24,12 +24,19 @@ from purgatorio.broker.metadata.image import NO_LEADER, ClusterImage, PartitionS
 from purgatorio.broker.metadata.served import AnyStore
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
-from purgatorio.broker.tier.restoring import PartInTier
+from purgatorio.broker.replica.tiering import LIST_MS, Tiering
+from purgatorio.broker.tier.names import SegmentName, partition_folder, segment_of
+from purgatorio.broker.tier.restoring import PartInTier, part_of
+from purgatorio.broker.tier.store import StoreError
 from purgatorio.broker.time.long_work import OwnWork, Steps
 from purgatorio.late import dataclass
+from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from purgatorio.protocol.records import iter_batches
+from purgatorio.purgatory.clock import time_limit
+
+logger = get_logger(__name__)
 
 MAX_SNAPSHOTS: Final = 10
 MAX_NAME_CHARS: Final = 100
@@ -148,7 +155,7 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
         brokers: the running brokers.
 
     Raises:
-        ClusterUnavailable: a partition has no leader that runs.
+        ClusterUnavailable: a partition has no leader that runs, or one that has not listed the tier yet.
     """
     leaders = {broker.broker_id: broker for broker in brokers}
     logs = {}
@@ -157,7 +164,22 @@ def take(image: ClusterImage, brokers: Sequence[Broker]) -> Snapshot:
         if replica is None:
             raise ClusterUnavailable(f"{tp} has no leader now, so it cannot be saved")
         logs[tp] = saved_part(replica.log, replica.high_watermark)
+        part = _part_of(leaders[state.leader].tiering, replica)
+        if part is not None:
+            logs[tp] = replace(logs[tp], in_tier=part)
     return Snapshot.of(image, logs)
+
+
+def _part_of(tiering: Tiering | None, replica: Partition) -> PartInTier | None:
+    """Return what a snapshot has of a partition in the tier: it names the segments, and copies no record."""
+    if tiering is None:
+        return None
+    remote = tiering.remote_of(replica)
+    part = part_of(remote, replica.log)
+    if part is not None and remote.listed_in_epoch != replica.leader_epoch:
+        tiering.list_soon(replica)
+        raise ClusterUnavailable(f"it is not known yet what the tier has of {replica.tp}; try again")
+    return part
 
 
 def take_what_is_left(image: ClusterImage, brokers: Sequence[Broker]) -> tuple[Snapshot, list[TopicPartition]]:
@@ -203,7 +225,7 @@ def _has(state: PartitionState, replica: Partition) -> tuple[bool, int, int]:
 
 def saved_part(log: Log, end_offset: int) -> SavedPartition:
     """Return what a log has in memory up to an offset, without copying it."""
-    start = log.local_start_offset  # what only the tier has is no part of a snapshot
+    start = log.local_start_offset
     end = max(end_offset, start)
     read = log.read(start, max_bytes=1 << 62, end_offset=end)
     return SavedPartition(start, end, tuple(read.parts), log.overhead_between(start, end))
@@ -224,6 +246,43 @@ def _check(snapshot: Snapshot, log_memory_bytes: Mapping[int, int]) -> None:
                 f"the snapshot needs {size_bytes} bytes of broker {broker_id}, whose log.memory.bytes is "
                 f"{log_memory_bytes[broker_id]}; --set log.memory.bytes={2 * size_bytes} leaves as much for new records"
             )
+
+
+async def as_far_as_there(snapshot: Snapshot, broker: Broker) -> Snapshot:
+    """Return a snapshot without what its partitions had in the tier and the tier has no more; the log says what.
+
+    Args:
+        broker: one of those that are to have it.
+
+    Raises:
+        ClusterUnavailable: the tier does not say what it has.
+    """
+    logs = dict(snapshot.logs)
+    for tp, saved in snapshot.logs.items():
+        part = saved.in_tier
+        if part is None:
+            continue
+        try:
+            start_offset = part.start_with(await _names_in_tier(broker, snapshot.topics[tp.topic], tp))
+        except (StoreError, TimeoutError) as error:
+            raise ClusterUnavailable(f"the tier does not say what it has of {tp}: {error}") from error
+        if start_offset > part.log_start_offset:
+            missing = f"[{part.log_start_offset}, {start_offset})"
+            logger.warning("the tier has no more what a snapshot had there", partition=str(tp), offsets=missing)
+        if start_offset < part.end_offset:
+            logs[tp] = replace(saved, in_tier=part._replace(log_start_offset=start_offset))
+        else:
+            logs[tp] = replace(saved, in_tier=None)
+    return replace(snapshot, logs=logs)
+
+
+async def _names_in_tier(broker: Broker, topic: Topic, tp: TopicPartition) -> set[SegmentName]:
+    if broker.tiering is None:
+        return set()
+    folder = partition_folder(broker.image.cluster_id, topic.topic_id, tp.partition)
+    async with time_limit(broker.clock, LIST_MS):
+        objects = await broker.tiering.store.list(folder)
+    return {name for each in objects if (name := segment_of(each.key)) is not None}
 
 
 async def fill(brokers: Sequence[Broker], snapshot: Snapshot, work: OwnWork) -> None:

@@ -596,6 +596,11 @@ class Log:
             self._memory.aged(self)
 
     @property
+    def first_producers(self) -> ProducerSnapshot | None:
+        """The producers' state where the log's memory begins, or what is kept of it; None: nothing."""
+        return self._segments[0].producers
+
+    @property
     def copy_lag(self) -> tuple[int, int]:
         """Bytes and number of the closed segments of a tiered log that are not copied."""
         segments, start_offset = self._segments, max(self.copied_to, self.local_start_offset)

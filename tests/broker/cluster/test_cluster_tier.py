@@ -16,12 +16,13 @@ from purgatorio.admin.operations.control.offset_resets import ResetTarget
 from purgatorio.admin.operations.records import ReadRecords
 from purgatorio.broker.causes.kinds import FAULT, REMOTE_FETCH, SHARE_FETCH
 from purgatorio.broker.causes.words import in_words
+from purgatorio.broker.cluster.errors import ClusterUnavailable
 from purgatorio.broker.layers.faults import parse_fault
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica import tiering
 from purgatorio.broker.server.peer import PeerConnection
 from purgatorio.broker.tier import obstore_store
-from purgatorio.broker.tier.store import Refused
+from purgatorio.broker.tier.store import Refused, Unavailable
 from purgatorio.protocol.api import ApiKey
 from purgatorio.protocol.errors import ErrorCode
 from purgatorio.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -328,3 +329,74 @@ async def test_files_of_deleted_records_go_though_the_leader_dies_in_the_middle(
         assert (files(".log"), files(".json")) == ([], [])
         assert (await fetch(second, 5)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert (await fetch(second, 6)).error_code == ErrorCode.NONE
+
+
+# --- snapshots ---
+
+
+async def test_a_snapshot_names_what_the_tier_has_and_a_restored_cluster_reads_it(
+    cluster: Cluster, store: TestStore
+) -> None:
+    snapshot = cluster.snapshot()
+    await produce(leader_of(cluster), 4)
+    await copy(cluster)
+    assert len(store.objects) > 8
+    await cluster.restore(snapshot)
+    leader = leader_of(cluster)
+    assert await read_all(leader) == list(range(7))
+    assert high_watermark(leader) == 7, "what came after the snapshot is not there"
+    logs = [replica.log for broker in cluster.brokers if (replica := broker.replica(ORDERS))]
+    assert [(log.log_start_offset, log.local_start_offset, log.log_end_offset) for log in logs] == [(0, 4, 7)] * 3
+    await produce(leader, 4)
+    await copy(cluster)
+    at = 0
+    while at < 11:
+        at = await next_offset(leader, at)
+    assert at == 11
+
+
+async def test_what_the_tier_has_lost_since_a_snapshot_is_said_and_the_log_begins_behind_it(
+    cluster: Cluster, store: TestStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    snapshot = cluster.snapshot()
+    for end in (".log", ".json"):
+        del store.objects[store.key(end)]
+    await cluster.restore(snapshot)
+    leader = leader_of(cluster)
+    replica = leader.replica(ORDERS)
+    assert replica is not None
+    assert (replica.log.log_start_offset, replica.log.local_start_offset) == (2, 4)
+    assert (await fetch(leader, 0)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await next_offset(leader, 2) > 2
+    assert "the tier has no more what a snapshot had there" in caplog.text
+    assert "[0, 2)" in caplog.text
+
+
+async def test_a_snapshot_is_not_restored_while_the_tier_does_not_say_what_it_has(
+    cluster: Cluster, store: TestStore
+) -> None:
+    snapshot = cluster.snapshot()
+    store.troubles["list"] = [Unavailable("503")] * 100
+    with pytest.raises(ClusterUnavailable, match=r"^the tier does not say what it has of orders-0: 503$"):
+        await cluster.restore(snapshot)
+    store.troubles.clear()
+    assert await read_all(leader_of(cluster)) == list(range(7)), "the cluster is as it was"
+
+
+async def test_a_snapshot_waits_for_a_new_leader_to_list_the_tier(cluster: Cluster) -> None:
+    leader = leader_of(cluster)
+    replica = leader.replica(ORDERS)
+    assert replica is not None
+    assert leader.tiering is not None
+    leader.tiering.remote_of(replica).listed_in_epoch = -1
+    with pytest.raises(ClusterUnavailable, match=r"what the tier has of orders-0; try again$"):
+        cluster.snapshot()
+    await leader.tiering.round()
+    assert cluster.snapshot()
+
+
+async def next_offset(broker: Broker, offset: int) -> int:
+    """Read from an offset; return the one after what came."""
+    data: Any = await fetch(broker, offset)
+    assert data.error_code == ErrorCode.NONE
+    return max(header.last_offset for header, _ in iter_batches(data.records)) + 1

@@ -28,7 +28,7 @@ async def test_a_log_begins_with_all_that_was_copied() -> None:
     await copied(log_of(7, epochs=(0, 2)), store)
     part = part_in_tier((await described(store)).described, 0)
     assert part is not None
-    assert (part.log_start_offset, part.end_offset, part.epochs, part.segment_count) == (0, 6, ((0, 0), (2, 4)), 3)
+    assert (part.log_start_offset, part.end_offset, part.epochs, len(part.segments)) == (0, 6, ((0, 0), (2, 4)), 3)
 
 
 async def test_nothing_was_copied() -> None:
@@ -41,7 +41,7 @@ async def test_the_log_start_is_where_it_was_last_known_to_be() -> None:
     segments = (await described(store)).described
     part = part_in_tier(segments, 3)
     assert part is not None
-    assert (part.log_start_offset, part.end_offset, part.segment_count) == (3, 6, 2)
+    assert (part.log_start_offset, part.end_offset, len(part.segments)) == (3, 6, 2)
     assert part_in_tier(segments, 6) is None, "all of it was deleted"
 
 
