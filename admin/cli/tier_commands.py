@@ -18,7 +18,7 @@ _TOPICS: Final[Columns] = {
 }
 _KINDS: Final = {"remote": "tier", "both": "tier and memory", "local": "memory", "damaged": "damaged"}
 _PARTITIONS: Final[Columns] = {
-    "PARTITION": "partition",
+    "PARTITION": "name",
     "LEADER": "leader",
     "SEGMENTS": "segment_count",
     "IN TIER": lambda row: _size(row["remote_bytes"]),
@@ -26,7 +26,7 @@ _PARTITIONS: Final[Columns] = {
     "NOT COPIED": lambda row: _size(row["uncopied_bytes"]),
     "RECORDS": lambda row: _runs(row),
 }
-_DAMAGED: Final[Columns] = {"PARTITION": "partition", "FROM OFFSET": "start_offset", "DAMAGE": "why"}
+_DAMAGED: Final[Columns] = {"PARTITION": "name", "FROM OFFSET": "start_offset", "DAMAGE": "why"}
 
 
 def _size(size_bytes: int) -> str:
@@ -37,9 +37,12 @@ def _size(size_bytes: int) -> str:
 
 
 def _runs(row: Answer) -> str:
-    if not row["is_listed"]:
-        return "not listed yet"
-    return ", ".join(f"[{run['start']}, {run['end']}) {_KINDS[run['kind']]}" for run in row["runs"]) or "none"
+    return ", ".join(map(_run, row["runs"])) or "none"
+
+
+def _run(run: Answer) -> str:
+    said = f"[{run['start']}, {run['end']}) {_KINDS[run['kind']]}"
+    return f"{said} ({printable(run['trouble'])})" if run["trouble"] else said
 
 
 def _show_list(listed: Answer, args: argparse.Namespace) -> None:
@@ -53,7 +56,8 @@ def _show_list(listed: Answer, args: argparse.Namespace) -> None:
 
 
 def _show_topic(shown: Answer, args: argparse.Namespace) -> None:
-    print_table(_PARTITIONS, shown["partitions"], "no partition has a leader")
+    rows = [{**row, "name": f"{shown['topic']}-{row['partition']}"} for row in shown["partitions"]]
+    print_table(_PARTITIONS, rows, "no partition has a leader")
     for row in shown["partitions"]:
         name = f"{printable(shown['topic'])}-{row['partition']}"
         if row["trouble"]:
@@ -74,7 +78,7 @@ def _show_verified(answer: Answer, args: argparse.Namespace) -> int:
         print(f"{what} of {printable(answer['topic'])} are as they were written: {_size(answer['size_bytes'])}")
         return 0
     print(f"{answer['damaged_count']} of {what} of {printable(answer['topic'])} are damaged:")
-    print_table(_DAMAGED, answer["damaged"])
+    print_table(_DAMAGED, [{**row, "name": f"{answer['topic']}-{row['partition']}"} for row in answer["damaged"]])
     print_further(answer["damaged_count"] - len(answer["damaged"]))
     return 1
 

@@ -20,7 +20,7 @@ from purgatorio.broker.layers.faults import FaultError, LiveTierRule, TierRule, 
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.tiering import Tiering
-from purgatorio.broker.tier.names import LOG
+from purgatorio.broker.tier.names import LOG, SegmentName
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.segment_file import DamagedObject, RemoteSegment
 from purgatorio.broker.tier.store import NotThere as NoObject
@@ -235,21 +235,34 @@ async def verify(cluster: BrokerCluster, topic: str, max_damages: int) -> Answer
     damaged: list[Answer] = []
     counts = {"partition_count": 0, "segment_count": 0, "size_bytes": 0}
     for replica in _led(_of_topic(cluster, topic)):
-        store, tp = replica.tiering.store, replica.partition.tp
-        fresh = replica.tiering.new_remote_of(replica.partition)
         try:
-            await fresh.list(store, replica.partition.leader_epoch)
-            for name, why in fresh.damaged.items():
-                damaged.append({"partition": tp.partition, "start_offset": name.start_offset, "why": why})
-            for segment in sorted(fresh.described, key=lambda each: each.name):
-                if wrong := await _wrong_with(store, fresh.folder, segment):
-                    damaged.append({"partition": tp.partition, "start_offset": segment.start_offset, "why": wrong})
-                counts["size_bytes"] += segment.size_bytes
+            found, segment_count, size_bytes = await _damages(replica)
         except StoreError as error:
-            raise ClusterUnavailable(f"{tp} is not verified: {error}") from error
+            raise ClusterUnavailable(f"{replica.partition.tp} is not verified: {error}") from error
+        number = replica.partition.tp.partition
+        damaged += [{"partition": number, "start_offset": name.start_offset, "why": found[name]} for name in found]
         counts["partition_count"] += 1
-        counts["segment_count"] += len(fresh.described) + len(fresh.damaged)
+        counts["segment_count"] += segment_count
+        counts["size_bytes"] += size_bytes
     return {"topic": topic, **counts, "damaged_count": len(damaged), "damaged": damaged[:max_damages]}
+
+
+async def _damages(replica: _Replica) -> tuple[dict[SegmentName, str], int, int]:
+    """Return what is wrong with segments of a partition, the number of all, and the bytes that were read."""
+    store, remote = replica.tiering.store, replica.remote
+    counted_on = list(remote.segments)
+    fresh = replica.tiering.new_remote_of(replica.partition)
+    await fresh.list(store, replica.partition.leader_epoch)
+    found, listed = dict(fresh.damaged), {each.name for each in fresh.described}
+    for each in counted_on:
+        if each.name not in listed and each.name not in found and remote.has(each):
+            found[each.name] = "the store does not have it, though it has said so"
+    size_bytes = 0
+    for each in fresh.described:
+        if wrong := await _wrong_with(store, fresh.folder, each):
+            found[each.name] = wrong
+        size_bytes += each.size_bytes
+    return {name: found[name] for name in sorted(found)}, len(listed | found.keys()), size_bytes
 
 
 async def _wrong_with(store: Store, folder: str, segment: RemoteSegment) -> str:
@@ -298,9 +311,12 @@ def hold(cluster: BrokerCluster, what: str, topic: str | None) -> dict[str, Any]
     """Add the rule that holds reads or writes, unless it is there; return it with its counts.
 
     Raises:
+        NotThere: there is no such topic.
         OperationRefused: there is no tier, or there are too many rules.
     """
     _check_tier(cluster)
+    if topic is not None:
+        partition_count(cluster, topic)
     name = _name_of(what, topic)
     for live in cluster.faults.rules:
         if isinstance(live, LiveTierRule) and live.rule.name == name:

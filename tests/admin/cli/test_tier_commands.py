@@ -70,6 +70,7 @@ def test_reads_and_writes_are_held_and_released(run: Run, kafka: Kafka) -> None:
         "tier=get topic=orders hold=true name=hold reads of orders",
         "tier=put hold=true name=hold writes",
     ]
+    assert "there is no topic 'oders'; did you mean orders?" in run("hold", "reads", "--topic", "oders", code=1)
     assert run("release", "reads") == "reads of the tier go on; 0 calls were held\n"
     assert run("release", "writes") == "writes of the tier go on; 0 calls were held\n"
     assert run("release", "writes", code=1) == "purgatorio: writes of the tier are not held\n"
@@ -90,7 +91,21 @@ def test_damage_is_found(run: Run, kafka: Kafka) -> None:
     kafka.fault(tier="get", topic="orders", partition=1, corrupt=True)
     told = run("verify", "orders", code=1)
     assert "segments of 2 partitions of orders are damaged:" in told
-    assert all(row.split()[0] == "1" for row in told.splitlines()[2:])
+    assert all(row.split()[0] == "orders-1" for row in told.splitlines()[2:])
+
+
+def test_what_the_store_has_lost_is_found(run: Run, kafka: Kafka) -> None:
+    kafka.topic("lost", **TIERED)
+    kafka.produce("lost", "one")
+    kafka.fault(tier="put", topic="lost", lose=True)
+    assert "[0, 1) tier" in run("offload", "lost")
+    told = run("verify", "lost", code=1)
+    assert told.splitlines()[0] == "1 of 1 segment of 1 partition of lost are damaged:"
+    assert told.splitlines()[2].split(maxsplit=2) == [
+        "lost-0",
+        "0",
+        "the store does not have it, though it has said so",
+    ]
 
 
 def test_objects_of_deleted_topics_are_swept(run: Run, kafka: Kafka) -> None:
