@@ -29,7 +29,7 @@ from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.remote_segments import ALL_KNOWN, is_of_log
 from purgatorio.broker.tier.segment_file import RemoteSegment
 from purgatorio.broker.tier.store import Store, StoreError, Unavailable
-from purgatorio.broker.tier.strip import Strip, strip_of
+from purgatorio.broker.tier.strip import NO_LIMIT, Strip, strip_of
 from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
 from purgatorio.protocol.errors import ErrorCode
@@ -384,14 +384,18 @@ class Tiering:
         """Yield this broker's replicas that have a part in the tier."""
         return (partition for partition in self._lookup.partitions.values() if partition.log.is_tiered)
 
-    def is_damaged(self, partition: Partition) -> bool:
-        """Return whether something of a replica's part in the tier is known to be damaged."""
-        remote, damaged = self.remote_of(partition), self.reads.damaged
-        return bool(remote.damaged) or (bool(damaged) and any(name.startswith(remote.folder) for name in damaged))
+    def damaged_folders(self) -> frozenset[str]:
+        """Return the folders of partitions in which reads have found something damaged."""
+        return frozenset(f"{name.rpartition('/')[0]}/" for name in self.reads.damaged)
 
-    def strip(self, partition: Partition) -> Strip:
-        """Return what of a replica's log the tier has, and what memory."""
-        return strip_of(partition.log, self.remote_of(partition), self.reads.damaged)
+    def is_damaged(self, partition: Partition, folders: frozenset[str]) -> bool:
+        """Return whether something of a replica's part in the tier is known to be damaged; see `damaged_folders`."""
+        remote = self.remote_of(partition)
+        return bool(remote.damaged) or remote.folder in folders
+
+    def strip(self, partition: Partition, most_segments: int = NO_LIMIT) -> Strip:
+        """Return what of a replica's log the tier has, and what memory; see `strip_of`."""
+        return strip_of(partition.log, self.remote_of(partition), self.reads.damaged, most_segments)
 
     def refused(self, tp: TopicPartition) -> str:
         """Note that memory is short for a producer; return why, as the end of a sentence; "": not by the tier."""

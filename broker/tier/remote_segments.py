@@ -28,14 +28,16 @@ class RemoteSegments:
 
     Attributes:
         size_bytes: their sizes together; what two of them have counts twice.
+        changes: how often one was added or some were removed.
     """
 
-    __slots__ = ("_longest", "_segments", "size_bytes")
+    __slots__ = ("_longest", "_segments", "changes", "size_bytes")
 
     def __init__(self, segments: Iterable[RemoteSegment] = ()) -> None:
         self._segments = sorted(segments, key=_place)
         self._longest = list(accumulate(self._segments, _longer))  # by place, the one up to there that ends last
         self.size_bytes = sum(each.size_bytes for each in self._segments)
+        self.changes = 0
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -51,12 +53,14 @@ class RemoteSegments:
             before = self._longest[place - 1 : place]
             self._longest[max(0, place - 1) :] = accumulate((*before, *self._segments[place:]), _longer)
             self.size_bytes += segment.size_bytes
+            self.changes += 1
 
     def remove(self, names: Collection[SegmentName]) -> None:
         """Remove the segments of these names."""
         self._segments = [each for each in self._segments if each.name not in names]
         self._longest = list(accumulate(self._segments, _longer))
         self.size_bytes = sum(each.size_bytes for each in self._segments)
+        self.changes += 1
 
     @classmethod
     def of_log(

@@ -12,6 +12,7 @@ REMOTE: Final = "remote"
 BOTH: Final = "both"
 LOCAL: Final = "local"
 DAMAGED: Final = "damaged"
+NO_LIMIT: Final = 2**31
 
 
 class Run(NamedTuple):
@@ -56,15 +57,17 @@ class Strip(NamedTuple):
         return sum(run.size_bytes for run in self.runs if run.kind == LOCAL)
 
 
-def strip_of(log: Log, remote: RemoteLog, damaged: Mapping[str, str]) -> Strip:
+def strip_of(log: Log, remote: RemoteLog, damaged: Mapping[str, str], most_segments: int = NO_LIMIT) -> Strip:
     """Return the strip of a log.
 
     Args:
         damaged: what reads have found wrong, by the names of segments with their folders.
+        most_segments: if more are to be looked at, since something has changed, what was found before is returned, from
+            the log's start to its local start as these are now.
     """
     start, local_start, end = log.log_start_offset, log.local_start_offset, log.log_end_offset
     copied_to = min(max(log.copied_to, local_start), end)
-    runs = [] if start >= local_start else list(_remote_runs(log, remote, damaged))
+    runs = [] if start >= local_start else list(_remote_runs(log, remote, damaged, most_segments))
     segment_count, (lag_bytes, lag_segments) = log.segment_count, log.copy_lag
     if copied_to > local_start:
         copied_count = segment_count - 1 - lag_segments
@@ -74,13 +77,28 @@ def strip_of(log: Log, remote: RemoteLog, damaged: Mapping[str, str]) -> Strip:
     return Strip(start, local_start, copied_to, end, tuple(runs), lag_bytes, lag_segments)
 
 
-def _remote_runs(log: Log, remote: RemoteLog, damaged: Mapping[str, str]) -> tuple[Run, ...]:
+def _remote_runs(log: Log, remote: RemoteLog, damaged: Mapping[str, str], most_segments: int) -> tuple[Run, ...]:
     """Return the runs before the local start; they are found anew when they may have changed."""
-    key = (remote.segments, len(remote.segments), log.log_start_offset, log.local_start_offset, tuple(damaged))
+    segments, start_offset, end_offset = remote.segments, log.log_start_offset, log.local_start_offset
+    key = (segments, segments.changes, start_offset, end_offset, tuple(damaged))
     known = remote.runs
-    if known is None or known[0] != key:
-        known = remote.runs = (key, tuple(_joined(_pieces(log, remote, damaged))))
-    return known[1]
+    if known is not None and known[0] == key:
+        return known[1]
+    if len(segments) > most_segments:
+        return _moved(() if known is None else known[1], remote, start_offset, end_offset)
+    runs = tuple(_joined(_pieces(log, remote, damaged)))
+    remote.runs = (key, runs)
+    return runs
+
+
+def _moved(runs: Iterable[Run], remote: RemoteLog, start_offset: int, end_offset: int) -> tuple[Run, ...]:
+    """Return runs as they were found before, or one of all segments, from one offset to another."""
+    kept = [each for each in runs if each.end_offset > start_offset and each.start_offset < end_offset]
+    if not kept:
+        kept = [Run(start_offset, end_offset, REMOTE, remote.segments.size_bytes, len(remote.segments))]
+    kept[0] = kept[0]._replace(start_offset=start_offset)
+    kept[-1] = kept[-1]._replace(end_offset=end_offset)
+    return tuple(kept)
 
 
 def _pieces(log: Log, remote: RemoteLog, damaged: Mapping[str, str]) -> Iterator[Run]:

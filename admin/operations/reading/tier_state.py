@@ -7,9 +7,9 @@ part of a strip that only the tier has is found anew only when it changes.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from purgatorio.admin.operations.declare import Answer
 from purgatorio.broker.causes.cause import said_of_read
@@ -25,6 +25,8 @@ STRIPS: Final = 40
 """Partitions that are shown."""
 LOOKED_AT: Final = 1_000
 """Tiered partitions of each broker among which those are chosen."""
+SEGMENTS: Final = 2_500
+"""Segments that are looked at for these, where something has changed: five milliseconds."""
 RUNS: Final = 40
 """Runs of each; those in memory are the last two."""
 READS: Final = 20
@@ -42,12 +44,12 @@ def read_tier(brokers: Iterable[Broker], image: ClusterImage) -> Answer | None:
     if not tiers:
         return None
     led = list(chain.from_iterable(islice(_led(broker, tiering), LOOKED_AT) for broker, tiering in tiers))
-    shown = heapq.nsmallest(STRIPS, led, key=lambda each: _rank(each[1], each[2]))
+    shown = heapq.nsmallest(STRIPS, led, key=lambda each: (each.rank, *each.partition.tp))
     return {
         "location": tiers[0][1].store.location[:MAX_SHOWN],
         "brokers": [_broker(broker, tiering) for broker, tiering in tiers],
         "reads": _first_reads(chain.from_iterable(_reads(broker, tiering, image) for broker, tiering in tiers)),
-        "strips": [_strip(broker, partition, tiering) for broker, tiering, partition in shown],
+        "strips": _strips(shown),
         "strip_count": len(led),
     }
 
@@ -67,14 +69,21 @@ def merged_tier(answers: Sequence[Answer | None]) -> Answer | None:
     }
 
 
-def _led(broker: Broker, tiering: Tiering) -> Iterable[tuple[Broker, Tiering, Partition]]:
-    return ((broker, tiering, partition) for partition in tiering.tiered() if partition.is_leader)
+class _Led(NamedTuple):
+    """A tiered partition and its leader; `rank` is 0 if something is the matter with it, so that it comes first."""
+
+    broker: Broker
+    tiering: Tiering
+    partition: Partition
+    rank: int
 
 
-def _rank(tiering: Tiering, partition: Partition) -> tuple[bool, str, int]:
-    """Return the place of a partition: first those with something the matter."""
-    is_well = not tiering.is_refused(partition.tp) and not tiering.is_damaged(partition)
-    return is_well, *partition.tp
+def _led(broker: Broker, tiering: Tiering) -> Iterator[_Led]:
+    damaged = tiering.damaged_folders()
+    for partition in tiering.tiered():
+        if partition.is_leader:
+            is_well = not tiering.is_refused(partition.tp) and not tiering.is_damaged(partition, damaged)
+            yield _Led(broker, tiering, partition, int(is_well))
 
 
 def _broker(broker: Broker, tiering: Tiering) -> Answer:
@@ -124,16 +133,27 @@ def _name_of(folder: str, image: ClusterImage) -> str:
 # --- strips ---
 
 
-def _strip(broker: Broker, partition: Partition, tiering: Tiering) -> Answer:
-    strip, tp = tiering.strip(partition), partition.tp
-    is_refused = tiering.is_refused(tp)
+def _strips(shown: Iterable[_Led]) -> list[Answer]:
+    """Return the strips; past `SEGMENTS` they are as they were found before, and others are found anew next time."""
+    left, found = SEGMENTS, []
+    for each in shown:
+        remote = each.tiering.remote_of(each.partition)
+        known = remote.runs
+        found.append(_strip(each, left))
+        if remote.runs is not known:
+            left = max(0, left - len(remote.segments))
+    return found
+
+
+def _strip(led: _Led, most_segments: int) -> Answer:
+    tp = led.partition.tp
     return {
-        "rank": int(not is_refused and not tiering.is_damaged(partition)),
+        "rank": led.rank,
         "topic": tp.topic,
         "partition": tp.partition,
-        "leader": broker.broker_id,
-        **strip_as_answer(strip),
-        "refused": is_refused,
+        "leader": led.broker.broker_id,
+        **strip_as_answer(led.tiering.strip(led.partition, most_segments)),
+        "refused": led.tiering.is_refused(tp),
     }
 
 

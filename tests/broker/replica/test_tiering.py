@@ -408,9 +408,9 @@ async def test_the_strip_of_a_partition_and_whether_something_of_it_is_damaged()
         partition = broker.partition()
         assert [run.kind for run in broker.tiering.strip(partition).runs] == ["remote", "both", "local"]
         assert [each.tp for each in broker.tiering.tiered()] == [ORDERS]
-        assert not broker.tiering.is_damaged(partition)
+        assert not broker.tiering.is_damaged(partition, broker.tiering.damaged_folders())
         segment = broker.tiering.segment_at(partition, 2)
         assert segment is not None
         broker.tiering.reads.damaged[f"{broker.tiering.remote_of(partition).folder}{segment.name}"] = "another CRC"
-        assert broker.tiering.is_damaged(partition)
+        assert broker.tiering.is_damaged(partition, broker.tiering.damaged_folders())
         assert [run.kind for run in broker.tiering.strip(partition).runs] == ["remote", "damaged", "both", "local"]

@@ -86,3 +86,29 @@ async def test_segments_are_looked_at_anew_only_when_something_changed() -> None
     assert remote.runs is known
     log.advance_log_start(3)
     assert kinds(strip_of(log, remote, {}))[0] == (3, 6, "remote")
+
+
+async def test_where_too_many_segments_would_be_looked_at_the_runs_are_as_they_were_found() -> None:
+    log = log_of(9)
+    remote = await copied(log, MemoryStore())
+    local(log)
+    assert strip_of(log, remote, {}, 3).runs[0] == Run(0, 6, "remote", 8 * BATCH_BYTES, 4), "none were found yet"
+    second = list(remote.segments)[1]
+    damaged = {f"{FOLDER}{second.name}": "another CRC"}
+    strip_of(log, remote, damaged)
+    log.advance_log_start(3)
+    assert kinds(strip_of(log, remote, {}, 3))[:2] == [(3, 4, "damaged"), (4, 6, "remote")]
+    assert kinds(strip_of(log, remote, {}, 4))[0] == (3, 6, "remote")
+
+
+async def test_a_segment_in_the_place_of_another_one_is_seen() -> None:
+    log = log_of(9)
+    remote = await copied(log, MemoryStore())
+    local(log)
+    first, second, *_ = remote.segments
+    assert len(strip_of(log, remote, {}).runs) == 3
+    remote.segments.remove({second.name})
+    assert [kind for _, _, kind in kinds(strip_of(log, remote, {}))] == ["remote", "damaged", "remote", "both", "local"]
+    remote.segments.remove({first.name})
+    remote.segments.add(second)
+    assert [kind for _, _, kind in kinds(strip_of(log, remote, {}))] == ["damaged", "remote", "both", "local"]

@@ -12,7 +12,7 @@ from purgatorio.admin.operations.reading.tier_state import merged_tier, read_tie
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.tier.store import NotThere, Unavailable
 from tests.broker.replica.harness import Harness, topic
-from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, tiered
+from tests.broker.replica.tiered import ORDERS, TIERED, Tiered, record_batch, tiered
 
 
 def read(*brokers: Tiered) -> dict[str, Any]:
@@ -118,3 +118,22 @@ async def test_the_tiers_of_several_processes_are_one() -> None:
         assert tier is not None
         assert (names(tier), tier["strip_count"]) == (["bills-0", "orders-0"], 2)
         assert [row["id"] for row in tier["brokers"]] == [1, 2]
+
+
+async def test_a_look_finds_anew_what_some_segments_are_and_the_next_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tier_state, "SEGMENTS", 3)
+    async with tiered() as broker:
+        other = broker.partition().tp._replace(topic="bills")
+        broker.set_topics(topic(replicas=(1,), **TIERED), topic("bills", replicas=(1,), **TIERED))
+        for _ in range(7):
+            broker.produce(other, acks=1, records=record_batch())
+        await broker.copy()
+
+        def found() -> list[bool]:
+            return [broker.tiering.remote_of(broker.replicas.partitions[tp]).runs is not None for tp in (other, ORDERS)]
+
+        strips = read(broker)["strips"]
+        assert [strip["runs"][0]["kind"] for strip in strips] == ["remote", "remote"]
+        assert found() == [True, False]
+        read(broker)
+        assert found() == [True, True]
