@@ -33,6 +33,7 @@ from rows import MET, MISSED, Row, at_most, percentile, rounds_at_least, rounds_
 from wire import create_topic, produce_frame
 
 ROUNDS: Final = 3
+WARM_READS: Final = 3
 MIB: Final = 1024 * 1024
 VALUE_BYTES: Final = 1000
 INTERVAL_MS: Final = 500
@@ -95,7 +96,7 @@ class Side(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """One round on one side: MB/s, milliseconds, records."""
+    """One round on one side: MB/s, milliseconds, records, and seconds of the broker's CPU for a GB of warm reads."""
 
     lag_ms: float
     cold: float
@@ -103,6 +104,7 @@ class Figures(NamedTuple):
     first_ms: float
     timestamp_ms: float
     in_slow: float
+    cpu_seconds: float
 
 
 def rows(quick: bool = False) -> list[Row]:
@@ -126,6 +128,9 @@ def _compared(ours: list[Figures], theirs: list[Figures]) -> list[Row]:
         return found, f"; {statistics.median(mine):,.3g} / {statistics.median(other):,.3g}"
 
     warm, warm_detail = ratios("warm")
+    cpu_detail = "; {:.2g} / {:.2g} s of the brokers' CPU a GB".format(
+        *(statistics.median(each.cpu_seconds for each in side) for side in (ours, theirs))
+    )
     cold, cold_detail = ratios("cold")
     first, first_detail = ratios("first_ms")
     stamp, stamp_detail = ratios("timestamp_ms")
@@ -138,7 +143,7 @@ def _compared(ours: list[Figures], theirs: list[Figures]) -> list[Row]:
     beside = "against Apache Kafka"
     cold_row = rounds_at_least(f"tier: reads that are not cached, {beside}", cold, 0, "×", cold_detail + " MB/s")
     return [
-        rounds_at_least(f"tier: reads, {beside}", warm, 0.5, "×", warm_detail + " MB/s"),
+        rounds_at_least(f"tier: reads, {beside}", warm, 0.5, "×", warm_detail + " MB/s" + cpu_detail),
         Row(cold_row.name, cold_row.measured),
         rounds_at_most(f"tier: a consumer's first record, {beside}", first, 1.5, "×", first_detail + " ms"),
         rounds_at_most(f"tier: offset by timestamp, p50, {beside}", stamp, 2, "×", stamp_detail + " ms"),
@@ -229,7 +234,9 @@ def _round(side: Side, mib: int, slow_seconds: float) -> Figures:
     lag_ms = (_until(side.address, topic, LATEST_TIERED, count - 1200) - produced) * 1000
     _until(side.address, topic, EARLIEST_LOCAL, count - 2400)
     cold = _read(side.running.bootstrap, topic, count)
-    warm = statistics.median(_read(side.running.bootstrap, topic, count) for _ in range(3))
+    before = side.running.run_seconds
+    warm = statistics.median(_read(side.running.bootstrap, topic, count) for _ in range(WARM_READS))
+    cpu_seconds = (side.running.run_seconds - before) / (WARM_READS * count * VALUE_BYTES / 1e9)
     first_ms = statistics.median(_first_ms(side.running.bootstrap, topic) for _ in range(7))
     timestamp_ms = _timestamp_ms(side.address, topic, count, began_ms)
     fresh = _create(side.address)
@@ -238,7 +245,7 @@ def _round(side: Side, mib: int, slow_seconds: float) -> Figures:
     side.slow(True)
     in_slow = _records_within(side.running.bootstrap, fresh, slow_seconds)
     side.slow(False)
-    return Figures(lag_ms, cold, warm, first_ms, timestamp_ms, in_slow)
+    return Figures(lag_ms, cold, warm, first_ms, timestamp_ms, in_slow, cpu_seconds)
 
 
 def _create(address: Address, configs: dict[str, str] | None = None) -> str:
