@@ -102,6 +102,7 @@ class BrokerSettings(TypedDict, total=False):
     remote_fetch_max_wait_ms: int | str | None
     remote_list_offsets_request_timeout_ms: int | str | None
     remote_log_manager_task_interval_ms: int | str | None
+    remote_log_manager_copier_thread_pool_size: int | str | None
     remote_log_manager_copy_max_bytes_per_second: int | str | None
     remote_log_manager_copy_quota_window_num: int | str | None
     remote_log_manager_copy_quota_window_size_seconds: int | str | None

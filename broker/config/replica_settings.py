@@ -131,6 +131,9 @@ class ReplicaSettings(Settings):
     remote_log_manager_task_interval_ms: int = number(
         30_000, "Time between two looks for segments to copy to the tier.", ge=1, long=True
     )
+    remote_log_manager_copier_thread_pool_size: int = number(
+        10, "Partitions whose segments a broker copies to the tier at a time.", ge=1, le=1_000
+    )
     remote_log_manager_copy_max_bytes_per_second: int = number(
         2**63 - 1,
         "Rate above which no copy to the tier begins (KIP-956).",

@@ -237,6 +237,7 @@ class Broker:
             cleaner=SegmentCleaner(store, clock, claim, traffic),
             clock=clock,
             interval_ms=config.remote_log_manager_task_interval_ms,
+            copied_at_once=config.remote_log_manager_copier_thread_pool_size,
         )
         self.replicas.use_tier(
             tiering,

@@ -55,18 +55,21 @@ REFUSED_MS: Final = 10_000
 
 LIST: Final = 0
 COPY: Final = 1
-AT_ONCE: Final = (10, 10)
-"""The partitions that are listed at a time, for which fetches may wait, and those that are copied (Kafka:
-remote.log.manager.copier.thread.pool.size)."""
+AT_ONCE: Final = 10
+"""The partitions that are listed at a time, for which fetches may wait; and that are copied, if nothing else is set."""
 
 
 class _Work:
     """Partitions that wait to be listed or copied, and those at work: several of each kind, but no partition twice.
 
     So what is known of a partition's segments is changed by one task at a time.
+
+    Args:
+        at_once: how many may be at work, of each kind.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: tuple[int, int]) -> None:
+        self._at_once = at_once
         self._waiting: tuple[dict[TopicPartition, None], ...] = ({}, {})
         self._at_work: dict[TopicPartition, None] = {}
         self._begun = [0, 0]
@@ -82,7 +85,7 @@ class _Work:
         taken: list[tuple[TopicPartition, int]] = []
         for kind, waiting in enumerate(self._waiting):
             for tp in waiting:
-                if self._begun[kind] == AT_ONCE[kind]:
+                if self._begun[kind] == self._at_once[kind]:
                     break
                 if tp not in self._at_work:
                     self._at_work[tp] = None
@@ -95,7 +98,7 @@ class _Work:
     @property
     def idle_share(self) -> float:
         """The share of the places at work that are free."""
-        return 1 - sum(self._begun) / sum(AT_ONCE)
+        return 1 - sum(self._begun) / sum(self._at_once)
 
     def end(self, tp: TopicPartition, kind: int) -> None:
         """Take a partition from those at work."""
@@ -130,6 +133,7 @@ class Tiering:
         cleaner: deletes in it.
         clock: times the rounds.
         interval_ms: the time between two of them.
+        copied_at_once: the partitions that are copied at a time (remote.log.manager.copier.thread.pool.size).
 
     Attributes:
         store: the store.
@@ -153,6 +157,7 @@ class Tiering:
         cleaner: SegmentCleaner,
         clock: Clock,
         interval_ms: int,
+        copied_at_once: int = AT_ONCE,
     ) -> None:
         self.store = store
         self.reads = reads
@@ -173,7 +178,7 @@ class Tiering:
         self._due: dict[TopicPartition, None] = {}
         self._due_at: dict[TopicPartition, int] = {}
         self._times: list[tuple[int, TopicPartition]] = []  # a heap; entries that are not as in `_due_at` do not count
-        self._work = _Work()
+        self._work = _Work((AT_ONCE, copied_at_once))
         self._troubles: dict[TopicPartition, str] = {}
         self._backoff_ms = FIRST_BACKOFF_MS
         self._next_round_ms = 0

@@ -185,9 +185,9 @@ async def test_a_partition_that_is_slow_leaves_the_others_and_is_copied_once() -
     broker = Tiered(Stuck())
     store = broker.store
     assert isinstance(store, Stuck)
-    broker.set_topics(topic(replicas=(1,), partitions=AT_ONCE[1] + 1, **TIERED))
+    broker.set_topics(topic(replicas=(1,), partitions=AT_ONCE + 1, **TIERED))
     partitions = list(broker.replicas.partitions.values())
-    slow = partitions[: AT_ONCE[1] - 1]
+    slow = partitions[: AT_ONCE - 1]
     store.folders = [broker.tiering.remote_of(each).folder for each in slow]
     for tp in broker.replicas.partitions:
         for number in range(3):
