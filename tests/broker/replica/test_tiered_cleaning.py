@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from purgatorio.broker.replica.delayed_delete_records import DeleteRecordsResult
+from purgatorio.broker.replica.tiering import UNHEARD_MS
 from purgatorio.broker.tier.names import DESCRIPTION, LOG
 from purgatorio.broker.tier.store import Refused, Unavailable
 from purgatorio.protocol.errors import ErrorCode
@@ -144,6 +145,8 @@ async def test_a_successor_finishes_what_a_leader_has_begun_to_delete() -> None:
         await broker.copy()
         assert sorted(key[-4:] for key in broker.store.objects if "/claims/" not in key) == [".log"] * 3 + ["json"]
         configure(broker)
+        await broker.copy()
+        broker.clock.advance_ms(UNHEARD_MS)
         await broker.copy()
         assert starts(broker) == [4]
 

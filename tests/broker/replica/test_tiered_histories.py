@@ -6,7 +6,6 @@ The records of a partition are numbered in their values, so that a gap, a repeti
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Sequence
 
@@ -14,7 +13,9 @@ import pytest
 
 from purgatorio.broker.replica.tiering import UNHEARD_MS
 from purgatorio.broker.tier.copying import PAUSE_MS
+from purgatorio.broker.tier.names import segment_of
 from purgatorio.broker.tier.reads import FIRST_PAUSE_MS, TRIES
+from purgatorio.broker.tier.segment_file import from_bytes
 from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import ErrorCode
@@ -226,8 +227,11 @@ class Pair:
         for key in keys:
             if f"{key}.json" in self.store.objects:
                 assert f"{key}.log" in self.store.objects, "the description goes first"
-                document = json.loads(self.store.objects[f"{key}.json"])["segment"]
-                found.append((document["start_offset"], document["end_offset"]))
+                name = segment_of(f"{key}.json")
+                assert name is not None
+                size_bytes = len(self.store.objects[f"{key}.log"])
+                segment = from_bytes(self.store.objects[f"{key}.json"], name, size_bytes)
+                found.append((segment.start_offset, segment.end_offset))
         return found
 
 
