@@ -94,9 +94,13 @@ def _own_folder(config: ClusterConfig) -> Iterator[None]:
     if location is None or Location.parse(location).scheme != FOLDER:
         yield
         return
-    from purgatorio.admin.operations.control.data_folder import DataFolder
+    from purgatorio.admin.operations.control.data_folder import DataFolder, DataUnusable
 
-    with closing(DataFolder(Path(Location.parse(location).place))):
+    try:
+        folder = DataFolder(Path(Location.parse(location).place))
+    except DataUnusable as error:
+        raise DataUnusable(f"tier.location: {error}; name another one, or stop what uses it") from error
+    with closing(folder):
         yield
 
 

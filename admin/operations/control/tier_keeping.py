@@ -144,8 +144,9 @@ class TierKeeper:
         while True:
             try:
                 await self.keep()
-            except ClaimLost:
-                return  # the brokers say so
+            except ClaimLost as error:
+                logger.warning("the cluster is kept in the tier no more", reason=str(error))
+                return
             except (StoreError, TimeoutError) as error:
                 logger.warning("the cluster was not kept in the tier", reason=str(error) or "no answer")
             except Exception:  # a bug: the brokers go on

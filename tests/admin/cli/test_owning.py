@@ -135,6 +135,29 @@ def test_data_is_kept_and_begun_with(own: Callable[..., Owned], tmp_path: Path) 
     assert second.end()[0] == 0
 
 
+def test_a_tier_is_begun_with(own: Callable[..., Owned], tmp_path: Path) -> None:
+    pytest.importorskip("obstore")
+    seeds, tier = tmp_path / "import", tmp_path / "tier"
+    seeds.mkdir()
+    topic = {"name": "orders", "partitions": 1, "configs": {"remote.storage.enable": "true"}}
+    (seeds / "topics.jsonl").write_text(json.dumps(topic))
+    (seeds / "orders.jsonl").write_text('{"value": "a"}\n{"value": "b"}\n')
+    options = ("--brokers", "1", "--import", str(seeds), "--tier", str(tier))
+    first = own(*options)
+    assert first.values("orders") == ["a", "b"]
+    assert first.end() == (0, "", "")
+    second = own(*options)
+    assert second.values("orders") == ["a", "b"]
+    used = f"purgatorio: tier.location: {tier} is used by another process; name another one, or stop what uses it\n"
+    assert own("--tier", str(tier)).end()[::2] == (2, used)
+    assert second.end() == (0, "", "purgatorio: 1 topic came back from the tier: orders (2 records, whole)\n")
+    both = own("--tier", str(tmp_path / "other"), "--data", str(tmp_path / "data")).end()
+    assert both[::2] == (
+        2,
+        "purgatorio: --data and a tier do not go together: each keeps topics and offsets; leave one out\n",
+    )
+
+
 def test_data_that_cannot_be_begun_with_is_told(own: Callable[..., Owned], tmp_path: Path) -> None:
     assert own("--data", str(tmp_path), "--seed-topic", "orders").end()[0] == 0
     fewer = own("--data", str(tmp_path), "--brokers", "1")
