@@ -132,7 +132,7 @@ class ReplicaSettings(Settings):
         30_000, "Time between two looks for segments to copy to the tier.", ge=1, long=True
     )
     remote_log_manager_copier_thread_pool_size: int = number(
-        10, "Partitions whose segments a broker copies to the tier at a time.", ge=1, le=1_000
+        10, "Partitions whose segments a broker copies to the tier at a time.", ge=1, le=1_000, dynamic=True
     )
     remote_log_manager_copy_max_bytes_per_second: int = number(
         2**63 - 1,
@@ -161,7 +161,9 @@ class ReplicaSettings(Settings):
     remote_log_manager_fetch_quota_window_size_seconds: int = number(
         1, "Time that each of these samples takes.", ge=1, le=3_600
     )
-    remote_log_reader_threads: int = number(10, "Reads of the tier that a broker makes at a time.", ge=1, le=1_000)
+    remote_log_reader_threads: int = number(
+        10, "Reads of the tier that a broker makes at a time.", ge=1, le=1_000, dynamic=True
+    )
 
     # Replication
     replica_fetch_wait_max_ms: int = number(

@@ -565,6 +565,9 @@ class Broker:
         limit_connections(self.quotas, config)
         if self.tiering is not None:
             limit_tier(self.tiering.reads.traffic, config)
+            self.tiering.allow(
+                copies=config.remote_log_manager_copier_thread_pool_size, reads=config.remote_log_reader_threads
+            )
 
     def _seems_dead(self, broker_id: int) -> bool:
         """Return whether a broker is probably dead and not fenced yet: its port refuses connections.

@@ -85,7 +85,7 @@ class _Work:
         taken: list[tuple[TopicPartition, int]] = []
         for kind, waiting in enumerate(self._waiting):
             for tp in waiting:
-                if self._begun[kind] == self._at_once[kind]:
+                if self._begun[kind] >= self._at_once[kind]:
                     break
                 if tp not in self._at_work:
                     self._at_work[tp] = None
@@ -95,10 +95,14 @@ class _Work:
             del self._waiting[kind][tp]
         return taken
 
+    def allow(self, at_once: tuple[int, int]) -> None:
+        """Let so many be at work from now on."""
+        self._at_once = at_once
+
     @property
     def idle_share(self) -> float:
         """The share of the places at work that are free."""
-        return 1 - sum(self._begun) / sum(self._at_once)
+        return max(0.0, 1 - sum(self._begun) / sum(self._at_once))
 
     def end(self, tp: TopicPartition, kind: int) -> None:
         """Take a partition from those at work."""
@@ -458,6 +462,11 @@ class Tiering:
         """List the store for a follower in the next round: a segment that it knows of may have been deleted."""
         if not partition.is_leader:
             self._work.add(partition.tp, LIST)
+
+    def allow(self, *, copies: int, reads: int) -> None:
+        """Copy so many partitions, and make so many reads, at a time from now on."""
+        self._work.allow((AT_ONCE, copies))
+        self.reads.allow(reads)
 
     def wake(self) -> None:
         """Begin the next round now."""

@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
-from typing import Final, NoReturn
+from typing import Final
 
 from purgatorio.broker.tier.names import LOG
 from purgatorio.broker.tier.segment_file import DamagedObject, Part, RemoteSegment
@@ -157,6 +157,8 @@ class RemoteReads:
         self._store = store
         self._clock = clock
         self._readers = readers
+        self._begun = 0
+        self._is_allowed = asyncio.Event()
         self._cache_bytes = cache_bytes
         self._cache: OrderedDict[_Key, PartRead] = OrderedDict()  # oldest use first
         self._ahead_bytes = 0  # of the parts that nobody has asked for, here or under way
@@ -184,7 +186,7 @@ class RemoteReads:
     @property
     def idle_share(self) -> float:
         """The share of the readers that have nothing to read."""
-        return 1 - (len(self.pending) - len(self._waiting)) / self._readers
+        return max(0.0, 1 - (len(self.pending) - len(self._waiting)) / self._readers)
 
     def is_begun(self, folder: str, segment: RemoteSegment, number: int) -> bool:
         """Return whether a part is here or under way, so that it costs nothing more to have it."""
@@ -251,15 +253,27 @@ class RemoteReads:
 
     async def run(self) -> None:
         """Read until cancelled."""
+        self._begun = 0
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(self._readers):
-                tasks.create_task(self._reader())
+            while True:
+                while self._begun < self._readers:
+                    self._begun += 1
+                    tasks.create_task(self._reader())
+                self._is_allowed.clear()
+                await self._is_allowed.wait()
 
-    async def _reader(self) -> NoReturn:
-        while True:
-            while not self._waiting:
+    def allow(self, readers: int) -> None:
+        """Make so many reads at a time from now on; a reader that is one too many ends after its read."""
+        self._readers = readers
+        self._is_allowed.set()
+        self._has_waiting.set()
+
+    async def _reader(self) -> None:
+        while self._begun <= self._readers:
+            if not self._waiting:
                 self._has_waiting.clear()
                 await self._has_waiting.wait()
+                continue
             read = self._waiting.popleft()
             try:
                 await self._read(read)
@@ -267,6 +281,7 @@ class RemoteReads:
                 logger.exception("a read of the tier failed", segment=str(read.segment.name))
                 read.trouble = repr(error)
                 self._failed(read)
+        self._begun -= 1
 
     async def _read(self, read: PartRead) -> None:
         pause_ms = FIRST_PAUSE_MS

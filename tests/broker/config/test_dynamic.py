@@ -47,8 +47,10 @@ def test_they_are_kafkas_dynamic_configs_that_exist_here() -> None:
         "producer.id.expiration.ms",
         "remote.fetch.max.wait.ms",
         "remote.list.offsets.request.timeout.ms",
+        "remote.log.manager.copier.thread.pool.size",
         "remote.log.manager.copy.max.bytes.per.second",
         "remote.log.manager.fetch.max.bytes.per.second",
+        "remote.log.reader.threads",
         "replica.alter.log.dirs.io.max.bytes.per.second",
     }
 

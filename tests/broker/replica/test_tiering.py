@@ -201,6 +201,7 @@ async def test_a_partition_that_is_slow_leaves_the_others_and_is_copied_once() -
         store.calls.clear()
         await broker.clock.run_for(0)
         assert [kind for kind, _ in store.calls] == ["list"], "what is at work is not listed meanwhile"
+        broker.tiering.allow(copies=1, reads=1)
         store.stuck.set()
         await broker.clock.run_for(1_000)
         assert [each.log.copied_to for each in partitions] == [2] * len(partitions)

@@ -245,6 +245,27 @@ async def test_what_was_read_ahead_in_vain_makes_room_again() -> None:
         assert ahead(made, 0), "the one before was evicted"
 
 
+async def test_the_number_of_reads_at_a_time_changes_while_they_run() -> None:
+    async with reading(cache_bytes=1) as made:
+        made.store.gate.clear()
+        for offset in (0, 2, 4):
+            made.read(offset)
+        await made.turns()
+        assert made.reads.waiting_count == 1, "there are two readers"
+        made.reads.allow(3)
+        await made.turns()
+        assert made.reads.waiting_count == 0
+        made.reads.allow(1)
+        made.store.gate.set()
+        await made.turns()
+        assert made.reads.under_way == 0
+        made.store.gate.clear()
+        for offset in (0, 2):
+            made.read(offset)
+        await made.turns()
+        assert made.reads.waiting_count == 1
+
+
 # --- counts ---
 
 
