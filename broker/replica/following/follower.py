@@ -17,6 +17,7 @@ from purgatorio.broker.replica.following.rebuilding import Rebuilding
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.replica_manager import ReplicaManager
 from purgatorio.broker.replica.roles import Refollowed
+from purgatorio.broker.replica.tiering import Tiering
 from purgatorio.late import dataclass
 from purgatorio.logger import get_logger
 from purgatorio.protocol.api import ApiKey
@@ -264,7 +265,8 @@ class FollowerFetcher:
         """Fetch over one connection as long as there are partitions to follow."""
         while self._followed:
             await self._gate.passed()
-            await self._hear_copied(peer)
+            if self._replicas.tiering is not None:
+                await self._hear_copied(peer, self._replicas.tiering)
             ready = self._ready()
             if not ready and (not self._session.is_open or self._session.is_empty):
                 # The leader answers a fetch without partitions at once: sending it would be a busy loop.
@@ -481,11 +483,10 @@ class FollowerFetcher:
             self._rebuilds(partition, False)
             self._session.alter(partition)
 
-    async def _hear_copied(self, peer: Peer) -> None:
+    async def _hear_copied(self, peer: Peer, tiering: Tiering) -> None:
         """Ask up to where partitions are copied to the tier of which this broker does not know it."""
-        tiering = self._replicas.tiering
-        asked = tiering.take_to_ask(self.leader_id) if tiering is not None else []
-        if tiering is None or not asked:
+        asked = tiering.take_to_ask(self.leader_id)
+        if not asked:
             return
         epochs = [partition.leader_epoch for partition in asked]
         answers = await self._log_of(peer).offsets(asked, LATEST_TIERED)
