@@ -16,7 +16,7 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Final
 
 from purgatorio.broker.tier.names import LOG
@@ -35,6 +35,8 @@ FIRST_PAUSE_MS: Final = 50
 """The pause before the second try; each further one is four times as long."""
 TRY_MS: Final = 30_000
 """The longest time that a try may take."""
+BATCHES_PER_TURN: Final = 4_000
+"""The batches of a part that are found in one turn of the event loop: some 1.5 ms."""
 MAX_WAITING: Final = 100
 """The reads that wait for a reader, at most (Kafka: remote.log.reader.max.pending.tasks)."""
 MAX_DAMAGED: Final = 100
@@ -98,16 +100,20 @@ class PartRead:
         """Whether nothing more happens to it."""
         return self.data is not None or self.has_failed
 
-    def take(self, data: Buffer) -> None:
-        """Take the bytes.
+    def take(self, data: Buffer) -> Iterator[None]:
+        """Take the bytes; yields between steps, since small batches are many.
 
         Raises:
             DamagedObject: they are not those of the part.
         """
         self.part.check(data)
+        self._last_offsets, self._ends = array("q"), array("q")
         view = memoryview(data)
-        position, end = 0, len(view)
+        position, end, count = 0, len(view), 0
         while position < end:  # the CRC says that these are the batches of a log, so there is no more to check
+            count += 1
+            if count % BATCHES_PER_TURN == 0:
+                yield
             base_offset, length = _PLACE.unpack_from(view, position)
             (last_delta,) = _DELTA.unpack_from(view, position + _DELTA_START)
             position += _PLACE.size + length
@@ -320,7 +326,8 @@ class RemoteReads:
                 data = await self._store.get(key, part.position, part.size_bytes)
         except TimeoutError as error:
             raise Unavailable(f"no answer in {TRY_MS // 1000} s") from error
-        read.take(data)
+        for _ in read.take(data):
+            await asyncio.sleep(0)
 
     def _note_damage(self, read: PartRead) -> None:
         self.damaged[f"{read.folder}{read.segment.name}"] = read.trouble

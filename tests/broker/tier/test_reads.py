@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from purgatorio.broker.tier import reads as module
 from purgatorio.broker.tier.reads import FIRST_PAUSE_MS, MAX_WAITING, TRIES, TRY_MS, PartRead, RemoteReads
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
@@ -190,6 +191,17 @@ async def test_reads_that_wait_are_limited() -> None:
         for number in range(MAX_WAITING):
             assert made.reads.read(f"other/{number}/", segment, 0) is not None
         assert made.reads.read(FOLDER, segment, 0) is None
+
+
+async def test_the_batches_of_a_part_are_found_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCHES_PER_TURN", 2)
+    async with reading() as made:
+        read = made.read(0)
+        data = next(value for key, value in sorted(made.store.objects.items()) if key.endswith(".log"))
+        part = bytes(data)[: read.part.size_bytes]
+        assert len(list(read.take(part))) == 1
+        records, next_offset = read.batches(0, MIB, 2, min_one=True)
+        assert (bytes(records), next_offset) == (part, 2)
 
 
 # --- read ahead ---
