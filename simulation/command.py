@@ -67,7 +67,7 @@ def run(
         history: a file to write the history to, one JSON object a line; for one seed only.
         transactions: leave out the seeds without transactional clients, about three of four.
         share_groups: leave out the seeds without a share group, about six of seven.
-        tier: give the seeds a tier, to which topics are copied, without share groups; all else is as without it.
+        tier: give the seeds a tier, to which topics are copied; all else is as without it.
         watch_port: play the seed on the page at this port until Ctrl-C, 0: any free port; for one seed only.
 
     Returns:

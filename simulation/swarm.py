@@ -212,7 +212,6 @@ def with_tier(rng: random.Random, swarm: Swarm) -> Swarm:
         swarm,
         topics=tuple(topics),
         output=output,
-        share=None,
         settings=swarm.settings | settings,
         tier_cache_bytes=rng.choice((2 * SMALL_BYTES, 64 * SMALL_BYTES)),
     )

@@ -194,7 +194,7 @@ _PATHS: Final[Mapping[str, _Path]] = {
     "lock-renewed": _Path(LockTable, "renew"),
     "session-over": _Path(SharePartition, "release", after=lambda count: count > 0),
     "given-up": _Path(SharePartition, "_given_up", lambda share, batch, cause: cause is GiveUpCause.DELIVERY_LIMIT),
-    "share-load": _Path(SharePartition, "_restore", lambda share, stored: bool(stored.batches)),
+    "share-load": _Path(SharePartition, "_restore", lambda share, stored, start_offset: bool(stored.batches)),
     "state-moved": _Path(
         BrokerCalls, "resume", lambda calls, pause: pause.kind.row is PERSISTER and calls.may_go_on(pause)
     ),
