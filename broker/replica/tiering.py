@@ -574,7 +574,9 @@ class Tiering:
             self._work.end(tp, kind)
         if trouble or (kind == COPY and partition is not None and self._awaits_work(partition)):
             self.note(tp)
-        self._note_trouble(tp, trouble)
+        is_led = partition is not None and partition.is_leader and partition.log.is_tiered
+        if trouble or kind == COPY or not is_led:  # behind a leader's list come copies, and only these may fail
+            self._note_trouble(tp, trouble)
         self._begin_tasks(tasks)
 
     def _note_trouble(self, tp: TopicPartition, trouble: str) -> None:

@@ -325,7 +325,9 @@ async def test_a_cluster_whose_store_was_claimed_by_another_reads_on_and_writes_
         broker.clock.advance_ms(CHECK_MS)
         broker.fill(4)
         await broker.copy()
-        assert broker.tiering.trouble.startswith("another cluster has claimed memory for cluster (claim 2, after 1): ")
+        assert broker.tiering.trouble.startswith(
+            "another cluster has claimed the memory store for cluster (claim 2, after 1): "
+        )
         assert broker.store.calls == []
         log = broker.partition().log
         assert (log.copied_to, log.local_start_offset, log.log_end_offset) == (6, 6, 11)
@@ -400,7 +402,7 @@ async def test_a_refused_producer_hears_for_how_long_the_store_has_not_worked() 
         assert not broker.tiering.is_refused(ORDERS), "that was long ago"
         (result,) = broker.produce(acks=1, records=record_batch()).results
         assert result.error_message is not None
-        assert result.error_message.endswith("stays: memory has not worked for 40 s (503)")
+        assert result.error_message.endswith("stays: the memory store has not worked for 40 s (503)")
         assert broker.tiering.is_refused(ORDERS)
 
 
@@ -415,3 +417,35 @@ async def test_the_strip_of_a_partition_and_whether_something_of_it_is_damaged()
         broker.tiering.reads.damaged[f"{broker.tiering.remote_of(partition).folder}{segment.name}"] = "another CRC"
         assert broker.tiering.is_damaged(partition, broker.tiering.damaged_folders())
         assert [run.kind for run in broker.tiering.strip(partition).runs] == ["remote", "damaged", "both", "local"]
+
+
+async def test_a_store_that_takes_no_copies_is_in_trouble_all_the_time_though_it_lists() -> None:
+    async with tiered(copies=False) as broker:
+        broker.fill()
+        broker.store.troubles["put"] = [Unavailable("503")] * 1_000
+        task = asyncio.create_task(broker.tiering.run())
+        try:
+            await broker.clock.run_for(10_000)
+            since_ms = broker.tiering.trouble_since_ms
+            assert since_ms is not None
+            for _ in range(100):
+                await broker.clock.run_for(97)
+                assert (broker.tiering.trouble, broker.tiering.trouble_since_ms) == ("503", since_ms)
+            broker.store.troubles["put"] = []
+            await broker.clock.run_for(10_000)
+            assert (broker.tiering.trouble, broker.partition().log.copied_to) == ("", 6)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_a_leader_that_could_not_copy_and_follows_now_is_in_no_trouble() -> None:
+    async with tiered(copies=False) as broker:
+        broker.fill()
+        broker.store.troubles["put"] = [Refused("disk full")]
+        await broker.copy()
+        assert broker.tiering.trouble == "disk full"
+        broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1, replicas=(1, 2), **TIERED))
+        await broker.copy()
+        await broker.copy()
+        assert broker.tiering.trouble == ""
