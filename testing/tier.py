@@ -119,7 +119,7 @@ class KafkaTier:
 
             with kafka.tier.hold_reads("orders"):
                 (fetch,) = kafka.until_parked(api="RemoteFetch").wait()
-                assert "to come back from memory" in fetch.missing
+                assert "to come back from the memory store" in fetch.missing
 
         Consumers get empty answers without an error meanwhile, after remote.fetch.max.wait.ms each.
 

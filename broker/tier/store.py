@@ -95,7 +95,7 @@ class MemoryStore:
         objects: their bytes, by their names.
     """
 
-    location = "memory"
+    location = "the memory store"
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}

@@ -60,7 +60,7 @@ def test_a_held_read_is_seen_with_who_waits_for_what_and_let_go_and_every_record
             (call,) = calls
             assert call.missing == "tier get: hold reads of orders holds it until it is released"
             (fetch, *_) = kafka.until_parked(api="RemoteFetch", client="billing").wait()
-            assert fetch.missing.startswith("waits for orders-0 [0, 12) to come back from memory")
+            assert fetch.missing.startswith("waits for orders-0 [0, 12) to come back from the memory store")
             assert f"held by rule {held.id}" in fetch.missing
             assert held.held == 1
             told = kafka.explain("billing")

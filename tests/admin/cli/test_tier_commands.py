@@ -48,7 +48,7 @@ def test_a_topic_is_offloaded_listed_shown_and_verified(run: Run, kafka: Kafka) 
     assert told.startswith("orders: "), told
     assert told.splitlines()[0].endswith(" left memory")
     rows = run("list").splitlines()
-    assert rows[0] == "tier: memory"
+    assert rows[0] == "tier: the memory store"
     assert rows[2].split()[:3] == ["orders", "2", "2"]
     assert rows[2].split()[-4:] == ["0", "B", "0", "B"]
     shown = run("show", "orders").splitlines()

@@ -82,7 +82,7 @@ CLAIMS: Final[dict[str, list[list[str]]]] = {
     "tier": [
         ["journal-0.log_end_offset = 20", "writer.acked = 1"],
         ["journal-0.log_end_offset = 20", "journal-0.local_start_offset = 20"],
-        ["waits for TierRead memory", "reader.position = 0", "journal-0.local_start_offset = 20"],
+        ["waits for TierRead the memory store", "reader.position = 0", "journal-0.local_start_offset = 20"],
         ["reader.position = 25", "journal-0.log_end_offset = 25"],
     ],
 }

@@ -141,7 +141,7 @@ async def test_a_read_is_held_and_seen_and_let_go_and_every_record_comes(cluster
     waiting = leader.purgatory_of(REMOTE_FETCH)
     await until(lambda: waiting.num_delayed == 1)
     (operation,) = waiting.operations()
-    assert in_words(operation.causes).startswith("waits for orders-0 [0, 2) to come back from memory: ")
+    assert in_words(operation.causes).startswith("waits for orders-0 [0, 2) to come back from the memory store: ")
     assert operation.client == "test"
     store.gate.set()
     assert await fetching == list(range(7))
@@ -204,7 +204,9 @@ async def test_a_share_group_waits_for_a_held_read_and_gets_every_record_once(
     store.gate.clear()
     first = asyncio.create_task(share_fetch(connection, topic_id, 0, []))
     waiting = leader.purgatory_of(SHARE_FETCH)
-    await until(lambda: any("to come back from memory" in in_words(each.causes) for each in waiting.operations()))
+    await until(
+        lambda: any("to come back from the memory store" in in_words(each.causes) for each in waiting.operations())
+    )
     assert not [lock for share in leader.coordinators.led_shares.partitions for lock in share.locks()]
     store.gate.set()
     got = await first

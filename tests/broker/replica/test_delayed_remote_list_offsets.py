@@ -75,7 +75,7 @@ async def test_it_waits_in_a_purgatory_of_its_own_and_says_what_for() -> None:
         await broker.turns()
         assert (replies.said, waiting(broker)) == (
             [],
-            ["offset for 2023-11-14 22:13:20 UTC waits for the look-up in orders-0 [0, 4) in memory"],
+            ["offset for 2023-11-14 22:13:20 UTC waits for the look-up in orders-0 [0, 4) in the memory store"],
         )
         broker.store.gate.set()
         await broker.turns()
@@ -121,7 +121,7 @@ async def test_a_new_leader_waits_until_it_knows_what_the_tier_has() -> None:
         broker.store.troubles["list"] = [Unavailable("503")]
         replies = ask(broker, START_MS)
         await broker.tiering.round()
-        assert waiting(broker)[0].endswith("[0, 4) in memory (503)")
+        assert waiting(broker)[0].endswith("[0, 4) in the memory store (503)")
         await broker.tiering.round()
         await broker.turns()
         assert answer(replies).offset == 0

@@ -67,9 +67,8 @@ async def test_nothing_is_locked_and_no_delivery_counts_while_the_store_is_slow(
         ada, bob = house.member("ada"), house.member("bob")
         first = [ada.fetch(house.key()), bob.fetch(house.key(), max_wait_ms=2_000)]
         await house.turns(340)
-        said = (
-            "group `jobs` has 0 of 1 bytes: orders-0 from 0 waits for orders-0 [0, 2) to come back from memory: 340 ms"
-        )
+        read = "orders-0 [0, 2) to come back from the memory store: 340 ms"
+        said = f"group `jobs` has 0 of 1 bytes: orders-0 from 0 waits for {read}"
         assert house.waiting() == [said, said]
         share = house.shares.partitions.of_group(GROUP)[0]
         assert (share.locks(), share.in_flight.record_count) == ([], 0)
@@ -135,7 +134,7 @@ async def test_a_member_waits_until_the_store_has_said_what_it_has() -> None:
         asked = house.member().fetch(house.key())
         await house.turns()
         assert house.waiting() == [
-            "group `jobs` has 0 of 1 bytes: orders-0 from 0 waits to hear what memory has of orders-0"
+            "group `jobs` has 0 of 1 bytes: orders-0 from 0 waits to hear what the memory store has of orders-0"
         ]
         assert not asked.answered
 

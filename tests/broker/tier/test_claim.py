@@ -66,7 +66,9 @@ async def test_of_claims_that_are_made_at_once_each_has_its_number_and_the_highe
             assert await claim.hold() == 3
             continue
         for _ in range(2):  # for ever
-            with pytest.raises(ClaimLost, match=r"another cluster has claimed memory for shop \(claim 3, after [12]\)"):
+            with pytest.raises(
+                ClaimLost, match=r"another cluster has claimed the memory store for shop \(claim 3, after [12]\)"
+            ):
                 await claim.hold()
 
 
@@ -111,7 +113,7 @@ async def test_a_claim_that_is_damaged_on_its_way_is_read_again_later(damaged: b
         return answers.pop() if answers else await get(key, start, length)
 
     store.get = lying  # type: ignore[method-assign]
-    with pytest.raises(Unavailable, match="claim 1 is damaged on its way from memory"):
+    with pytest.raises(Unavailable, match="claim 1 is damaged on its way from the memory store"):
         await claim.hold()
     assert await claim.hold() == 1
 

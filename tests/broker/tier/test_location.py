@@ -76,7 +76,7 @@ async def test_the_probe_leaves_nothing() -> None:
 async def test_a_store_that_creates_twice_is_refused() -> None:
     store = CarelessStore()
     with pytest.raises(
-        Refused, match=r"^memory creates an object .* take a store that .* \(versitygw: without --nometa\)"
+        Refused, match=r"^the memory store creates an object .* take a store that .* \(versitygw: without --nometa\)"
     ):
         await probe(store, ManualClock(), "probe")
     assert not store.objects
@@ -91,7 +91,7 @@ async def test_a_store_that_does_not_answer_is_waited_for_a_while() -> None:
     probing = asyncio.create_task(probe(SilentStore(), clock, "probe"))
     await asyncio.sleep(0)
     clock.advance_ms(PROBE_MS)
-    with pytest.raises(Unavailable, match=r"^memory does not answer in 10 s$"):
+    with pytest.raises(Unavailable, match=r"^the memory store does not answer in 10 s$"):
         await probing
 
 

@@ -182,11 +182,13 @@ async def test_what_cannot_be_read_is_refused_in_words(store: MemoryStore) -> No
         async with begun(store):
             pass
     store.objects[key] = content.replace(b'"orders"', b'"orderz"')
-    with pytest.raises(TierUnusable, match=r"in memory is damaged: .*; begin with another --tier$"):
+    with pytest.raises(TierUnusable, match=r"in the memory store is damaged: .*; begin with another --tier$"):
         async with begun(store):
             pass
     store.objects["clusters/another/0000000001.json"] = content
-    with pytest.raises(TierUnusable, match=r"memory has 2 clusters, .*; give the new one its own location, or remove"):
+    with pytest.raises(
+        TierUnusable, match=r"the memory store has 2 clusters, .*; give the new one its own location, or remove"
+    ):
         await earlier_cluster(store)
 
 
@@ -238,7 +240,7 @@ async def test_of_two_clusters_that_live_the_later_one_has_the_tier(
             await copy(first)
             tiering = leader_of(first).tiering
             assert tiering is not None
-            assert tiering.trouble.startswith("another cluster has claimed memory for ")
+            assert tiering.trouble.startswith("another cluster has claimed the memory store for ")
             await create(first, "carts", is_tiered=True)
             with pytest.raises(ClaimLost):
                 await keeper_of(first).keep()

@@ -49,7 +49,7 @@ async def test_the_strip_of_each_partition_that_is_led_here() -> None:
             0,
             False,
         )
-        assert (tier["location"], tier["reads"], tier["strip_count"]) == ("memory", [], 1)
+        assert (tier["location"], tier["reads"], tier["strip_count"]) == ("the memory store", [], 1)
         assert tier["brokers"][0]["trouble"] == ""
         broker.set_topics(topic(leader=2, leader_epoch=1, partition_epoch=1, replicas=(1, 2), **TIERED))
         assert read(broker)["strips"] == [], "its leader shows it"

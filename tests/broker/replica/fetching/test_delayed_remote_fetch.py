@@ -106,11 +106,11 @@ async def test_who_waits_is_said_in_words() -> None:
         broker.store.gate.clear()
         broker.fetch((ORDERS, 1))
         await broker.turns(340)
-        assert waiting(broker) == ["waits for orders-0 [0, 2) to come back from memory: 340 ms"]
+        assert waiting(broker) == ["waits for orders-0 [0, 2) to come back from the memory store: 340 ms"]
         broker.fetch((ORDERS, 0))
         assert (
             waiting(broker)[1]
-            == "waits for orders-0 [0, 2) to come back from memory: 340 ms; it joins another fetch's read"
+            == "waits for orders-0 [0, 2) to come back from the memory store: 340 ms; it joins another fetch's read"
         )
 
 
@@ -119,7 +119,9 @@ async def test_a_try_that_failed_is_said_with_its_reason() -> None:
         broker.store.troubles["get"] = [Unavailable("503")]
         broker.fetch((ORDERS, 0))
         await broker.turns(20)
-        assert waiting(broker) == ["waits for orders-0 [0, 2) to come back from memory: 20 ms, first try (503)"]
+        assert waiting(broker) == [
+            "waits for orders-0 [0, 2) to come back from the memory store: 20 ms, first try (503)"
+        ]
 
 
 async def test_a_missing_object_is_an_error_and_never_a_gap() -> None:
@@ -174,7 +176,7 @@ async def test_a_new_leader_waits_until_it_knows_what_the_tier_has() -> None:
         broker.partition().log.epochs.assign(0, 0)
         fetched = broker.fetch((ORDERS, 0))
         await broker.turns()
-        assert waiting(broker) == ["waits to hear what memory has of orders-0"]
+        assert waiting(broker) == ["waits to hear what the memory store has of orders-0"]
         await broker.tiering.round()
         await broker.turns()
         assert bases(fetched.data) == [0, 1]
@@ -186,7 +188,7 @@ async def test_a_store_that_does_not_list_is_named() -> None:
         broker.store.troubles["list"] = [Unavailable("503")]
         broker.fetch((ORDERS, 0))
         await broker.tiering.round()
-        assert waiting(broker) == ["waits to hear what memory has of orders-0 (503)"]
+        assert waiting(broker) == ["waits to hear what the memory store has of orders-0 (503)"]
 
 
 async def test_a_fetch_takes_all_parts_that_are_in_the_cache_and_goes_on_in_the_next_segment() -> None:
