@@ -1,7 +1,8 @@
 """Mutants: each switches off one of the rules that keep acknowledged records, or readers where they should be.
 
 The documentation names the rules as the reason for the cluster's guarantees; those of transactions make them atomic,
-isolated and fenced. Those of share groups are in `share_mutants`. A mutant patches the code that implements its rule.
+isolated and fenced. Those of share groups are in `share_mutants`, those of the tier in `tier_mutants`. A mutant patches
+the code that implements its rule.
 The simulation must find an anomaly with every mutant, and one of the kinds that the mutant declares: a function that
 fails for its wrong parameters would be found as well, as an internal error, and prove nothing. So `replaced` also
 refuses a function whose parameters are not those of the one that it replaces.
@@ -58,6 +59,7 @@ from purgatorio.purgatory.clock import Alarm
 from purgatorio.simulation.checks.checkers import Anomaly
 from purgatorio.simulation.rules import BrokerRule, Patches, declares_in, replaced
 from purgatorio.simulation.share_mutants import SHARE_RULES
+from purgatorio.simulation.tier_mutants import TIER_RULES
 from purgatorio.simulation.world.nemesis import Nemesis
 
 _LOSS: Final = frozenset(
@@ -421,6 +423,7 @@ def _slow_turns() -> Patches:
 
 
 RULES.update(SHARE_RULES)
+RULES.update(TIER_RULES)
 
 
 def describe(rule: str) -> str:

@@ -10,7 +10,6 @@ from purgatorio.broker.coordinator.share_settings import ShareSettings
 from purgatorio.broker.group.modern.partitions import AssignedMember, Assignment
 from purgatorio.broker.group.share import records as share_records
 from purgatorio.broker.group.share.assignor import assign_simple
-from purgatorio.broker.log.log import Log
 from purgatorio.broker.share import acknowledging, share_partition, share_reader
 from purgatorio.broker.share.acquiring import Offsets
 from purgatorio.broker.share.acquisition_lock import AcquisitionLock, LockOwner
@@ -162,8 +161,9 @@ def _repeated_dead_letters() -> Patches:
 def _ended_aborts() -> Patches:
     """39. An abort ends at its marker. Without: what its producer commits later is lost for a read_committed group."""
 
-    def from_the_first_abort_on(log: Log, headers: Sequence[BatchHeader]) -> list[Offsets]:
-        first_offsets, producer_ids = log.aborted_transactions(headers[0].base_offset, headers[-1].last_offset + 1)
+    def from_the_first_abort_on(
+        headers: Sequence[BatchHeader], first_offsets: Sequence[int], producer_ids: Sequence[int]
+    ) -> list[Offsets]:
         first = dict(zip(reversed(producer_ids), reversed(first_offsets), strict=True))
         return [
             Offsets(each.base_offset, each.last_offset)
@@ -171,4 +171,4 @@ def _ended_aborts() -> Patches:
             if each.is_transactional and not each.is_control and each.last_offset >= first.get(each.producer_id, NEVER)
         ]
 
-    yield replaced(share_reader, "_of_aborted_transactions", from_the_first_abort_on)
+    yield replaced(share_reader, "_aborted_among", from_the_first_abort_on)

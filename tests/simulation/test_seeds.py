@@ -10,6 +10,7 @@ import pytest
 from purgatorio.simulation import mutants
 from purgatorio.simulation.history.transaction_history import TransactionHistory
 from purgatorio.simulation.run import Scenario, has_transactions, simulate
+from purgatorio.simulation.tier_mutants import TIER_RULES
 from tests.compiled import replaces_functions
 from tests.simulation.seeds import (
     CHUNK,
@@ -170,6 +171,15 @@ FOUND_AT = {
     "resumed-dead-letters": (123, 241, 182),
     "repeated-dead-letters": (123, 220, 241),
     "ended-aborts": (203,),
+    "copied-when-decided": (1,),
+    "records-first": (1,),
+    "copied-before-deleted": (2,),
+    "checked-parts": (2,),
+    "rebuilt-epochs": (2,),
+    "rebuilt-producers": (2,),
+    "copied-aborts": (3,),
+    "log-start-first": (6,),
+    "woken-by-failures": (5,),
 }
 
 SCENARIOS = {
@@ -189,6 +199,11 @@ SCENARIOS = {
     "replicated-decisions": Scenario(faults=("hold-followers", "in-doubt")),
     # It takes a leader that appends an abort marker, and follows before the marker is replicated.
     "truncated-index": Scenario(faults=("hold-followers", "in-doubt", "isolate")),
+    **dict.fromkeys(TIER_RULES, TIERED),
+    # It takes a short answer, and a consumer that reads what was cut off.
+    "checked-parts": Scenario(tier=True, faults=("lying-tier", "client-crash", "lying-tier")),
+    # It takes a read of which all tries fail, while a fetch waits for it.
+    "woken-by-failures": Scenario(tier=True, faults=("lying-tier", "failing-tier", "client-crash")),
 }
 
 
