@@ -34,11 +34,12 @@ from purgatorio.broker.security.plain import listed_users
 from purgatorio.broker.security.throw_away import CertificateFiles
 from purgatorio.broker.security.tls import TlsError
 from purgatorio.broker.server import open_files
-from purgatorio.broker.tier.location import FOLDER, Location
-from purgatorio.broker.tier.store import StoreError
+from purgatorio.broker.tier.location import FOLDER, Location, at_the_start
+from purgatorio.broker.tier.store import Refused, StoreError
 from purgatorio.broker.time.event_loop import loop_factory
 from purgatorio.broker.time.garbage import GarbageTuning
 from purgatorio.broker.time.movable_clock import MovableClock
+from purgatorio.broker.time.system_clock import SystemClock
 
 if TYPE_CHECKING:
     from purgatorio.registry import SchemaRegistry
@@ -88,16 +89,25 @@ def _own_folder(config: ClusterConfig) -> Iterator[None]:
     """Keep other processes from beginning with the folder of the tier, if it is one: buckets have no locks.
 
     Raises:
-        DataUnusable: another process uses it.
+        DataUnusable: another process uses it, or there can be no tier at the location.
     """
     location = config.broker.tier_location
-    if location is None or Location.parse(location).scheme != FOLDER:
+    if location is None:
         yield
         return
     from purgatorio.admin.operations.control.data_folder import DataFolder, DataUnusable
+    from purgatorio.broker.tier.obstore_store import check_location
 
     try:
-        folder = DataFolder(Path(Location.parse(location).place))
+        check_location(location)
+    except Refused as error:
+        raise DataUnusable(f"tier.location: {error}") from error
+    at = Location.parse(location)
+    if at.scheme != FOLDER:
+        yield
+        return
+    try:
+        folder = DataFolder(Path(at.place))
     except DataUnusable as error:
         raise DataUnusable(f"tier.location: {error}; name another one, or stop what uses it") from error
     with closing(folder):
@@ -193,7 +203,9 @@ async def _earlier_cluster(config: ClusterConfig) -> str | None:
     from purgatorio.broker.tier.obstore_store import open_store
 
     try:
-        return await earlier_cluster(open_store(location))
+        store = open_store(location)
+        async with at_the_start(store, SystemClock()):
+            return await earlier_cluster(store)
     except StoreError as error:
         raise TierUnusable(f"tier.location: {error}") from error
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -79,9 +80,20 @@ async def probe(store: Store, clock: Clock, name: str) -> None:
         Unavailable: the store does not answer in `PROBE_MS`.
         Refused: it cannot be used; the message says what to do.
     """
+    async with at_the_start(store, clock):
+        await _probe(store, name)
+
+
+@asynccontextmanager
+async def at_the_start(store: Store, clock: Clock) -> AsyncIterator[None]:
+    """``async with at_the_start(store, clock):`` limits the time in which a store has to answer at the start.
+
+    Raises:
+        Unavailable: it does not.
+    """
     try:
         async with time_limit(clock, PROBE_MS):
-            await _probe(store, name)
+            yield
     except TimeoutError as error:
         raise Unavailable(f"{store.location} does not answer in {PROBE_MS // 1000} s") from error
 

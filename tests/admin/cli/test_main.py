@@ -95,6 +95,15 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["cluster", "--restart"], "purgatorio: --restart goes with --processes\n"),
         (["cluster", "--processes", "--tls"], "set listeners with certificates of your own\n"),
         (["cluster", "--processes", "--faults", "rules.toml"], "add them at each broker's page\n"),
+        (["cluster", "--tier", "ftp://x"], "or memory: (a folder of that name is ./ftp:…)\n"),
+        (["cluster", "--tier", "s3:///x"], "s3:///x names no bucket with a prefix; it is s3://BUCKET/PREFIX\n"),
+        (["cluster", "--tier", "/dev/null/x"], "folder /dev/null/x cannot be written to: Not a directory\n"),
+        (["cluster", "--processes", "--tier", "memory:"], "for the brokers of several: take a folder, or a bucket\n"),
+        (["serve", "--store", "etcd://a", "--tier", "memory:"], "of several: take a folder, or a bucket\n"),
+        (
+            ["serve", "--store", "etcd://a", "--tier", "/dev/null/x"],
+            "/dev/null/x cannot be written to: Not a directory\n",
+        ),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(argv: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -13,7 +14,11 @@ from typing import Any
 import pytest
 
 from purgatorio.admin.cli import serving
+from purgatorio.broker.config import ClusterConfig
 from purgatorio.broker.config.sources import load_cluster_config
+from purgatorio.broker.node.broker_maker import TierUnusable
+from purgatorio.broker.tier import location
+from purgatorio.broker.tier.store import MemoryStore
 
 
 def test_next_commands_name_the_brokers_only_when_they_are_not_the_default() -> None:
@@ -206,3 +211,12 @@ def test_all_ports_in_use_are_named_at_once() -> None:
             f"these are in use: 127.0.0.1:{port}, 127.0.0.1:{admin_port}; "
             "choose others with --port and --admin-port (0: any free port)"
         )
+
+
+async def test_a_tier_that_does_not_answer_is_not_waited_for_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even for what an earlier process has left there, which is asked for first."""
+    monkeypatch.setattr(location, "PROBE_MS", 1)
+    monkeypatch.setattr(MemoryStore, "list", lambda self, prefix: asyncio.Event().wait())
+    config = ClusterConfig(broker={"tier_location": "memory:"})
+    with pytest.raises(TierUnusable, match=r"^tier\.location: memory does not answer in"):
+        await serving._earlier_cluster(config)
