@@ -150,3 +150,15 @@ def test_a_cluster_without_a_tier_says_so_and_a_fault_says_what_it_is() -> None:
         assert [str(each) for each in kafka.faults] == [str(fault)]
         with pytest.raises(ValueError, match="Exists is one of put, not of get"):
             kafka.tier.fail("get", error="Exists")
+
+
+def test_time_that_passes_deletes_in_the_tier_and_nothing_asks_for_it(kafka: Kafka) -> None:
+    kafka.topic("bills", remote_storage_enable=True, retention_ms=60_000)
+    kafka.produce("bills", b"old")
+    assert kafka.tier.offload("bills") > 0
+    kafka.clock.advance(50)
+    kafka.produce("bills", b"new")
+    assert [each.start_offset for each in kafka.tier.segments("bills")] == [0]
+    kafka.clock.advance(45)  # the round after its time comes within 30 seconds
+    assert kafka.tier.segments("bills") == []
+    assert [record.value for record in kafka.records("bills")] == [b"new"]
