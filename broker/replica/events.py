@@ -134,6 +134,9 @@ class ReplicaEvents:
         """Handle that this broker's lease ran out, or is held again: it answers fetches only while it holds one."""
         for tp in dict.fromkeys((*self.watch.partitions(), *self.share_watch.lists)):
             self.changed(tp, cause)
+        for purgatory in self.remote:
+            for watched in purgatory.watch_lists(purgatory.watched):
+                purgatory.check_and_complete(watched.key, cause)
 
     def racks_changed(self, broker_id: int) -> None:
         """Handle that consumers may read from a follower now, so that it waits to learn the high watermark."""

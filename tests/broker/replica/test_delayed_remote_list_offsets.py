@@ -50,6 +50,15 @@ async def test_a_timestamp_is_found_in_the_tier_or_behind_it_in_memory(after_ms:
         assert await found(broker, START_MS + after_ms) == (ErrorCode.NONE, offset, START_MS + 1000 * offset)
 
 
+async def test_a_broker_whose_lease_has_run_out_answers_at_once() -> None:
+    async with tiered() as broker:
+        broker.store.gate.clear()
+        replies = ask(broker, START_MS)
+        broker.may_lead = False
+        broker.replicas.lease_lost()
+        assert answer(replies).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 async def test_a_timestamp_behind_all_records_is_minus_1_and_no_error() -> None:
     async with tiered() as broker:
         assert await found(broker, START_MS + 6001) == (ErrorCode.NONE, -1, -1)

@@ -83,6 +83,16 @@ async def test_local_parts_wait_for_those_of_the_tier_and_are_answered_as_they_w
         assert [(bases(data), data.high_watermark) for data in fetched.partitions] == [([0, 1], 7), ([0], 1)]
 
 
+async def test_a_broker_whose_lease_has_run_out_answers_at_once() -> None:
+    async with tiered() as broker:
+        broker.store.gate.clear()
+        fetched = broker.fetch((ORDERS, 0))
+        await broker.turns()
+        broker.may_lead = False
+        broker.replicas.lease_lost()
+        assert fetched.data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 async def test_at_the_deadline_the_part_is_empty_without_an_error_and_the_read_goes_on() -> None:
     """Apache Kafka reads one segment again and again, and gives the consumer nothing (tiered.md: 0 records in 15 s)."""
     async with tiered() as broker:
