@@ -156,7 +156,7 @@ def _why_refused(text: str, words: str, at: Location) -> str | None:
     if code in _NO_BUCKET:
         return f"there is no bucket {at.bucket}: create it, or name another one ({words})"
     if code in _RAN_OUT:
-        return f"the credentials for {at.place} ran out: renew them ({words})"
+        return f"the credentials for {at.place} ran out: renew them; a process reads its environment once ({words})"
     if code in _ELSEWHERE or "incorrectly configured region" in text:
         return f"{at.place} is in another region: set AWS_REGION to the bucket's ({words})"
     if any(each in text for each in _METADATA_SERVICES) or "Account must be specified" in text:

@@ -260,14 +260,15 @@ async def test_a_disk_that_fills_in_a_copy_loses_nothing_and_keeps_no_part_of_it
 
 
 async def test_credentials_that_run_out_are_said_and_tried_again(answering: Answering) -> None:
-    """A machine's own credentials are renewed by obstore, and these by whoever has given them."""
+    """Credentials of machines and containers are renewed by obstore, so that a later call may succeed."""
     broker = Tiered(open_store("s3://shop/tier"))
     broker.set_topics(topic(replicas=(1,), **TIERED))
     broker.fill()
     answering.answers = [(400, answer("ExpiredToken", "It is over."))]
     await broker.copy()
     assert broker.tiering.trouble == (
-        "the credentials for s3://shop/tier ran out: renew them (400 Bad Request: ExpiredToken: It is over.)"
+        "the credentials for s3://shop/tier ran out: renew them; a process reads its environment once "
+        "(400 Bad Request: ExpiredToken: It is over.)"
     )
     assert broker.partition().log.local_start_offset == 0
     answering.answers = [(503, "")]
