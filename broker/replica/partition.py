@@ -65,6 +65,7 @@ class Partition:
 
     __slots__ = (
         "_awaited",
+        "_eligible",
         "_in_sync",
         "_may_lead",
         "_proposal",
@@ -115,6 +116,7 @@ class Partition:
         self.remote: RemoteLog | None = None
         self.verifications = PartitionVerifications()
         self._in_sync: tuple[BrokerIncarnation, ...] = ()
+        self._eligible: tuple[BrokerIncarnation, ...] = ()
         self._proposal: InSyncProposal | None = None
         self._awaited: tuple[BrokerIncarnation, ...] = ()
 
@@ -154,6 +156,7 @@ class Partition:
         self.replicas = state.replicas
         self.isr = state.isr_ids
         self._in_sync = state.isr
+        self._eligible = state.elr
         self._await_in_sync()
         self.log.count_as(led=self.is_leader)
         if begins_to_lead:
@@ -390,6 +393,19 @@ class Partition:
         """The smallest log start offset of the maximal ISR (KIP-107); -1: a follower has not fetched yet."""
         starts = [self.followers[incarnation.broker_id].log_start_offset for incarnation in self._awaited]
         return min([self.log.log_start_offset, *starts])
+
+    @property
+    def electable_start_offset(self) -> int:
+        """The smallest log start offset of all replicas that may be elected: the maximal ISR and the ELR (KIP-966).
+
+        -1: a follower among them has not fetched yet.
+        """
+        starts = [self.low_watermark]
+        for incarnation in self._eligible:
+            follower = self.followers.get(incarnation.broker_id)
+            is_same = follower is not None and follower.broker_epoch == incarnation.broker_epoch
+            starts.append(follower.log_start_offset if follower is not None and is_same else UNKNOWN_OFFSET)
+        return min(starts)
 
     def delete_records_before(self, offset: int) -> int:
         """Delete the records before an offset (-1: the high watermark) as the leader; returns the offset.

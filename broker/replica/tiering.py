@@ -682,7 +682,7 @@ class Tiering:
         if not still_leads():
             return
         self.retain(partition)
-        if doom(remote, log, partition.low_watermark):
+        if doom(remote, log, partition.electable_start_offset):
             remote.drop_doomed(log)
         trouble: StoreError | None = None
         try:

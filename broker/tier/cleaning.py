@@ -1,7 +1,7 @@
 """Deletes segments of the tier: what retention, DeleteRecords and the end of a topic leave there (KIP-405, KIP-950).
 
-The log start moves first, in all in-sync replicas; then the objects go. So a leader may die at any step: its successor
-knows the same log start, lists the store, and deletes what is left.
+The log start moves first, in all replicas that may be elected; then the objects go. So a leader may die at any step:
+its successor knows the same log start, lists the store, and deletes what is left.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def expires_ms(remote: RemoteLog, log: Log) -> int | None:
 
 
 def doom(remote: RemoteLog, log: Log, before_offset: int) -> bool:
-    """Doom what lies wholly before an offset, which no in-sync replica's log starts after; returns whether it moved.
+    """Doom what lies wholly before an offset, where the logs of all electable replicas start; returns whether it moved.
 
     Of a damaged segment only its start is known: it lies before the next one.
     """

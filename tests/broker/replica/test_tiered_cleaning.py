@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from purgatorio.broker.metadata.image import BrokerIncarnation
 from purgatorio.broker.replica.delayed_delete_records import DeleteRecordsResult
 from purgatorio.broker.replica.tiering import UNHEARD_MS
 from purgatorio.broker.tier.names import DESCRIPTION, LOG
@@ -96,6 +98,23 @@ async def test_the_log_start_moves_in_all_replicas_in_sync_before_objects_go() -
         assert (broker.partition().log.log_start_offset, starts(broker), results) == (4, [0, 2, 4], [])
         broker.follow((2, 7), log_start_offset=4)
         assert [each.low_watermark for each in results] == [4]
+        await broker.copy()
+        assert starts(broker) == [4]
+
+
+async def test_objects_wait_for_eligible_leader_replicas_too() -> None:
+    """KIP-966: one that has left the ISR may be elected while too few are in sync."""
+    async with tiered(replicas=(1, 2), copies=False) as broker:
+        broker.fill()
+        broker.follow((2, 7))
+        await broker.copy()
+        left = topic(replicas=(1, 2), isr=(1,), partition_epoch=1, **TIERED)
+        states = tuple(replace(state, elr=(BrokerIncarnation(2, 2),)) for state in left.partitions)
+        broker.set_topics(replace(left, partitions=states))
+        assert [each.low_watermark for each in delete_before(broker, 4)] == [4]
+        await broker.copy()
+        assert starts(broker) == [0, 2, 4]
+        broker.set_topics(replace(left, partitions=tuple(replace(each, partition_epoch=2) for each in left.partitions)))
         await broker.copy()
         assert starts(broker) == [4]
 
