@@ -29,7 +29,7 @@ export class Tier {
     this.section.hidden = !tier || tier.strip_count + tier.says.length === 0;
     if (!tier) return;
     setText(this.where, tier.location);
-    reconcile(this.says, tier.says, (each) => each, () => line((each) => each));
+    reconcile(this.says, tier.says.map((text, nth) => ({ text, nth })), ({ nth }) => nth, () => line(({ text }) => text));
     reconcile(this.strips, tier.strips, ({ topic, partition }) => `${topic}-${partition}`, (strip) => new TierStrip(strip));
     tellMore(this.more, tier.strip_count - tier.strips.length, "partition", "partitions");
     reconcile(this.reads, tier.reads, ({ broker, key }) => `${broker} ${key}`, () => line(readText));
