@@ -39,7 +39,7 @@ class ShowTier(Operation, http="GET /tier/{topic}", command="tier show", answere
     async def run(self, operator: Operator) -> Answer:
         from purgatorio.admin.operations.control import tier_control
 
-        return tier_control.partitions_in_tier(operator.cluster, self.topic, self.segments)
+        return await tier_control.partitions_in_tier(operator.cluster, self.topic, self.segments)
 
 
 class Offload(

@@ -31,6 +31,12 @@ from purgatorio.broker.time.system_clock import SystemClock
 NO_TIER: Final = "the cluster has no tier: begin it with --tier DIR"
 POLL_MS: Final = 20
 """The pause between two looks whether a partition is copied."""
+ASK_MS: Final = 200
+"""The time between two rounds, or lists of the store, that it asks for."""
+LIST_MS: Final = 2_000
+"""The longest wait of an answer for the store to say what it has."""
+MAX_ASKED: Final = 1_000
+"""Replicas for which a list of topics asks it."""
 FOLLOWERS_MS: Final = 2_000
 """The longest wait for followers in other processes to hear what the leader has copied."""
 TRIES: Final = 3
@@ -55,6 +61,13 @@ class _Replica(NamedTuple):
     def remote(self) -> RemoteLog:
         """Its part in the tier."""
         return self.tiering.remote_of(self.partition)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether memory has all of it, or it is known what the tier has."""
+        partition = self.partition
+        is_whole = partition.log.log_start_offset >= partition.log.local_start_offset
+        return is_whole or self.remote.listed_in_epoch == partition.leader_epoch
 
 
 def _check_tier(cluster: BrokerCluster) -> None:
@@ -101,6 +114,7 @@ async def topics_in_tier(cluster: BrokerCluster) -> Answer:
     `location` is null if there is no tier.
     """
     found: dict[str, Answer] = {}
+    await _heard(islice(_replicas(cluster), MAX_ASKED))
     await cluster.work.take(_listing(cluster, found))
     location = next((each.tiering.store.location for each in cluster.brokers if each.tiering is not None), None)
     trouble = next((each.tiering.trouble for each in cluster.brokers if each.tiering and each.tiering.trouble), "")
@@ -118,7 +132,17 @@ def _listing(cluster: BrokerCluster, found: dict[str, Answer]) -> Steps:
         yield PARTITION_COST
 
 
-def partitions_in_tier(cluster: BrokerCluster, topic: str, max_segments: int) -> Answer:
+async def _heard(replicas: Iterable[_Replica]) -> None:
+    """Wait a while until leaders have heard what the store has that memory lacks, as after a restart from the store."""
+    unheard = [each for each in _led(replicas) if not each.is_heard]
+    for each in unheard:
+        each.tiering.list_soon(each.partition)
+    deadline_ms = _MACHINE.now_ms() + LIST_MS
+    while not all(each.is_heard for each in unheard) and _MACHINE.now_ms() < deadline_ms:
+        await _MACHINE.sleep(POLL_MS)
+
+
+async def partitions_in_tier(cluster: BrokerCluster, topic: str, max_segments: int) -> Answer:
     """Return what the leaders of this process know of a topic's partitions.
 
     Args:
@@ -129,6 +153,7 @@ def partitions_in_tier(cluster: BrokerCluster, topic: str, max_segments: int) ->
         OperationRefused: there is no tier, or nothing of the topic is there.
     """
     replicas = _of_topic(cluster, topic)
+    await _heard(replicas)
     location = next((each.tiering.store.location for each in replicas), "")
     return {"topic": topic, "location": location, "partitions": [_row(each, max_segments) for each in _led(replicas)]}
 
@@ -198,14 +223,18 @@ async def offload(cluster: BrokerCluster, topic: str, timeout_seconds: float) ->
 async def _copied(replica: _Replica, target: int, deadline_ms: float) -> bool:
     """Return whether the tier has all up to an offset before the deadline."""
     partition, tiering = replica.partition, replica.tiering
+    asked_at_ms = 0
     while partition.log.copied_to < target:
         if _MACHINE.now_ms() >= deadline_ms or replica.broker.replica(partition.tp) is not partition:
             return False
-        if partition.is_leader:
-            tiering.note(partition.tp)
-            tiering.wake()
-        else:
-            tiering.list_soon(partition)
+        is_time = _MACHINE.now_ms() >= asked_at_ms + ASK_MS and not tiering.trouble_of(partition.tp)
+        if is_time:  # a store that fails is tried again at the pace of the rounds
+            asked_at_ms = _MACHINE.now_ms()
+            if partition.is_leader:
+                tiering.note(partition.tp)
+                tiering.wake()
+            else:
+                tiering.list_soon(partition)
         await _MACHINE.sleep(POLL_MS)
     return True
 

@@ -126,9 +126,11 @@ class FaultRegistry:
         self._rule_tier(broker)
 
     def detach(self, broker: FaultTarget) -> None:
-        """Forget a broker that has ended, with all that belongs to it."""
+        """Forget a broker that has ended, with all that belongs to it; no rule keeps its end from the tier's store."""
         if self._brokers.get(broker.broker_id) is broker:
             del self._brokers[broker.broker_id]
+        if broker.tier is not None:
+            broker.tier(StoreRules(broker.broker_id, (), broker.topics, broker.purgatories, self._rng, self._note))
 
     @overload
     def add(self, rule: Rule) -> LiveRule: ...

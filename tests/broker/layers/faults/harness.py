@@ -88,6 +88,10 @@ class FakeBroker:
         """Have the rules act on it."""
         self.faults.attach(self._target)
 
+    def detach(self) -> None:
+        """End it, as far as rules are concerned."""
+        self.faults.detach(self._target)
+
     @property
     def handlers(self) -> dict[int, Handler]:
         """What a request of each API meets now."""

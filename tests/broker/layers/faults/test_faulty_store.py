@@ -145,6 +145,14 @@ async def test_the_newest_rule_of_the_broker_that_matches_acts(broker: FakeBroke
     assert elsewhere.matched == 0
 
 
+async def test_a_broker_that_has_ended_meets_no_rule_as_its_end_is_kept_in_the_store(
+    broker: FakeBroker, store: FaultyStore
+) -> None:
+    add(broker, tier="put", hold=True)
+    broker.detach()
+    await asyncio.wait_for(store.put("c", [b"1"], create=True), 5)
+
+
 async def test_a_rule_meets_a_broker_that_comes_later(real: MemoryStore) -> None:
     early = FakeBroker({})
     with pytest.raises(FaultError, match="the brokers have no tier"):
