@@ -28,9 +28,11 @@ from purgatorio.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from purgatorio.purgatory.clock import ManualClock
 from tests.broker.cluster.test_cluster import ORDERS, PATIENCE_MS, client, config, leader_of, until
 from tests.broker.cluster.test_cluster_tier import produce, read_all
 from tests.broker.replica.tiered import TIERED
+from tests.error_log import ErrorLog
 
 Begin = Callable[..., AbstractAsyncContextManager[tuple[Cluster, str]]]
 
@@ -317,3 +319,28 @@ async def test_a_process_that_is_killed_at_any_step_of_its_end_leaves_a_prefix(m
     assert ends == sorted(ends)
     assert (ends[0], ends[-1]) == (0, 7)
     assert "whole" in restart.said
+
+
+async def test_it_keeps_on_and_leaves_time_between(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, error_log: ErrorLog
+) -> None:
+    async with begun(store) as (cluster, _):
+        clock, keeper, slept = ManualClock(), keeper_of(cluster), list[float]()
+        answers = iter([(50, None), (400, Refused("no")), (0, AssertionError("a bug")), (0, ClaimLost("gone"))])
+
+        async def keep() -> None:
+            took_ms, error = next(answers)
+            clock.advance_ms(took_ms)
+            if error is not None:
+                raise error
+
+        async def sleep(delay_ms: float) -> None:
+            slept.append(delay_ms)
+
+        monkeypatch.setattr(clock, "sleep", sleep)
+        monkeypatch.setattr(cluster, "clock", clock)
+        monkeypatch.setattr(keeper, "keep", keep)
+        await keeper.run()
+        error_log.expect("a bug")
+        assert slept == [1_000, 4_000, 1_000]
+        monkeypatch.undo()
