@@ -6,7 +6,6 @@ A delayed operation returns its own from `causes`; none is made before an observ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Final, Literal
 
 from purgatorio.broker.causes.why import DescribeFate, FindAbsent, WaitPart, Why
@@ -299,6 +298,8 @@ def said_of_read(waited_ms: int, tries: int, trouble: str, held_by: int | None) 
 
 def _moment(timestamp_ms: int) -> str:
     """Return a timestamp in words: "2026-11-28 12:00 UTC", or the number of one that no calendar has."""
+    from datetime import UTC, datetime  # few clusters say a timestamp
+
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC).replace(tzinfo=None)
     except (OverflowError, ValueError, OSError):
