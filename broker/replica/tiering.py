@@ -490,7 +490,8 @@ class Tiering:
         """Note the last offset that the leader of this follower has copied, and its epoch.
 
         It counts if the log up to there is the leader's: two logs with the same epoch at an offset are the same up to
-        it. A log that does not reach so far is the leader's if its last records are of the leader's epoch.
+        it. A log that does not reach so far is the leader's if its last records are of the leader's epoch. Of another
+        one the store says what is copied: a follower whose memory is full has to know before it can go on.
         """
         log = partition.log
         if log.log_end_offset > offset:
@@ -498,6 +499,8 @@ class Tiering:
                 log.copied(offset + 1)
         elif log.epochs.latest_epoch == partition.leader_epoch:
             log.copied(log.log_end_offset)
+        else:
+            self.list_soon(partition)
 
     # --- rounds ---
 
