@@ -19,6 +19,7 @@ from purgatorio.broker.tier.segment_file import from_bytes
 from purgatorio.broker.tier.store import NotThere, Refused, Unavailable
 from purgatorio.protocol.compression import Buffer
 from purgatorio.protocol.errors import ErrorCode
+from purgatorio.protocol.messages.fetch import PartitionData
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch, iter_batches, iter_records
 from tests.broker.replica.harness import topic
@@ -97,6 +98,57 @@ async def test_a_consumer_reads_every_record_whatever_fails_while_they_are_copie
         await broker.copy()
         found = await read_all(broker)
         assert found == list(range(broker.partition().log.log_start_offset, broker.partition().high_watermark))
+
+
+def values_of(data: PartitionData) -> dict[int, bytes]:
+    """The values that a fetch has brought, by offset."""
+    batches = (batch for part in data.records or () for _, batch in iter_batches(part))
+    return {record.offset: record.value or b"" for batch in batches for record in iter_records(batch)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_after_unclean_elections_a_consumer_gets_the_records_of_the_log_that_is_left(seed: int) -> None:
+    """Copies of what was truncated are other logs', however much they have in common with this one."""
+    rng = random.Random(seed)
+    async with tiered(copies=False) as broker:
+        written = list[bytes]()
+        epoch = 0
+        for _ in range(STEPS):
+            step = rng.random()
+            if step < 0.6:
+                written.append(b"%010d%010d" % (epoch, len(written)))
+                broker.produce(acks=1, records=build_batch([Record(0, 1_700_000_000_000, None, written[-1], ())]))
+            elif step < 0.8:
+                await copy(broker, rng)
+            elif step < 0.9:
+                log = broker.partition().log
+                followed = topic(leader=2, replicas=(1, 2), leader_epoch=epoch + 1, partition_epoch=epoch + 1, **TIERED)
+                broker.set_topics(followed)
+                broker.replicas.truncate_to(broker.partition(), rng.randint(log.local_start_offset, log.log_end_offset))
+                del written[log.log_end_offset :]
+                epoch += 2
+                broker.set_topics(topic(replicas=(1,), leader_epoch=epoch, partition_epoch=epoch, **TIERED))
+            elif written:
+                offset = rng.randrange(len(written))
+                fetched = broker.fetch((ORDERS, offset))
+                await broker.turns(100)
+                if fetched.data.error_code:
+                    assert fetched.data.error_code in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.OFFSET_NOT_AVAILABLE)
+                    continue
+                values = values_of(fetched.data)
+                assert values == {each: written[each] for each in values}
+                assert not values or offset in values
+            log = broker.partition().log
+            assert log.log_end_offset == len(written)
+        await copy(broker, random.Random(0))
+        await broker.copy()
+        log = broker.partition().log
+        segments = broker.tiering.remote_of(broker.partition()).segments
+        assert segments.end_from(0) >= log.local_start_offset, "what is not in memory is copied"
+        for offset in range(log.log_end_offset):
+            fetched = broker.fetch((ORDERS, offset))
+            await broker.turns(100)
+            assert values_of(fetched.data)[offset] == written[offset]
 
 
 @pytest.mark.parametrize("seed", range(20))
