@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from purgatorio.broker.log.log import Log
@@ -53,17 +53,15 @@ def retained_from(remote: RemoteLog, log: Log, wall_ms: int) -> int:
     config, start_offset = log.config, log.log_start_offset
     if not config.delete:
         return start_offset
-    copied: Iterable[tuple[RemoteSegment, int]]
-    copied = remote.segments.between(start_offset, min(log.copied_to, log.high_watermark))
+    end_offset = min(log.copied_to, log.high_watermark)
     excess_bytes, expired_ms = -1, 0
     if config.retention_bytes >= 0:
-        excess_bytes = log.size_between(log.copied_to, log.log_end_offset) - config.retention_bytes
-        if excess_bytes + remote.segments.size_bytes > 0:
-            copied = list(copied)
-            excess_bytes += sum(size_bytes for _, size_bytes in copied)
+        local_bytes = log.size_between(log.copied_to, log.log_end_offset)
+        copied_bytes = remote.segments.bytes_between(start_offset, end_offset)
+        excess_bytes = local_bytes + copied_bytes - config.retention_bytes
     if config.retention_ms >= 0:
         expired_ms = wall_ms - config.retention_ms
-    for segment, size_bytes in copied:
+    for segment, size_bytes in remote.segments.between(start_offset, end_offset):
         if size_bytes <= excess_bytes or 0 <= segment.max_timestamp_ms < expired_ms:
             start_offset = segment.end_offset
         elif segment.max_timestamp_ms >= 0 or config.retention_ms < 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise, starmap, takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -31,12 +31,13 @@ class RemoteSegments:
         changes: how often one was added or some were removed.
     """
 
-    __slots__ = ("_longest", "_segments", "changes", "size_bytes")
+    __slots__ = ("_are_apart", "_longest", "_segments", "changes", "size_bytes")
 
     def __init__(self, segments: Iterable[RemoteSegment] = ()) -> None:
         self._segments = sorted(segments, key=_place)
         self._longest = list(accumulate(self._segments, _longer))  # by place, the one up to there that ends last
         self.size_bytes = sum(each.size_bytes for each in self._segments)
+        self._are_apart = all(starmap(_is_before, pairwise(self._segments)))
         self.changes = 0
 
     def __len__(self) -> int:
@@ -53,6 +54,8 @@ class RemoteSegments:
             before = self._longest[place - 1 : place]
             self._longest[max(0, place - 1) :] = accumulate((*before, *self._segments[place:]), _longer)
             self.size_bytes += segment.size_bytes
+            neighbours = self._segments[max(0, place - 1) : place + 2]
+            self._are_apart = self._are_apart and all(starmap(_is_before, pairwise(neighbours)))
             self.changes += 1
 
     def remove(self, names: Collection[SegmentName]) -> None:
@@ -60,6 +63,7 @@ class RemoteSegments:
         self._segments = [each for each in self._segments if each.name not in names]
         self._longest = list(accumulate(self._segments, _longer))
         self.size_bytes = sum(each.size_bytes for each in self._segments)
+        self._are_apart = all(starmap(_is_before, pairwise(self._segments)))
         self.changes += 1
 
     @classmethod
@@ -103,9 +107,19 @@ class RemoteSegments:
             else:
                 return
 
+    def bytes_between(self, start_offset: int, end_offset: int) -> int:
+        """Return the sum of what `between` yields."""
+        if not self._are_apart:
+            return sum(size_bytes for _, size_bytes in self.between(start_offset, end_offset))
+        outside = chain(
+            takewhile(lambda each: each.end_offset <= start_offset, self._segments),
+            takewhile(lambda each: each.end_offset > max(start_offset, end_offset), reversed(self._segments)),
+        )
+        return self.size_bytes - sum(each.size_bytes for each in outside)
+
     def displaced(self) -> Iterator[RemoteSegment]:
         """Yield the segments that lie within another one; of several with the same offsets all but the first."""
-        if all(one.end_offset <= other.start_offset for one, other in pairwise(self._segments)):
+        if self._are_apart:
             return  # the usual case
         end_offset = -1
         for each in sorted(self._segments, key=lambda each: (each.start_offset, -each.end_offset, each.name)):
@@ -146,6 +160,10 @@ class RemoteSegments:
 
 def _longer(one: RemoteSegment, other: RemoteSegment) -> RemoteSegment:
     return other if other.end_offset > one.end_offset else one
+
+
+def _is_before(one: RemoteSegment, other: RemoteSegment) -> bool:
+    return one.end_offset <= other.start_offset
 
 
 def is_of_log(segment: RemoteSegment, epochs: LeaderEpochs, log_start_offset: int, log_end_offset: int) -> bool:

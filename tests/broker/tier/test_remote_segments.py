@@ -106,3 +106,23 @@ def test_the_offset_up_to_which_they_have_all(offset: int, end: int) -> None:
     """One that begins earlier may end later than the next ones."""
     found = of_log(segment(0, 20), segment(5, 10, number=1), segment(10, 30, number=2), segment(40, 60))
     assert found.end_from(offset) == end
+
+
+@pytest.mark.parametrize("ranges", [[(0, 10), (10, 20), (25, 30)], [(0, 20), (5, 10), (10, 30)], []])
+@pytest.mark.parametrize("start_offset", [0, 5, 10, 20, 29, 30])
+@pytest.mark.parametrize("end_offset", [0, 10, 29, 30])
+def test_their_bytes_are_those_that_are_not_twice(
+    ranges: list[tuple[int, int]], start_offset: int, end_offset: int
+) -> None:
+    found = of_log(*(segment(*each, number=number) for number, each in enumerate(ranges)))
+    expected = sum(size_bytes for _, size_bytes in found.between(start_offset, end_offset))
+    assert found.bytes_between(start_offset, end_offset) == expected
+
+
+def test_bytes_count_once_also_of_a_segment_that_is_added() -> None:
+    found = of_log(segment(0, 10), segment(20, 30))
+    assert found.bytes_between(0, 30) == 20
+    found.add(segment(10, 20))
+    assert found.bytes_between(0, 30) == 30
+    found.add(segment(0, 30, number=1))
+    assert found.bytes_between(0, 30) == 10, "it has all offsets, and is as small as the others here"
