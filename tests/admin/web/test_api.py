@@ -159,6 +159,8 @@ async def test_every_endpoint_that_is_listed_is_there(client: httpx.AsyncClient,
     expected |= {"users/set": 400, "users/delete": 400, "quotas/edit": 400, "acls/add": 400, "acls/remove": 400}
     expected |= {"POST topics": 400, "POST topics/none/records": 400, "GET topics/none/records": 404}
     expected |= {"share-groups/1/delete": 404, "topics/none/leader": 404}
+    expected |= {"tier/hold": 400, "tier/release": 400, "tier/sweep": 409, "tier/none": 409}  # there is no tier
+    expected |= {"tier/none/offload": 409, "tier/none/verify": 409}
     names = {"id": "1", "name": "Produce", "operation": "1", "topic": "none"}
     listed = (await client.get("/api/v1")).json()["endpoints"]
     assert listed == ENDPOINTS
