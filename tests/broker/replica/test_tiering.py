@@ -429,7 +429,7 @@ async def test_a_store_that_takes_no_copies_is_in_trouble_all_the_time_though_it
             await broker.clock.run_for(10_000)
             since_ms = broker.tiering.trouble_since_ms
             assert since_ms is not None
-            for _ in range(100):
+            for _ in range(30):
                 await broker.clock.run_for(97)
                 assert (broker.tiering.trouble, broker.tiering.trouble_since_ms) == ("503", since_ms)
             broker.store.troubles["put"] = []
