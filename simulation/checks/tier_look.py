@@ -80,7 +80,10 @@ class TierLook:
 
     def _written(self, node: Node, key: str) -> None:
         """Look at a copy when its description is written, which finishes it."""
-        name, tier = segment_of(key), self._cluster.tier
+        tier = self._cluster.tier
+        if tier is not None and key.endswith(LOG) and f"{key.removesuffix(LOG)}{DESCRIPTION}" in tier.objects:
+            key = f"{key.removesuffix(LOG)}{DESCRIPTION}"  # a call that is done late may come behind the description
+        name = segment_of(key)
         if name is None or tier is None:
             return
         folder = key.removesuffix(f"{name}{DESCRIPTION}")
