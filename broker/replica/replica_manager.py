@@ -162,6 +162,8 @@ class ReplicaManager:
         """
         self.tiering = tiering
         self.roles.add_listener(tiering)
+        self.roles.look_in_tier = tiering.list_soon
+        tiering.begin_behind = self.begin_leading_behind
         self.look_ups = look_ups = RemoteLookUps(self.lookup, tiering, purgatories, look_up_timeout_ms)
         remote = RemoteFetches(self.reader, tiering, purgatories, max_wait_ms=max_wait_ms)
         self._fetches.remote = remote
@@ -495,10 +497,10 @@ class ReplicaManager:
             partition.restart_at(offset)
 
     def begin_behind(self, partition: Partition, log_start_offset: int, segment: RemoteSegment) -> None:
-        """Delete all records of a followed partition, and begin behind a segment that the tier has.
+        """Delete all records of a partition that this broker does not lead, and begin behind a segment of the tier.
 
         Args:
-            log_start_offset: the leader's.
+            log_start_offset: the leader's, or what is known of it.
         """
         with self.actions:
             partition.log.begin_behind(
@@ -507,6 +509,14 @@ class ReplicaManager:
                 epochs=segment.epochs,
                 producers=segment.producers,
             )
+
+    def begin_leading_behind(self, partition: Partition, log_start_offset: int, segment: RemoteSegment | None) -> None:
+        """Begin behind the last segment that the tier has of an empty log, if it has one; then lead, if elected."""
+        with self.actions:
+            if segment is not None:
+                self.begin_behind(partition, log_start_offset, segment)
+            self.roles.renew(partition.tp)
+            self.apply_more()
 
     def _log_cut(self, tp: TopicPartition) -> None:
         self._events.log_cut(tp)

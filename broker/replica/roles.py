@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from purgatorio.broker.log.config import LogConfig
@@ -78,6 +79,8 @@ class ReplicaRoles:
         roles_per_step: the most partitions that one step gives their roles.
         assignments: by follower, the partitions that it should fetch from this broker.
         followed: by leader, the partitions that this broker follows from it.
+        look_in_tier: looks what the tier has of a partition whose empty replica is elected its leader; until then it
+            does not lead. None: there is no tier.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class ReplicaRoles:
         self.roles_per_step = ROLES_PER_STEP
         self.assignments: dict[int, FollowerAssignment] = {}
         self.followed: dict[int, dict[TopicPartition, Partition]] = {}
+        self.look_in_tier: Callable[[Partition], None] | None = None
         self._broker_id = lookup.broker_id
         self._partitions = lookup.partitions
         self._lookup = lookup
@@ -144,6 +148,12 @@ class ReplicaRoles:
                 elif tp.partition < len(states) and self._broker_id in states[tp.partition].replicas:
                     self._queued.add(tp)
                     self._added.append(tp)
+
+    def renew(self, tp: TopicPartition) -> None:
+        """Queue a replica, which may take a role now that it did not take before."""
+        if tp in self._partitions and tp not in self._queued:
+            self._queued.add(tp)
+            self._held.append(tp)
 
     def step(self, incarnation: BrokerIncarnation) -> list[TopicPartition]:
         """Give some of the queued replicas their roles, and return the partitions that changed here.
@@ -241,6 +251,9 @@ class ReplicaRoles:
         tp = partition.tp
         was_leader, in_epoch = partition.is_leader, partition.leader_epoch
         followed, followers = _followed_by(partition), partition.followers
+        if self.look_in_tier is not None and self._lacks_what_the_tier_has(partition, state):
+            self.look_in_tier(partition)
+            state = replace(state, leader=NO_LEADER)
         partition.apply_state(state, self._clock.now_ms())
         if partition.followers.keys() != followers.keys():
             self._count_followers(followers, -1)
@@ -254,6 +267,13 @@ class ReplicaRoles:
         elif was_leader:
             self._observer.partition_removed(tp)
             self._resigned(tp)
+
+    def _lacks_what_the_tier_has(self, partition: Partition, state: PartitionState) -> bool:
+        """Whether a replica is to lead, and is empty, maybe since its broker was restarted: the tier is to be asked."""
+        log, remote = partition.log, partition.remote
+        if state.leader != self._broker_id or state.leader_epoch == 0 or not log.is_tiered or log.log_end_offset > 0:
+            return False
+        return remote is None or remote.listed_in_epoch != state.leader_epoch
 
     def _resigned(self, tp: TopicPartition) -> None:
         for listener in self._listeners:

@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 from purgatorio.broker.causes.cause import TierNotListed, TierRead, TierThrottled
 from purgatorio.broker.causes.words import away
 from purgatorio.broker.log.topic_partition import TopicPartition
+from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
 from purgatorio.broker.tier.cleaning import SegmentCleaner, doom, doom_useless, expires_ms, retained_from
@@ -27,8 +28,9 @@ from purgatorio.broker.tier.names import partition_folder
 from purgatorio.broker.tier.reads import PartRead, RemoteReads
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.remote_segments import ALL_KNOWN, is_of_log
-from purgatorio.broker.tier.segment_file import RemoteSegment
-from purgatorio.broker.tier.store import Store, StoreError, Unavailable
+from purgatorio.broker.tier.restoring import part_in_tier
+from purgatorio.broker.tier.segment_file import DamagedObject, RemoteSegment
+from purgatorio.broker.tier.store import Refused, Store, StoreError, Unavailable
 from purgatorio.broker.tier.strip import NO_LIMIT, Strip, strip_of
 from purgatorio.broker.tier.traffic import TierTraffic
 from purgatorio.logger import get_logger
@@ -146,6 +148,7 @@ class Tiering:
         expired_fetches, expired_look_ups: how many waits for the tier have ended at their deadlines.
         room_again: is called so when the quota of reads keeps consumers of a partition waiting no more.
         move_log_start: moves the log start of a partition that this broker leads.
+        begin_behind: lets an empty replica begin at a log start, behind a segment; and lead, if it is elected.
         trouble: why the store failed, for a partition that was not tried again since; "": it did not.
         trouble_since_ms: since when there is such a partition; None: there is none.
         rebuilding: the partitions that began to be rebuilt, and have not ended; see `rebuilt`.
@@ -170,6 +173,7 @@ class Tiering:
         self.expired_fetches = self.expired_look_ups = 0
         self._withheld: dict[TopicPartition, None] = {}
         self.move_log_start: Callable[[Partition, int], None] = _not_used
+        self.begin_behind: Callable[[Partition, int, RemoteSegment | None], None] = _not_used
         self.trouble = ""
         self.trouble_since_ms: int | None = None
         self.rebuilding: dict[TopicPartition, None] = {}
@@ -626,6 +630,8 @@ class Tiering:
             raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
         if not self._is_kept(partition) or not partition.log.is_tiered:
             return
+        if partition.leader == NO_LEADER and not partition.log.log_end_offset:
+            await self._begin(partition, remote)
         if partition.is_leader and partition.leader_epoch == leader_epoch:
             remote.settle(partition.log)
             doom_useless(remote, partition.log)
@@ -641,6 +647,33 @@ class Tiering:
         self._heard = asyncio.Event()
         for listener in self.listed:
             listener(partition.tp, "tier listed")
+
+    async def _begin(self, partition: Partition, remote: RemoteLog) -> None:
+        """Let an empty replica of a partition without a leader begin behind what the tier has: no replica may have it.
+
+        Raises:
+            StoreError: it cannot be told what the tier has, or read; the replica does not lead until then.
+        """
+        try:
+            damaged = next((each for each in remote.damaged.items() if each[0] not in remote.without_records), None)
+            if damaged is not None:
+                key, why = f"{remote.folder}{damaged[0]}", damaged[1]
+                raise Refused(
+                    f"{partition.tp} has no leader since {key} cannot be used: {why}; remove its .json and .log"
+                )
+            part = part_in_tier(remote.described, 0)
+            segment = None
+            if part is not None:
+                ends = {name for name, end_offset in part.segments if end_offset == part.end_offset}
+                segment = await self.whole(partition, next(each for each in remote.described if each.name in ends))
+        except DamagedObject as error:
+            remote.listed_in_epoch = -1
+            raise Unavailable(str(error)) from error
+        except StoreError:
+            remote.listed_in_epoch = -1
+            raise
+        if self._is_kept(partition) and partition.leader == NO_LEADER and not partition.log.log_end_offset:
+            self.begin_behind(partition, 0 if part is None else part.log_start_offset, segment)
 
     def retain(self, partition: Partition) -> None:
         """Move the log start of a partition that this broker leads by total retention; the objects go in a round."""
@@ -743,5 +776,5 @@ class Tiering:
             remote.emptied_in_epoch = leader_epoch
 
 
-def _not_used(partition: Partition, offset: int) -> None:
+def _not_used(*_: object) -> None:
     raise AssertionError("the replicas use the tier before they are made")

@@ -54,6 +54,63 @@ def follower_of(leader: Tiered, count: int, *, leader_epoch: int = 0) -> Tiered:
     return follower
 
 
+def successor_of(earlier: Tiered) -> Tiered:
+    """A broker that was elected in epoch 1 although its replica is empty, while the tier has six batches."""
+    successor = Tiered(earlier.store)
+    successor.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
+    earlier.store.calls.clear()
+    return successor
+
+
+async def test_an_empty_replica_that_is_elected_begins_behind_what_the_tier_has() -> None:
+    async with tiered() as earlier:
+        successor = successor_of(earlier)
+        partition, log = successor.partition(), successor.partition().log
+        assert not partition.is_leader  # or what it appends would take the place of what the tier has
+        await successor.tiering.round()
+        assert partition.is_leader
+        assert (log.log_start_offset, log.local_start_offset, log.log_end_offset, log.high_watermark) == (0, 6, 6, 6)
+        assert log.epochs.entries == [(0, 0), (1, 6)]
+        successor.fill(3)
+        await successor.tiering.round()
+        assert "delete" not in [kind for kind, _ in earlier.store.calls]
+        assert log.copied_to == 8
+
+
+async def test_an_empty_replica_does_not_lead_until_the_tier_says_what_it_has() -> None:
+    async with tiered() as earlier:
+        successor = successor_of(earlier)
+        earlier.store.troubles["list"] = [Unavailable("503")]
+        await successor.tiering.round()
+        assert not successor.partition().is_leader
+        assert successor.tiering.trouble == "503"
+        successor.tiering._begin_by(0)
+        await successor.tiering.round()
+        assert successor.partition().is_leader
+
+
+async def test_an_empty_replica_leads_if_the_tier_has_nothing() -> None:
+    async with tiered(copies=False) as earlier:
+        successor = successor_of(earlier)
+        await successor.tiering.round()
+        assert successor.partition().is_leader
+        assert successor.partition().log.log_end_offset == 0
+
+
+async def test_an_empty_replica_does_not_begin_behind_a_damaged_segment() -> None:
+    async with tiered() as earlier:
+        key = next(key for key in earlier.store.objects if key.endswith(".json"))
+        earlier.store.objects[key] = b"{}"
+        successor = successor_of(earlier)
+        await successor.tiering.round()
+        assert not successor.partition().is_leader
+        assert "remove its .json and .log" in successor.tiering.trouble
+        del earlier.store.objects[key], earlier.store.objects[key.replace(".json", ".log")]
+        await successor.tiering.round()
+        assert successor.partition().is_leader
+        assert successor.partition().log.log_start_offset == 2
+
+
 async def test_a_follower_asks_its_leader_what_is_copied_and_deletes_its_own() -> None:
     async with tiered() as leader:
         follower = follower_of(leader, 7)

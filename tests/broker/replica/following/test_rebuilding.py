@@ -81,16 +81,19 @@ async def test_of_two_lineages_it_takes_the_leaders() -> None:
     """A leader that was replaced uncleanly had copied other records."""
     async with tiered(copies=False) as leader:
         other = Tiered(leader.store)
-        other.set_topics(topic(replicas=(1,), leader_epoch=1, **TIERED))
-        other.fill(9)
+        other.set_topics(topic(replicas=(1,), **TIERED))
+        other.fill(1)
+        other.set_topics(topic(replicas=(1,), leader_epoch=1, partition_epoch=1, **TIERED))
+        other.fill(8)
         await other.copy()
+        leader.fill(1)
         leader.set_topics(topic(replicas=(1,), leader_epoch=2, partition_epoch=1, **TIERED))
-        leader.fill(7)
+        leader.fill(6)
         await leader.copy()
         follower = await listing_follower_of(leader.store, leader_epoch=2)
         await rebuilt(leader, follower)
         log = follower.partition().log
-        assert (log.log_end_offset, log.epochs.entries) == (4, [(2, 0)])
+        assert (log.log_end_offset, log.epochs.entries) == (4, [(0, 0), (2, 1)])
 
 
 async def test_a_tier_that_does_not_have_it_yet_is_asked_again_later() -> None:
