@@ -652,7 +652,7 @@ class Tiering:
         """Let an empty replica of a partition without a leader begin behind what the tier has: no replica may have it.
 
         Raises:
-            StoreError: it cannot be told what the tier has, or read; the replica does not lead until then.
+            StoreError: the store does not say what it has, or does not give it; the replica does not lead until then.
         """
         try:
             damaged = next((each for each in remote.damaged.items() if each[0] not in remote.without_records), None)

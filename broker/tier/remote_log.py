@@ -224,16 +224,17 @@ class RemoteLog:
         return await self._read_whole(store, segment.name, MAX_DESCRIPTION_BYTES, segment.size_bytes)
 
     def with_record(self, offset: int, epoch: int) -> RemoteSegment | None:
-        """Return the segment that has an offset in an epoch, of several the one that ends last; None: none has.
+        """Return the segment that has an offset in an epoch, of several the one that ends first; None: none has.
 
-        Two logs with the same epoch at an offset are the same up to there, so it need not be one of `segments`.
+        Two logs with the same epoch at an offset are the same up to there, so it need not be one of `segments`. A
+        longer one may go on with another log's records, after an unclean election.
         """
         found = [
             each
             for each in self._usable()
             if each.start_offset <= offset < each.end_offset and each.epoch_at(offset) == epoch
         ]
-        return max(found, key=lambda each: each.end_offset, default=None)
+        return min(found, key=lambda each: each.end_offset, default=None)
 
     def add(self, segment: RemoteSegment, log: Log) -> None:
         """Add a segment that this broker has just copied: the next one behind what was copied, in most cases."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from purgatorio.broker.tier.remote_log import DESCRIBED_AT_ONCE, RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, Unavailable
 from purgatorio.protocol.record import Record
 from purgatorio.protocol.records import build_batch
-from tests.broker.tier.stores import FOLDER, TestStore, copied, log_of, record_batch
+from tests.broker.tier.stores import FOLDER, TIERED, TestStore, copied, log_of, record_batch
 
 
 async def test_a_segment_with_records_that_were_truncated_is_not_found_any_more() -> None:
@@ -25,6 +26,18 @@ async def test_a_segment_with_records_that_were_truncated_is_not_found_any_more(
         log.append_as_leader(record_batch(2_000 + number), leader_epoch=1, wall_ms=2_000 + number)
     assert remote.find(4, log) is None
     assert remote.find(3, log) is not None
+
+
+async def test_of_several_segments_with_a_record_a_follower_begins_behind_the_one_that_ends_first() -> None:
+    """What a longer one has more may be another log's, after an unclean election."""
+    store = MemoryStore()
+    await copied(log_of(7, config=replace(TIERED, segment_bytes=400), epochs=(0, 0, 0, 1, 1, 1, 1)), store)
+    remote = RemoteLog(FOLDER)
+    await copied(log_of(7), store)
+    await remote.list(store, 2)
+    found = remote.with_record(1, 0)
+    assert found is not None
+    assert (found.start_offset, found.end_offset) == (0, 2)
 
 
 async def test_descriptions_are_read_several_at_a_time() -> None:
