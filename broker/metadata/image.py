@@ -123,6 +123,11 @@ class Topic:
     partitions: tuple[PartitionState, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the tier has its records (remote.storage.enable)."""
+        return self.configs.get("remote.storage.enable", "").strip().lower() == "true"
+
 
 Rows = frozenset[int]
 """Partition numbers of a topic."""

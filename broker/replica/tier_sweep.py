@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from purgatorio.broker.metadata.delta import changed_topics
-from purgatorio.broker.metadata.image import ClusterImage, Topic
+from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.tier.claim import ClaimLost, StoreClaim
 from purgatorio.broker.tier.names import DESCRIPTION, topic_folder, topic_in
 from purgatorio.broker.tier.store import Store, StoredObject, StoreError
@@ -84,7 +84,7 @@ class Sweep:
             lists_all: whether it is time in any case.
 
         Raises:
-            StoreError: not all of it was done; the next call goes on.
+            StoreError, TimeoutError: not all of it was done; the next call goes on.
         """
         if not self._sweeps():
             self._seen = None  # another broker sweeps; when it is this one's again it begins with a list
@@ -110,7 +110,8 @@ class Sweep:
         for delta in changed_topics(before, image):
             if (was := delta.before) is None or (delta.after is not None and delta.after.topic_id == was.topic_id):
                 continue
-            if _is_tiered(was) and len(self._gone) < MAX_GONE:
+            # One that left the tier earlier is found by a list of all.
+            if was.is_tiered and len(self._gone) < MAX_GONE:
                 self._gone[was.topic_id] = _Gone(now_ms, was_known=True)
 
     async def _list_all(self) -> None:
@@ -158,11 +159,6 @@ class Sweep:
             except Exception:  # a bug: the tier goes on
                 logger.exception("the tier was not swept", location=self._store.location)
             await self._clock.sleep(interval_ms)
-
-
-def _is_tiered(topic: Topic) -> bool:
-    """Return whether a topic was one of the tier by its configs; one that left it earlier is found by a list of all."""
-    return topic.configs.get("remote.storage.enable", "").lower() == "true"
 
 
 def _descriptions_first(objects: Iterable[StoredObject]) -> list[str]:

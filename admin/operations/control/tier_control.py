@@ -94,7 +94,7 @@ def _of_topic(cluster: BrokerCluster, topic: str) -> list[_Replica]:
     """
     _check_tier(cluster)
     partition_count(cluster, topic)
-    if newest(cluster.network).image.topics[topic].configs.get("remote.storage.enable") != "true":
+    if not newest(cluster.network).image.topics[topic].is_tiered:
         raise OperationRefused(f"topic {topic!r} has no part in the tier: set its remote.storage.enable to true")
     return sorted(
         _replicas(cluster, topic), key=lambda each: (each.partition.tp.partition, not each.partition.is_leader)
@@ -180,7 +180,7 @@ def _sizes(replica: _Replica) -> dict[str, int]:
     copied_to = min(max(log.copied_to, log.local_start_offset), log.log_end_offset)
     return {
         "segment_count": len(segments),
-        "remote_bytes": sum(each.size_bytes for each in segments),
+        "remote_bytes": segments.size_bytes,
         "local_bytes": log.size_bytes,
         "uncopied_bytes": log.size_between(copied_to, log.log_end_offset),
     }

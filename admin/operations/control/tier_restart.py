@@ -100,11 +100,6 @@ def all_in_order(image: ClusterImage) -> Iterator[TopicPartition]:
             yield TopicPartition(name, index)
 
 
-def is_tiered(topic: Topic) -> bool:
-    """Return whether the tier has the records of a topic."""
-    return topic.configs.get("remote.storage.enable", "").lower() == "true"
-
-
 async def _parts(claim: StoreClaim, manifest: Manifest) -> dict[TopicPartition, PartInTier]:
     """Return the part in the tier of each partition that has one."""
     objects = await claim.store.list(f"{claim.cluster_id}/")
@@ -126,7 +121,7 @@ async def _parts(claim: StoreClaim, manifest: Manifest) -> dict[TopicPartition, 
     for log in manifest.logs:
         topic = manifest.image.topics[log.tp.topic]
         folder = partition_folder(claim.cluster_id, topic.topic_id, log.tp.partition)
-        if is_tiered(topic) and folder.rstrip("/") in folders:
+        if topic.is_tiered and folder.rstrip("/") in folders:
             reads.append(read(log.tp, folder, log.start_offset, log.leader_epoch))
     await asyncio.gather(*reads)
     return found
@@ -172,7 +167,7 @@ def _begun(
         return NO_RECORDS
     if part is not None:
         return SavedPartition(part.end_offset, part.end_offset, (), in_tier=part, is_cut=True)
-    begins = start_offset if is_tiered(image.topics[tp.topic]) else end_offset
+    begins = start_offset if image.topics[tp.topic].is_tiered else end_offset
     return SavedPartition(begins, begins, ())
 
 
@@ -233,7 +228,7 @@ def _said(manifest: Manifest, image: ClusterImage, logs: Mapping[TopicPartition,
         if name.startswith("__"):
             continue
         tps = [TopicPartition(name, index) for index in range(len(image.topics[name].partitions))]
-        if not is_tiered(image.topics[name]):
+        if not image.topics[name].is_tiered:
             empty.append(name)
             continue
         count = sum(part.end_offset - part.log_start_offset for tp in tps if (part := logs[tp].in_tier) is not None)

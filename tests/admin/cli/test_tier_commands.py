@@ -109,7 +109,7 @@ def test_what_the_store_has_lost_is_found(run: Run, kafka: Kafka) -> None:
 
 
 def test_objects_of_deleted_topics_are_swept(run: Run, kafka: Kafka) -> None:
-    kafka.topic("bills", **TIERED)
+    kafka.topic("bills", remote_storage_enable=" TRUE")
     kafka.produce("bills", "one")
     run("offload", "bills")
     assert cli.main(["topics", "delete", "bills", "--admin", kafka.admin_url]) == 0

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.metadata.image import BrokerRegistration, ClusterImage, PartitionState, Topic
 from tests.endpoints import plaintext
 
@@ -23,6 +24,15 @@ def test_a_topic_is_found_by_its_id_however_it_was_added_to_the_image() -> None:
     assert given.topic_by_id(ORDERS.topic_id) is ORDERS
     assert EMPTY.with_topics([ORDERS]).topic_by_id(ORDERS.topic_id) is ORDERS
     assert EMPTY.topic_by_id(ORDERS.topic_id) is None
+
+
+@pytest.mark.parametrize("value", ["true", "TRUE", " True "])
+def test_a_topic_is_tiered_by_any_value_that_a_log_takes_for_true(value: str) -> None:
+    configs = {"remote.storage.enable": value}
+    assert LogConfig.from_strings(configs).remote_storage_enable
+    assert dataclasses.replace(ORDERS, configs=configs).is_tiered
+    assert not ORDERS.is_tiered
+    assert not dataclasses.replace(ORDERS, configs={"remote.storage.enable": "false"}).is_tiered
 
 
 def test_a_deleted_topic_is_found_neither_by_name_nor_by_id() -> None:
