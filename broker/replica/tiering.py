@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final, NoReturn
 
 from purgatorio.broker.causes.cause import TierNotListed, TierRead, TierThrottled
@@ -103,8 +104,8 @@ class _Work:
 
     @property
     def idle_share(self) -> float:
-        """The share of the places at work that are free."""
-        return max(0.0, 1 - sum(self._begun) / sum(self._at_once))
+        """The share of the copiers that have nothing to do."""
+        return max(0.0, 1 - self._begun[COPY] / self._at_once[COPY])
 
     def end(self, tp: TopicPartition, kind: int) -> None:
         """Take a partition from those at work."""
@@ -191,7 +192,7 @@ class Tiering:
         self._backoff_ms = FIRST_BACKOFF_MS
         self._next_round_ms = 0
         self._sooner = asyncio.Event()
-        self._to_ask: dict[int, dict[TopicPartition, Partition]] = {}
+        self._to_ask: dict[int, dict[TopicPartition, None]] = {}
         self._heard = asyncio.Event()  # replaced by another one when it is set
 
     @property
@@ -201,7 +202,7 @@ class Tiering:
 
     @property
     def idle_share(self) -> float:
-        """The share of the copiers and listers that have nothing to do."""
+        """The share of the copiers that have nothing to do."""
         return self._work.idle_share
 
     # --- what is known ---
@@ -485,10 +486,11 @@ class Tiering:
         asked = self._to_ask.get(leader_id)
         if not asked:
             return []
-        taken = list(asked.values())[:MAX_ASKED]
-        for partition in taken:
-            del asked[partition.tp]
-        return [each for each in taken if self._is_kept(each) and each.leader == leader_id]
+        taken = list(islice(asked, MAX_ASKED))
+        for tp in taken:
+            del asked[tp]
+        kept = (self._lookup.partitions.get(tp) for tp in taken)
+        return [each for each in kept if each is not None and each.leader == leader_id]
 
     def copied_by_leader(self, partition: Partition, offset: int, epoch: int) -> None:
         """Note the last offset that the leader of this follower has copied, and its epoch.
@@ -557,7 +559,7 @@ class Tiering:
                     self._work.add(tp, LIST)
                 if partition.log.awaits_copy:
                     self._due[tp] = None
-                    self._to_ask.setdefault(partition.leader, {})[tp] = partition
+                    self._to_ask.setdefault(partition.leader, {})[tp] = None
         self._begin_tasks(tasks)
 
     def _begin_tasks(self, tasks: asyncio.TaskGroup) -> None:

@@ -28,7 +28,7 @@ from purgatorio.purgatory.clock import Clock, time_limit
 logger = get_logger(__name__)
 
 TRIES: Final = 3
-"""The times that an object is written before its copy has failed, and begins anew later."""
+"""The times that an object is written, or deleted, before its copy has failed, and begins anew later."""
 PAUSE_MS: Final = 200
 """The pause between two of these tries."""
 TRY_MS: Final = 120_000
@@ -116,7 +116,7 @@ class SegmentCopier:
         runs = source.runs(0, source.batch_count)
         await self._tried(lambda: self._store.put(f"{key}{LOG}", runs, create=False))
         if not still_leads():
-            await self._store.delete(f"{key}{LOG}")
+            await self._tried(lambda: self._store.delete(f"{key}{LOG}"))
             return False
         await self.claim.hold()
         try:
@@ -167,11 +167,11 @@ class SegmentCopier:
             )
         return maker.data
 
-    async def _tried(self, write: Callable[[], Awaitable[None]]) -> None:
+    async def _tried(self, call: Callable[[], Awaitable[None]]) -> None:
         for left in range(TRIES - 1, -1, -1):
             try:
                 async with time_limit(self._clock, TRY_MS):
-                    await write()
+                    await call()
             except (Unavailable, TimeoutError) as error:
                 if not left:
                     raise Unavailable(str(error) or f"no answer in {TRY_MS // 1000} s") from error

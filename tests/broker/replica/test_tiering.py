@@ -10,6 +10,7 @@ import pytest
 
 from purgatorio.broker.replica.tiering import AT_ONCE, FIRST_BACKOFF_MS, LIST_MS, MAX_ASKED, UNHEARD_MS
 from purgatorio.broker.tier.claim import CHECK_MS, StoreClaim
+from purgatorio.broker.tier.names import segment_of
 from purgatorio.broker.tier.remote_log import DESCRIPTION_TRIES
 from purgatorio.broker.tier.store import Refused, StoredObject, Unavailable
 from purgatorio.protocol.compression import Buffer
@@ -338,6 +339,39 @@ async def test_what_an_older_leader_has_left_is_deleted_when_it_has_certainly_he
         broker.clock.advance_ms(1)
         await broker.tiering.round()
         assert left not in broker.store.objects
+
+
+async def test_a_copy_of_an_earlier_epoch_is_not_committed_by_who_leads_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its records may have been truncated meanwhile."""
+    async with tiered(copies=False) as broker:
+        broker.fill(3)
+
+        def called(kind: str, key: str) -> None:
+            if key.endswith(".log") and broker.partition().leader_epoch == 0:
+                broker.set_topics(topic(leader_epoch=1, partition_epoch=1, replicas=(1,), **TIERED))
+
+        monkeypatch.setattr(broker.store, "_called", called)
+        await broker.tiering.round()
+        assert [key for key in broker.store.objects if "/claims/" not in key] == []
+        await broker.tiering.round()
+        copied = segment_of(broker.store.key(".json"))
+        assert copied is not None
+        assert copied.leader_epoch == 1
+
+
+async def test_copiers_are_idle_whatever_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with tiered(copies=False) as broker:
+        shares = []
+
+        def called(kind: str, key: str) -> None:
+            if "/claims/" not in key:
+                shares.append((kind, broker.tiering.idle_share))
+
+        monkeypatch.setattr(broker.store, "_called", called)
+        broker.fill(3)
+        await broker.tiering.round()
+        one_of_ten = pytest.approx(1 - 1 / AT_ONCE)
+        assert shares == [("list", 1.0), *[("put", one_of_ten)] * 2]
 
 
 async def test_a_bug_in_one_partition_leaves_the_others(error_log: ErrorLog) -> None:

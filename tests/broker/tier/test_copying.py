@@ -8,7 +8,7 @@ import pytest
 
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.tier import copying
-from purgatorio.broker.tier.copying import PAUSE_MS, QUOTA_PAUSE_MS
+from purgatorio.broker.tier.copying import PAUSE_MS, QUOTA_PAUSE_MS, TRIES, TRY_MS
 from purgatorio.broker.tier.remote_log import RemoteLog
 from purgatorio.broker.tier.store import MemoryStore, Refused, Unavailable
 from purgatorio.broker.tier.traffic import UNLIMITED, TierTraffic
@@ -64,6 +64,22 @@ async def test_a_leader_that_lost_its_leadership_does_not_commit() -> None:
     remote = await copied(log, store, still_leads=lambda: False)
     assert [key for key in store.objects if "/claims/" not in key] == []
     assert (len(remote.segments), log.copied_to) == (0, 0)
+
+
+async def test_a_store_that_does_not_answer_keeps_no_copier() -> None:
+    store, log, clock = _Silent(), log_of(3), ManualClock()
+    task = asyncio.create_task(copier_to(store, clock).copy_next(log, RemoteLog(FOLDER), 0, lambda: False))
+    await clock.run_for(TRIES * TRY_MS + (TRIES - 1) * PAUSE_MS)
+    assert task.done()
+    with pytest.raises(Unavailable, match="no answer in 120 s"):
+        await task
+
+
+class _Silent(TestStore):
+    """A store that does not answer to deletions."""
+
+    async def delete(self, key: str) -> None:
+        await asyncio.Event().wait()
 
 
 async def test_a_write_is_tried_again_after_a_pause() -> None:
