@@ -30,6 +30,7 @@ from purgatorio.broker.cluster.snapshots import (
     best_replicas,
     saved_part,
 )
+from purgatorio.broker.log.log import LogError
 from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import ClusterImage
 from purgatorio.broker.metadata.topic_name import OFFSETS_TOPIC
@@ -38,7 +39,7 @@ from purgatorio.broker.node.broker_maker import TierUnusable
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.tier.claim import ClaimLost, StoreClaim
 from purgatorio.broker.tier.names import kept_folder, kept_in, kept_key
-from purgatorio.broker.tier.store import Store, StoreError
+from purgatorio.broker.tier.store import Store, StoreError, Unavailable
 from purgatorio.logger import get_logger
 from purgatorio.protocol.compression import Buffer
 from purgatorio.purgatory.clock import time_limit
@@ -167,11 +168,11 @@ class TierKeeper:
         if image is self._kept_image:
             if now_ms < self._offsets_due_ms:
                 return
-            offsets = _found(image, self._cluster.brokers, OFFSETS_TOPIC)
+            offsets = await _found(image, self._cluster.brokers, OFFSETS_TOPIC)
             self._offsets_due_ms = now_ms + KEEP_OFFSETS_MS
             if _offsets_at(offsets) == self._offsets_at:
                 return
-        await self._keep(image, _found(image, self._cluster.brokers), ended=False)
+        await self._keep(image, await _found(image, self._cluster.brokers), ended=False)
         self._kept_image = image
 
     async def _keep(self, image: ClusterImage, found: Mapping[TopicPartition, Partition], *, ended: bool) -> None:
@@ -222,33 +223,51 @@ class TierKeeper:
             Why not all of it is in the tier; None: it is.
         """
         image = self._cluster.store.image
-        found = _found(image, brokers)
+        found = await _found(image, brokers)
         owners = {id(replica): broker for broker in brokers for replica in broker.partitions}
-        try:
-            tiered = [each for each in found.values() if each.log.is_tiered and not _is_left_out(each)]
-            for replica in (*tiered, *(each for tp, each in found.items() if tp.topic == OFFSETS_TOPIC)):
+        tiered = [each for each in found.values() if each.log.is_tiered and not _is_left_out(each)]
+        errors: list[Exception] = []
+        for replica in (*tiered, *(each for tp, each in found.items() if tp.topic == OFFSETS_TOPIC)):
+            try:
                 abort_transactions(replica.log)
-            left_bytes = sum(each.log.size_between(each.log.copied_to, each.log.log_end_offset) for each in tiered)
-            if left_bytes:
-                logger.info("the rest is copied to the tier; a second signal ends at once", bytes=left_bytes)
-            gate = asyncio.Semaphore(COPIED_AT_ONCE)
-            await asyncio.gather(*(self._copy_all(owners[id(each)], each, gate) for each in tiered))
-            await self._keep(image, found, ended=True)
-        except (StoreError, TimeoutError) as error:
-            behind = [
-                tp for tp, each in found.items() if each.log.is_tiered and not (_is_whole(each) or _is_left_out(each))
-            ]
-            named = f", of {behind[0]} only what was copied before" if behind else ""
-            return f"not all is in the tier{named}: {str(error) or 'the store did not answer in time'}"
-        return None
+            except LogError as error:  # there is no room for a marker
+                errors.append(error)
+        left_bytes = sum(each.log.size_between(each.log.copied_to, each.log.log_end_offset) for each in tiered)
+        if left_bytes:
+            logger.info("the rest is copied to the tier; a second signal ends at once", bytes=left_bytes)
+        gate = asyncio.Semaphore(COPIED_AT_ONCE)
+        await asyncio.gather(*(self._copy_all(owners[id(each)], each, gate, errors) for each in tiered))
+        if not _is_lost(errors):
+            try:
+                await self._keep(image, found, ended=not errors)
+            except (StoreError, TimeoutError) as error:
+                errors.append(error)
+        if not errors:
+            return None
+        behind = [each.tp for each in tiered if not _is_whole(each)]
+        named = f", of {behind[0]} only what was copied before" if behind else ""
+        return f"not all is in the tier{named}: {str(errors[0]) or 'the store did not answer in time'}"
 
-    async def _copy_all(self, broker: Broker, replica: Partition, gate: asyncio.Semaphore) -> None:
+    async def _copy_all(
+        self, broker: Broker, replica: Partition, gate: asyncio.Semaphore, errors: list[Exception]
+    ) -> None:
+        """Copy all of a partition; add to `errors` if that fails, which keeps no other one from being copied."""
         log, tiering = replica.log, broker.tiering
         assert tiering is not None, "a cluster with a tier has brokers with one"
         log.commit_to(log.log_end_offset)
         async with gate:
+            if _is_lost(errors):
+                return
             log.close_active(round(self._cluster.clock.wall_ms()))
-            await tiering.copy_all(replica)
+            try:
+                await tiering.copy_all(replica)
+            except (StoreError, TimeoutError) as error:
+                errors.append(error)
+
+
+def _is_lost(errors: Sequence[Exception]) -> bool:
+    """Return whether one of these says that the store can be used no more; each further call may take its time."""
+    return any(isinstance(each, (Unavailable, ClaimLost, TimeoutError)) for each in errors)
 
 
 def _is_left_out(replica: Partition) -> bool:
@@ -269,9 +288,17 @@ def _offsets_at(found: Mapping[TopicPartition, Partition]) -> dict[TopicPartitio
     }
 
 
-def _found(image: ClusterImage, brokers: Sequence[Broker], topic: str | None = None) -> dict[TopicPartition, Partition]:
+async def _found(
+    image: ClusterImage, brokers: Sequence[Broker], topic: str | None = None
+) -> dict[TopicPartition, Partition]:
     """Return the best replica of each partition that has one."""
-    return {tp: replica for tp, replica, _ in best_replicas(image, brokers, topic) if replica is not None}
+    found = {}
+    for place, (tp, replica, _) in enumerate(best_replicas(image, brokers, topic)):
+        if place % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+            await asyncio.sleep(0)
+        if replica is not None:
+            found[tp] = replica
+    return found
 
 
 def _without_records(replica: Partition | None) -> SavedPartition:

@@ -8,6 +8,7 @@ import pytest
 
 from purgatorio.broker.metadata.image import ClusterImage, PartitionState, Topic
 from purgatorio.broker.replica.tier_sweep import GRACE_MS, SWEEP_MS, Sweep
+from purgatorio.broker.tier import claim
 from purgatorio.broker.tier.claim import CHECK_MS, ClaimLost, StoreClaim
 from purgatorio.broker.tier.names import topic_folder, topic_in
 from purgatorio.broker.tier.store import Refused
@@ -180,6 +181,23 @@ async def test_what_another_cluster_has_claimed_is_not_swept() -> None:
     with pytest.raises(ClaimLost):
         await swept.sweep.sweep()
     assert swept.left == ["orders"]
+
+
+async def test_a_claim_that_is_lost_within_a_sweep_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "CHECK_MS", 0)
+    swept = Swept("orders")
+    await swept.sweep.sweep()
+    swept.has()
+    delete = swept.store.delete
+
+    async def delete_and_claim(key: str) -> None:
+        await delete(key)
+        await StoreClaim(swept.store, swept.clock, "shop", "another").hold()
+
+    monkeypatch.setattr(swept.store, "delete", delete_and_claim)
+    with pytest.raises(ClaimLost):
+        await swept.sweep.sweep()
+    assert swept.kinds.count("delete") == 1
 
 
 async def test_it_goes_on_after_a_failure() -> None:

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from purgatorio.broker.log.log import Log
-from purgatorio.broker.tier.claim import StoreClaim
+from purgatorio.broker.tier import claim
+from purgatorio.broker.tier.claim import ClaimLost, StoreClaim
 from purgatorio.broker.tier.cleaning import DELETE_MS, SegmentCleaner, delete_segment, doom, doom_useless, retained_from
 from purgatorio.broker.tier.names import DESCRIPTION, LOG
 from purgatorio.broker.tier.remote_log import RemoteLog
@@ -199,6 +200,29 @@ async def test_who_leads_no_more_deletes_no_more() -> None:
     doom(remote, log, 98)
     answers = [True, False]
     await cleaner_of(store).clean(remote, lambda: answers.pop(0))
+    assert (len(starts(store)), len(remote.doomed)) == (49 - 16, 33)
+
+
+async def test_who_has_lost_its_claim_deletes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "CHECK_MS", 0)
+    store, log, clock = TestStore(), log_of(100), ManualClock()
+    remote = await copied(log, store)
+    doom(remote, log, 98)
+
+    class Losing(StoreClaim):
+        """A claim that another cluster takes when it is looked at for the second time."""
+
+        looks = 0
+
+        async def hold(self) -> int:
+            self.looks += 1
+            if self.looks > 1:
+                await StoreClaim(store, clock, "cluster", "another").hold()
+            return await super().hold()
+
+    cleaner = SegmentCleaner(store, clock, Losing(store, clock, "cluster", "owner"))
+    with pytest.raises(ClaimLost):
+        await cleaner.clean(remote, lambda: True)
     assert (len(starts(store)), len(remote.doomed)) == (49 - 16, 33)
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from purgatorio.admin.cluster import Cluster
+from purgatorio.admin.operations.control import tier_keeping
 from purgatorio.admin.operations.control.beginning import NO_BEGINNING, Beginning, with_tier
 from purgatorio.admin.operations.control.tier_keeping import TierKeeper, earlier_cluster
+from purgatorio.broker.cluster.snapshots import best_replicas
+from purgatorio.broker.log.errors import MemoryExhausted
+from purgatorio.broker.log.log import Log
+from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.node.broker_maker import TierUnusable
 from purgatorio.broker.tier import claim, obstore_store
-from purgatorio.broker.tier.claim import ClaimLost
+from purgatorio.broker.tier.claim import ClaimLost, StoreClaim
 from purgatorio.broker.tier.names import SegmentName
 from purgatorio.broker.tier.store import MemoryStore, Refused
 from purgatorio.protocol.api import ApiKey
@@ -31,8 +37,10 @@ from purgatorio.protocol.messages.offset_commit import (
 from purgatorio.purgatory.clock import ManualClock
 from tests.broker.cluster.test_cluster import ORDERS, PATIENCE_MS, client, config, leader_of, until
 from tests.broker.cluster.test_cluster_tier import produce, read_all
-from tests.broker.replica.tiered import TIERED
+from tests.broker.replica.tiered import TIERED, record_batch
 from tests.error_log import ErrorLog
+
+AUDIT = TopicPartition("audit", 0)
 
 Begin = Callable[..., AbstractAsyncContextManager[tuple[Cluster, str]]]
 
@@ -207,6 +215,94 @@ async def test_a_store_that_refuses_at_the_end_is_named_with_what_is_not_whole(
         monkeypatch.setattr(store, "put", refuse)
         said = await keeper_of(cluster).end(await cluster.kill_all())
         assert said == "not all is in the tier, of orders-0 only what was copied before: the disk is full"
+
+
+async def test_a_topic_that_cannot_be_copied_at_the_end_keeps_no_other_one_from_it(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with begun(store) as (cluster, _):
+        await create(cluster, "audit", is_tiered=True)
+        await create(cluster, "orders", is_tiered=True)
+        await produce(leader_of(cluster), 7)
+        await commit(cluster, "billing", 5)
+        audit = leader_of(cluster, AUDIT).replicas.partitions[AUDIT]
+        audit.log.append_as_leader(record_batch(), leader_epoch=audit.leader_epoch, wall_ms=1_700_000_000_000)
+        put = store.put
+
+        async def refuse_audit(key: str, parts: Sequence[Buffer], *, create: bool) -> None:
+            if audit.topic_id.hex() in key:
+                raise Refused("it is too large")
+            await put(key, parts, create=create)
+
+        monkeypatch.setattr(store, "put", refuse_audit)
+        said = await keeper_of(cluster).end(await cluster.kill_all())
+        assert said == "not all is in the tier, of audit-0 only what was copied before: it is too large"
+        monkeypatch.setattr(store, "put", put)
+    async with begun(store) as (cluster, said):
+        assert said.endswith("The cluster before was not stopped in order; if it still runs, it copies nothing more")
+        assert await read_all(leader_of(cluster)) == list(range(7))
+        assert await committed(cluster, "billing") == 5
+
+
+async def test_a_marker_for_which_there_is_no_room_at_the_end_keeps_nothing_from_being_copied(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def abort(log: Log) -> int:
+        raise MemoryExhausted("no room")
+
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await produce(leader_of(cluster), 7)
+        monkeypatch.setattr(tier_keeping, "abort_transactions", abort)
+        assert await keeper_of(cluster).end(await cluster.kill_all()) == "not all is in the tier: no room"
+    async with begun(store) as (cluster, _):
+        assert await read_all(leader_of(cluster)) == list(range(7))
+
+
+async def test_partitions_are_looked_at_in_turns(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    turn, looked_at = 0, list[int]()
+
+    def in_turn(*args: Any) -> Iterator[Any]:
+        for each in best_replicas(*args):
+            looked_at.append(turn)
+            yield each
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async with begun(store) as (cluster, _):
+        for name in ("orders", "audit"):
+            await create(cluster, name, is_tiered=False)
+        monkeypatch.setattr(tier_keeping, "PARTITIONS_AT_ONCE", 1)
+        monkeypatch.setattr(tier_keeping, "best_replicas", in_turn)
+        counting = asyncio.create_task(count_turns())
+        await keeper_of(cluster).keep()
+        counting.cancel()
+    assert len(looked_at) == len(set(looked_at)) == 2
+
+
+async def test_a_claim_that_is_lost_while_offsets_are_written_is_noticed_before_the_metadata(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "CHECK_MS", 0)
+    async with begun(store) as (cluster, _):
+        await create(cluster, "orders", is_tiered=True)
+        await commit(cluster, "billing", 0)
+        put = store.put
+
+        async def put_and_claim(key: str, parts: Sequence[Buffer], *, create: bool) -> None:
+            await put(key, parts, create=create)
+            if "-snapshot-" in key:
+                monkeypatch.setattr(store, "put", put)
+                await StoreClaim(store, cluster.clock, cluster.cluster_id, "another").hold()
+
+        monkeypatch.setattr(store, "put", put_and_claim)
+        with pytest.raises(ClaimLost):
+            await keeper_of(cluster).keep()
+        assert not [key for key in store.objects if key.startswith("clusters/") and key.endswith(".json")]
 
 
 async def test_nothing_is_written_while_nothing_changes(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
