@@ -84,6 +84,8 @@ class RemoteLog:
         self.damaged: dict[SegmentName, str] = {}
         self.runs: tuple[Any, tuple[Any, ...]] | None = None
         self._described: dict[SegmentName, RemoteSegment] = {}
+        self._last_end = 0  # the highest end of a segment, as of the last call of `settle`
+        self._settled_by: tuple[Any, ...] | None = None
         self._read: dict[SegmentName, RemoteSegment] = {}  # by a list that did not end
         self._parsing = asyncio.Lock()  # one description in a turn of the event loop: a large one takes some ms
 
@@ -105,11 +107,13 @@ class RemoteLog:
     def find(self, offset: int, log: Log) -> RemoteSegment | None:
         """Return the segment that has an offset of the log; None: none has, as far as the store was listed."""
         segment = self.segments.find(offset)
-        if segment is None or not is_of_log(segment, log.epochs, log.log_start_offset, log.log_end_offset):
-            # The log's epochs may have come since, or the log was truncated.
-            self.settle(log)
-            segment = self.segments.find(offset)
-        return segment
+        if segment is None:
+            if self._settled_by == self._basis(log):
+                return None  # a fetch of what is missing, or of what is only in memory, does not look at all segments
+        elif is_of_log(segment, log.epochs, log.log_start_offset, log.log_end_offset):
+            return segment
+        self.settle(log)  # the log's epochs may have come since, or the log was truncated
+        return self.segments.find(offset)
 
     async def list(self, store: Store, leader_epoch: int, *, all_heard: bool = True) -> None:
         """Read from the store which segments there are, and the descriptions of those that are new.
@@ -139,6 +143,7 @@ class RemoteLog:
                 logger.warning("a segment of the tier cannot be used", segment=f"{self.folder}{name}", reason=why)
         is_same_epoch = leader_epoch == self.listed_in_epoch
         self._described, self.damaged, self.listed_in_epoch, self.is_stale = found, damaged, leader_epoch, False
+        self._settled_by = None
         self._read = {}
         unused = (name for name in {**records, **not_ours} if name not in descriptions)
         left = sorted(name for name in unused if self._is_left(name, leader_epoch))
@@ -282,7 +287,13 @@ class RemoteLog:
             exactly: the store was just listed by the leader, so that it has no others.
         """
         self.segments = RemoteSegments.of_log(self._usable(), log.epochs, log.log_start_offset, log.log_end_offset)
+        self._last_end = max((each.end_offset for each in self._usable()), default=0)
+        self._settled_by = self._basis(log)
         self._note_copied(log, exactly)
+
+    def _basis(self, log: Log) -> tuple[Any, ...]:
+        """Return that of a log on which it depends whether further segments are its own."""
+        return log.log_start_offset, min(log.log_end_offset, self._last_end), log.epochs.entries
 
     def _note_copied(self, log: Log, exactly: bool) -> None:
         copied_to = self.segments.end_from(log.local_start_offset)

@@ -28,6 +28,25 @@ async def test_a_segment_with_records_that_were_truncated_is_not_found_any_more(
     assert remote.find(3, log) is not None
 
 
+async def test_what_no_segment_has_costs_no_look_at_all_of_them_until_the_log_has_changed() -> None:
+    store, log = MemoryStore(), log_of(7)
+    await copied(log, store)
+    remote = RemoteLog(FOLDER)
+    await remote.list(store, 0)
+    short = log_of(4)
+    assert remote.find(4, short) is None
+    settled = remote.segments
+    assert remote.find(4, short) is None
+    assert remote.segments is settled
+    for number in range(4, 7):
+        short.append_as_leader(record_batch(1_000 + number), leader_epoch=0, wall_ms=1_000 + number)
+    assert remote.find(4, short) is not None
+    await remote.list(store, 0)
+    settled = remote.segments
+    assert remote.find(6, short) is None
+    assert remote.segments is not settled, "the store may have more"
+
+
 async def test_of_several_segments_with_a_record_a_follower_begins_behind_the_one_that_ends_first() -> None:
     """What a longer one has more may be another log's, after an unclean election."""
     store = MemoryStore()
