@@ -116,7 +116,7 @@ class RemoteLog:
         return self.segments.find(offset)
 
     async def list(self, store: Store, leader_epoch: int, *, all_heard: bool = True) -> None:
-        """Read from the store which segments there are, and the descriptions of those that are new.
+        """Read from the store which segments there are, and the descriptions of those that are new, or not whole.
 
         Args:
             all_heard: whether all leaders of older epochs have certainly heard of this one.
@@ -166,13 +166,20 @@ class RemoteLog:
             records: the sizes of the objects with the records.
         """
         damaged: dict[SegmentName, str] = {}
-        unknown = iter([name for name in descriptions if name not in self._described and name not in self._read])
+        known = {
+            name: each
+            for name in descriptions
+            if (each := self._described.get(name) or self._read.get(name)) is not None
+            and records.get(name) == each.size_bytes  # or they were lost since
+        }
+        unknown = iter([name for name in descriptions if name not in known])
 
         async def describe() -> None:
             for name in unknown:
                 try:
                     object_bytes = records.get(name, -1)
-                    self._read[name] = await self._described_at_last(store, name, descriptions[name], object_bytes)
+                    described = await self._described_at_last(store, name, descriptions[name], object_bytes)
+                    known[name] = self._read[name] = described
                 except DamagedObject as error:
                     damaged[name] = str(error)
 
@@ -182,8 +189,7 @@ class RemoteLog:
                     tasks.create_task(describe())
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        known = ((name, self._described.get(name) or self._read.get(name)) for name in descriptions)
-        return {name: each for name, each in known if each is not None}, {
+        return {name: known[name] for name in descriptions if name in known}, {
             name: damaged[name] for name in descriptions if name in damaged
         }
 

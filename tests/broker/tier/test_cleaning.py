@@ -351,6 +351,24 @@ async def test_what_the_store_has_lost_is_copied_again_if_it_is_in_memory() -> N
     assert log.copied_to == 6
 
 
+@pytest.mark.parametrize("left", [None, b"", b"half"])
+async def test_records_that_the_store_has_lost_of_a_known_segment_are_noticed_by_the_next_list(left) -> None:
+    """The leader of the next epoch may be the same one: it knows the description, which is still there."""
+    store = TestStore()
+    log, remote = await of_seven(store)
+    key = store.key(LOG)
+    if left is None:
+        del store.objects[key]
+    else:
+        store.objects[key] = left
+    await remote.list(store, 1)
+    remote.settle(log, exactly=True)
+    assert [name.start_offset for name in remote.damaged] == [0]
+    assert log.copied_to == 0, "memory has them still, and keeps them"
+    await copied(log, store, remote=remote)
+    assert log.copied_to == 6
+
+
 async def test_a_hole_before_what_is_in_memory_keeps_nothing_from_being_copied() -> None:
     """Its segments were copied again and again, since the copied part did not grow."""
     store = TestStore()
