@@ -564,7 +564,7 @@ class Broker:
         self._listeners.allow_connections(max_connections, config.max_connections_per_ip)
         limit_connections(self.quotas, config)
         if self.tiering is not None:
-            limit_tier(self.tiering.reads.traffic, config)
+            limit_tier(self.tiering.traffic, config)
             self.tiering.allow(
                 copies=config.remote_log_manager_copier_thread_pool_size, reads=config.remote_log_reader_threads
             )

@@ -144,7 +144,8 @@ class RemoteLookUps:
         partition = look_up.partition
         number = max(segment.part_of(look_up.offset), segment.part_since(look_up.timestamp_ms))
         if number == len(segment.parts):
-            look_up.offset = segment.end_offset
+            segments = self.tiering.remote_of(partition).segments  # may be thousands: all that are older in one pass
+            look_up.offset = max(segment.end_offset, segments.end_from(look_up.offset, look_up.timestamp_ms))
             return
         read = self.tiering.read(partition, segment, number)
         if not read.is_over:

@@ -128,13 +128,17 @@ class RemoteSegments:
             else:
                 end_offset = each.end_offset
 
-    def end_from(self, offset: int) -> int:
-        """Return the offset up to which the segments have everything from an offset on; the same: they lack it."""
+    def end_from(self, offset: int, older_than_ms: int = ALL_KNOWN) -> int:
+        """Return the offset up to which the segments have everything from an offset on; the same: they lack it.
+
+        Args:
+            older_than_ms: only segments count whose records are all older than this time.
+        """
         first, best = bisect_right(self._segments, offset, key=_start_offset), self.find(offset)
-        if best is not None:
+        if best is not None and best.max_timestamp_ms < older_than_ms:
             offset = best.end_offset
         for each in islice(self._segments, first, None):  # by their starts, so that one pass is enough
-            if each.start_offset > offset:
+            if each.start_offset > offset or each.max_timestamp_ms >= older_than_ms:
                 break
             offset = max(offset, each.end_offset)
         return offset

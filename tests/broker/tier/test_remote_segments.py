@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from purgatorio.broker.log.epochs import LeaderEpochs
@@ -106,6 +108,17 @@ def test_the_offset_up_to_which_they_have_all(offset: int, end: int) -> None:
     """One that begins earlier may end later than the next ones."""
     found = of_log(segment(0, 20), segment(5, 10, number=1), segment(10, 30, number=2), segment(40, 60))
     assert found.end_from(offset) == end
+
+
+@pytest.mark.parametrize(
+    ("offset", "older_than_ms", "end"),
+    [(0, 100, 0), (0, 101, 10), (5, 101, 10), (0, 301, 20), (0, 201, 10), (20, 999, 20), (25, 401, 30), (25, 400, 25)],
+)
+def test_the_offset_up_to_which_all_are_older(offset: int, older_than_ms: int, end: int) -> None:
+    """Not beyond a hole, nor beyond a segment with a newer record though later ones are older."""
+    places = [(0, 10, 100), (10, 15, 300), (15, 20, 200), (25, 30, 400)]
+    segments = [replace(segment(start, end), parts=(Part(start, 0, 10, 0, ms),)) for start, end, ms in places]
+    assert of_log(*segments).end_from(offset, older_than_ms) == end
 
 
 @pytest.mark.parametrize("ranges", [[(0, 10), (10, 20), (25, 30)], [(0, 20), (5, 10), (10, 30)], []])
