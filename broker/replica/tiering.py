@@ -23,6 +23,7 @@ from purgatorio.broker.log.topic_partition import TopicPartition
 from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.replica.lookup import ReplicaLookup
 from purgatorio.broker.replica.partition import Partition, PartitionError
+from purgatorio.broker.tier.claim import ClaimLost
 from purgatorio.broker.tier.cleaning import SegmentCleaner, doom, doom_useless, expires_ms, retained_from
 from purgatorio.broker.tier.copying import SegmentCopier
 from purgatorio.broker.tier.names import partition_folder
@@ -610,6 +611,7 @@ class Tiering:
         """
         remote, leader_epoch = self.remote_of(partition), partition.leader_epoch
         await remote.list(self.store, leader_epoch)
+        await self._copier.claim.hold(self._clock.now_ms())
         remote.settle(partition.log)
         partition.log.due_to = partition.log.log_end_offset
         while await self._copier.copy_next(partition.log, remote, leader_epoch, lambda: True):
@@ -630,6 +632,8 @@ class Tiering:
                 await remote.list(self.store, leader_epoch, all_heard=now_ms >= remote.unheard_until_ms)
         except TimeoutError as error:
             raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
+        if not remote.described:
+            await self._check_empty(remote)
         if not self._is_kept(partition) or not partition.log.is_tiered:
             return
         if partition.leader == NO_LEADER and not partition.log.log_end_offset:
@@ -649,6 +653,19 @@ class Tiering:
         self._heard = asyncio.Event()
         for listener in self.listed:
             listener(partition.tp, "tier listed")
+
+    async def _check_empty(self, remote: RemoteLog) -> None:
+        """Check that a store which has nothing of a partition is the one that was claimed.
+
+        Raises:
+            StoreError: it is not, or does not say; the list does not count.
+        """
+        try:
+            with contextlib.suppress(ClaimLost):  # what another cluster has claimed is read on
+                await self._copier.claim.hold(self._clock.now_ms())
+        except StoreError:
+            remote.listed_in_epoch = -1
+            raise
 
     async def _begin(self, partition: Partition, remote: RemoteLog) -> None:
         """Let an empty replica of a partition without a leader begin behind what the tier has: no replica may have it.

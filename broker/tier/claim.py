@@ -64,17 +64,22 @@ class StoreClaim:
         self._looked_ms = 0.0
         self._lock = asyncio.Lock()
 
-    async def hold(self) -> int:
+    async def hold(self, since_ms: float = 0) -> int:
         """Make the claim, or look whether it is still the highest unless that was just done; return its number.
+
+        Args:
+            since_ms: a look that began before this time, of the clock, does not count.
 
         Raises:
             ClaimLost: it is not, and will never be.
-            StoreError: the store does not say.
+            StoreError: the store does not say; or it does not have the claim any more, so that it is not the one that
+                was claimed: a folder whose disk is not there looks like an empty one.
         """
         async with self._lock:
             if self._lost:
                 raise ClaimLost(self._lost)
-            if not self.number or self._clock.now_ms() - self._looked_ms >= CHECK_MS:
+            is_old = self._clock.now_ms() - self._looked_ms >= CHECK_MS or self._looked_ms < since_ms
+            if not self.number or is_old:
                 now_ms = self._clock.now_ms()
                 try:
                     async with time_limit(self._clock, CALLS_MS):
@@ -100,6 +105,11 @@ class StoreClaim:
                 f"{self.number}): this one copies and deletes nothing there any more; stop one of them"
             )
             raise ClaimLost(self._lost)
+        if highest < self.number:
+            raise Unavailable(
+                f"{self.store.location} does not have claim {self.number} of this cluster any more: it was emptied, or "
+                "its disk is not there; nothing is copied, deleted or begun until it is back"
+            )
 
     async def _make(self) -> None:
         for _ in range(TRIES):

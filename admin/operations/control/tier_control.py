@@ -17,6 +17,7 @@ from purgatorio.broker.cluster.cluster import BrokerCluster
 from purgatorio.broker.cluster.decisions import newest
 from purgatorio.broker.cluster.errors import ClusterUnavailable, Invalid, MayBeDone, NotThere, OperationRefused
 from purgatorio.broker.layers.faults import FaultError, LiveTierRule, TierRule, TooManyFaults
+from purgatorio.broker.metadata.image import NO_LEADER
 from purgatorio.broker.node.broker import Broker
 from purgatorio.broker.replica.partition import Partition
 from purgatorio.broker.replica.tiering import Tiering
@@ -63,6 +64,11 @@ class _Replica(NamedTuple):
         return self.tiering.remote_of(self.partition)
 
     @property
+    def trouble(self) -> str:
+        """Why the store failed for it; "": it did not."""
+        return self.tiering.trouble_of(self.partition.tp)
+
+    @property
     def is_heard(self) -> bool:
         """Whether memory has all of it, or it is known what the tier has."""
         partition = self.partition
@@ -101,6 +107,19 @@ def _of_topic(cluster: BrokerCluster, topic: str) -> list[_Replica]:
     )
 
 
+def _check_led(cluster: BrokerCluster, topic: str, replicas: Iterable[_Replica]) -> None:
+    """Check that brokers here lead what they are elected for, and that the rest has leaders elsewhere.
+
+    Raises:
+        ClusterUnavailable: a partition has no leader, of which nothing can be told.
+    """
+    here, led = {each.broker_id for each in cluster.brokers}, {each.partition.tp.partition for each in _led(replicas)}
+    for number, state in enumerate(newest(cluster.network).image.topics[topic].partitions):
+        if state.leader == NO_LEADER or (state.leader in here and number not in led):
+            why = next((each.trouble for each in replicas if each.partition.tp.partition == number and each.trouble), "")
+            raise ClusterUnavailable(f"{topic}-{number} has no leader{why and ': '}{why}")
+
+
 def _led(replicas: Iterable[_Replica]) -> list[_Replica]:
     return [each for each in replicas if each.partition.is_leader]
 
@@ -109,7 +128,7 @@ def _led(replicas: Iterable[_Replica]) -> list[_Replica]:
 
 
 async def topics_in_tier(cluster: BrokerCluster) -> Answer:
-    """Return the topics with a part in the tier, by name, as the leaders of this process know them.
+    """Return the topics with a part in the tier, by name, as the leaders of this process know them; if none leads, too.
 
     `location` is null if there is no tier.
     """
@@ -123,10 +142,10 @@ async def topics_in_tier(cluster: BrokerCluster) -> Answer:
 
 def _listing(cluster: BrokerCluster, found: dict[str, Answer]) -> Steps:
     for each in list(_replicas(cluster)):
+        topic = each.partition.tp.topic
+        known = found.setdefault(topic, {"topic": topic, **dict.fromkeys(SUMS, 0)})
         if each.partition.is_leader:
-            topic = each.partition.tp.topic
             row = {**_sizes(each), "partition_count": 1}
-            known = found.setdefault(topic, {"topic": topic, **dict.fromkeys(SUMS, 0)})
             for name in SUMS:
                 known[name] += row[name]
         yield PARTITION_COST
@@ -195,11 +214,13 @@ async def offload(cluster: BrokerCluster, topic: str, timeout_seconds: float) ->
     Raises:
         NotThere: there is no such topic.
         OperationRefused: there is no tier, nothing of the topic is there, or it is not to be copied.
+        ClusterUnavailable: a partition has no leader.
         MayBeDone: the store has not taken it in time; it goes on.
     """
     replicas = _of_topic(cluster, topic)
     if any(each.partition.log.config.remote_log_copy_disable for each in replicas):
         raise OperationRefused(f"topic {topic!r} is not copied: its remote.log.copy.disable is true")
+    _check_led(cluster, topic, replicas)
     leaders = _led(replicas)
     await until_replicated(lambda: [each.partition for each in leaders])
     before = sum(each.partition.log.size_bytes for each in leaders)
@@ -259,11 +280,13 @@ async def verify(cluster: BrokerCluster, topic: str, max_damages: int) -> Answer
     Raises:
         NotThere: there is no such topic.
         OperationRefused: there is no tier, or nothing of the topic is there.
-        ClusterUnavailable: the store does not answer.
+        ClusterUnavailable: the store does not answer, or a partition has no leader.
     """
     damaged: list[Answer] = []
     counts = {"partition_count": 0, "segment_count": 0, "size_bytes": 0}
-    for replica in _led(_of_topic(cluster, topic)):
+    replicas = _of_topic(cluster, topic)
+    _check_led(cluster, topic, replicas)
+    for replica in _led(replicas):
         try:
             found, segment_count, size_bytes = await _damages(replica)
         except StoreError as error:

@@ -118,6 +118,20 @@ def test_objects_of_deleted_topics_are_swept(run: Run, kafka: Kafka) -> None:
     assert run("sweep") == "0 objects of deleted topics are deleted\n"
 
 
+def test_nothing_is_told_of_a_partition_without_a_leader(capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(brokers=2, tier_location="memory:") as kafka:
+        kafka.topic("orders", partitions=2, replicas=1, **TIERED)
+        kafka.produce("orders", "one", partition=0)
+        assert cli.main(["tier", "offload", "orders", "--admin", kafka.admin_url]) == 0
+        kafka.stop(2)
+        capsys.readouterr()
+        for command in ("offload", "verify"):
+            assert cli.main(["tier", command, "orders", "--admin", kafka.admin_url]) == 1
+            assert capsys.readouterr().err in {f"purgatorio: orders-{number} has no leader\n" for number in (0, 1)}
+        assert cli.main(["tier", "list", "--admin", kafka.admin_url]) == 0
+        assert capsys.readouterr().out.splitlines()[2].split()[:2] == ["orders", "1"]
+
+
 @pytest.mark.parametrize("command", ["show", "offload", "verify"])
 def test_what_is_not_in_the_tier_is_said(run: Run, command: str) -> None:
     assert run(command, "plain", code=1) == (

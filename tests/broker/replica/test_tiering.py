@@ -90,6 +90,31 @@ async def test_an_empty_replica_does_not_lead_until_the_tier_says_what_it_has() 
         assert successor.partition().is_leader
 
 
+async def test_an_empty_replica_does_not_lead_while_the_store_looks_empty_since_its_disk_is_away() -> None:
+    async with tiered() as earlier:
+        successor, store = successor_of(earlier), earlier.store
+        await successor.tiering._copier.claim.hold()
+        successor.advance_ms(1)
+        before, store.objects = store.objects, {}
+        await successor.tiering.round()
+        assert not successor.partition().is_leader
+        assert "does not have claim 1 of this cluster any more" in successor.tiering.trouble
+        assert store.objects == {}
+        store.objects = before
+        await successor.tiering.round()
+        assert successor.partition().is_leader
+        assert successor.partition().log.log_end_offset == 6
+
+
+async def test_what_is_left_at_the_end_is_not_copied_to_a_store_that_was_emptied() -> None:
+    async with tiered() as broker:
+        broker.advance_ms(1)
+        broker.store.objects = {}
+        with pytest.raises(Unavailable, match="does not have claim 1"):
+            await broker.tiering.copy_all(broker.partition())
+        assert broker.store.objects == {}
+
+
 async def test_an_empty_replica_leads_if_the_tier_has_nothing() -> None:
     async with tiered(copies=False) as earlier:
         successor = successor_of(earlier)

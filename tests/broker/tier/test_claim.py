@@ -96,6 +96,20 @@ async def test_a_store_that_fails_has_not_lost_the_claim() -> None:
     assert await claim.hold() == 1
 
 
+async def test_a_store_that_does_not_have_the_claim_any_more_is_not_the_one_that_was_claimed() -> None:
+    """A folder whose disk is not there looks like an empty one."""
+    store, clock = SlowStore(), ManualClock()
+    claim = claim_of(store, "a", clock)
+    await claim.hold()
+    before, store.objects = store.objects, {}
+    assert await claim.hold() == 1
+    clock.advance_ms(1)
+    with pytest.raises(Unavailable, match="the memory store does not have claim 1 of this cluster any more"):
+        await claim.hold(clock.now_ms())
+    store.objects = before
+    assert await claim.hold(clock.now_ms()) == 1
+
+
 async def test_a_claim_whose_answer_was_lost_is_found_again() -> None:
     store = SlowStore()
     claim = claim_of(store, "a")
