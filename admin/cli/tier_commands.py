@@ -31,7 +31,7 @@ _DAMAGED: Final[Columns] = {"PARTITION": "name", "FROM OFFSET": "start_offset", 
 
 def _size(size_bytes: int) -> str:
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size_bytes >= size:
+        if size_bytes >= 0.9995 * size:  # 999,600 B are 1 MB, as rounded
             return f"{size_bytes / size:.3g} {unit}"
     return f"{size_bytes} B"
 

@@ -189,7 +189,7 @@ class Log:
             header = read_header(batch)
         size_bytes = len(batch)
         memory_bytes = size_bytes + BATCH_OVERHEAD_BYTES
-        self._reserve(memory_bytes, memory_bytes)
+        self._reserve(memory_bytes, memory_bytes, ends=not from_client and header.is_control)
         try:
             self._append(header, batch, offset, leader_epoch, wall_ms, is_leader=True)
         except MemoryError:
@@ -232,7 +232,8 @@ class Log:
             committed = [batch for header, batch in batches if header.last_offset < committed_offset]
             committed_bytes = sum(map(len, committed)) + BATCH_OVERHEAD_BYTES * len(committed)
         memory_bytes = size_bytes + BATCH_OVERHEAD_BYTES * len(batches)
-        self._reserve(memory_bytes, memory_bytes - committed_bytes)
+        ends = batches[0][0].is_control and all(header.is_control for header, _ in batches)
+        self._reserve(memory_bytes, memory_bytes - committed_bytes, ends=ends)
         if batches[0][0].base_offset < self.log_end_offset:
             self._segments.active.base_offset = batches[0][0].base_offset
         appended = 0
@@ -258,12 +259,18 @@ class Log:
             known.first_offset, known.last_offset, append_time_ms, self.log_start_offset, 0, 0, duplicate=True
         )
 
-    def _reserve(self, memory_bytes: int, uncommitted_bytes: int) -> None:
-        """Make room for an append, and count the part of it that will be uncommitted, or raise MemoryExhausted."""
+    def _reserve(self, memory_bytes: int, uncommitted_bytes: int, ends: bool) -> None:
+        """Make room for an append, and count the part of it that will be uncommitted, or raise MemoryExhausted.
+
+        Args:
+            ends: it has end markers only, which find room always: what waits in memory behind an open transaction, to
+                be copied to the tier, can go when it ends.
+        """
         share, memory = self._share, self._memory
         if FILLING_DIVISOR * (self.uncommitted_bytes + uncommitted_bytes) > share.limit_bytes - share.used_bytes:
             share.check(self.uncommitted_bytes, uncommitted_bytes)
-        if memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes):
+        is_full = memory.used_bytes + memory_bytes > memory.limit_bytes and not memory.make_room(self, memory_bytes)
+        if is_full and not (ends and self.is_tiered):
             kept = "no committed segment is left to delete for this log"
             if self.is_tiered:
                 kept = "what is not copied to the tier stays"

@@ -632,8 +632,7 @@ class Tiering:
                 await remote.list(self.store, leader_epoch, all_heard=now_ms >= remote.unheard_until_ms)
         except TimeoutError as error:
             raise Unavailable(f"no list in {LIST_MS // 1000} s") from error
-        if not remote.described:
-            await self._check_empty(remote)
+        await self._check_not_emptied(remote)
         if not self._is_kept(partition) or not partition.log.is_tiered:
             return
         if partition.leader == NO_LEADER and not partition.log.log_end_offset:
@@ -654,12 +653,14 @@ class Tiering:
         for listener in self.listed:
             listener(partition.tp, "tier listed")
 
-    async def _check_empty(self, remote: RemoteLog) -> None:
-        """Check that a store which has nothing of a partition is the one that was claimed.
+    async def _check_not_emptied(self, remote: RemoteLog) -> None:
+        """If a store has nothing of a partition, check that it is the one that was claimed.
 
         Raises:
             StoreError: it is not, or does not say; the list does not count.
         """
+        if remote.described:
+            return
         try:
             with contextlib.suppress(ClaimLost):  # what another cluster has claimed is read on
                 await self._copier.claim.hold(self._clock.now_ms())

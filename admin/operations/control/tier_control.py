@@ -111,13 +111,13 @@ def _check_led(cluster: BrokerCluster, topic: str, replicas: Iterable[_Replica])
     """Check that brokers here lead what they are elected for, and that the rest has leaders elsewhere.
 
     Raises:
-        ClusterUnavailable: a partition has no leader, of which nothing can be told.
+        ClusterUnavailable: a partition has no leader, of which brokers know nothing.
     """
     here, led = {each.broker_id for each in cluster.brokers}, {each.partition.tp.partition for each in _led(replicas)}
     for number, state in enumerate(newest(cluster.network).image.topics[topic].partitions):
         if state.leader == NO_LEADER or (state.leader in here and number not in led):
-            why = next((each.trouble for each in replicas if each.partition.tp.partition == number and each.trouble), "")
-            raise ClusterUnavailable(f"{topic}-{number} has no leader{why and ': '}{why}")
+            troubles = (each.trouble for each in replicas if each.partition.tp.partition == number)
+            raise ClusterUnavailable(": ".join([f"{topic}-{number} has no leader", *filter(None, troubles)]))
 
 
 def _led(replicas: Iterable[_Replica]) -> list[_Replica]:

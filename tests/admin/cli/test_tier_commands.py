@@ -8,10 +8,18 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from purgatorio.admin.cli import main as cli
+from purgatorio.admin.cli.tier_commands import _size
 from purgatorio.testing import Kafka, cluster
 
 Run = Callable[..., str]
 TIERED = {"remote_storage_enable": True}
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "shown"), [(0, "0 B"), (999, "999 B"), (999_499, "999 kB"), (999_600, "1 MB"), (10**9, "1 GB")]
+)
+def test_sizes_have_three_digits(size_bytes: int, shown: str) -> None:
+    assert _size(size_bytes) == shown
 
 
 @pytest.fixture(scope="module")

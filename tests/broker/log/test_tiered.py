@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from purgatorio.broker.log.config import LogConfig
 from purgatorio.broker.log.errors import MemoryExhausted, OffsetInTier, OffsetOutOfRange
 from purgatorio.broker.log.log import Log
 from purgatorio.broker.log.memory import MemoryBudget
+from purgatorio.protocol.end_marker import EndMarker, build_end_marker
 from tests.logs import capture_logs
 
 TIERED = LogConfig(remote_storage_enable=True, segment_bytes=200, retention_ms=-1)
@@ -164,6 +166,29 @@ def test_an_active_segment_past_the_local_retention_is_closed(log: Log) -> None:
     log.copied(11)
     log.apply_retention(2_101, 11)
     assert (log.log_start_offset, log.local_start_offset, log.size_bytes) == (0, 11, 0)
+
+
+def test_end_markers_find_room_in_a_full_log(batch_of) -> None:
+    """What waits to be copied behind an open transaction can go only when it has ended."""
+    logs = [Log(replace(TIERED, segment_bytes=300_000), memory=MemoryBudget(2 * 1024 * 1024)) for _ in range(2)]
+    end = EndMarker(committed=False, coordinator_epoch=0)
+    marker = build_end_marker(end, producer_id=5, producer_epoch=0, timestamp_ms=0)
+
+    def append(log: Log) -> None:
+        log.append_as_leader(batch_of(bytes(100_000)), leader_epoch=0, wall_ms=0)
+        log.commit_to(log.log_end_offset)
+
+    for log in logs:
+        with contextlib.suppress(MemoryExhausted):
+            for _ in range(30):
+                append(log)
+        with pytest.raises(MemoryExhausted, match="what is not copied to the tier stays"):
+            append(log)
+    leader, follower = logs
+    info = leader.append_as_leader(marker, leader_epoch=0, wall_ms=0, from_client=False)
+    replicated = b"".join(leader.read(info.first_offset, max_bytes=EVERYTHING, end_offset=EVERYTHING).parts)
+    assert follower.append_as_follower(replicated, wall_ms=0) is not None
+    assert follower.log_end_offset == leader.log_end_offset
 
 
 def test_the_memory_cap_deletes_what_is_copied_and_refuses_appends_otherwise(append, batch_of) -> None:
