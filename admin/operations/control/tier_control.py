@@ -46,6 +46,8 @@ SUMS: Final = ("partition_count", "segment_count", "remote_bytes", "local_bytes"
 """The sums over a topic's partitions in the list."""
 PARTITION_COST: Final = 50
 """The cost of a partition in a list (see `LongWork`)."""
+SEGMENT_COST: Final = 5
+"""The cost of each of its segments where its strip is shown."""
 _CALLS: Final = {"reads": "get", "writes": "put"}
 _MACHINE: Final = SystemClock()
 """The waits go by the machine's time: that of the brokers may stand still."""
@@ -174,10 +176,22 @@ async def partitions_in_tier(cluster: BrokerCluster, topic: str, max_segments: i
     replicas = _of_topic(cluster, topic)
     await _heard(replicas)
     location = next((each.tiering.store.location for each in replicas), "")
-    return {"topic": topic, "location": location, "partitions": [_row(each, max_segments) for each in _led(replicas)]}
+    return {"topic": topic, "location": location, "partitions": await _rows(cluster, _led(replicas), max_segments)}
 
 
-def _row(replica: _Replica, max_segments: int = 0) -> Answer:
+async def _rows(cluster: BrokerCluster, replicas: Iterable[_Replica], max_segments: int = 0) -> list[Answer]:
+    rows: list[Answer] = []
+
+    def steps() -> Steps:
+        for each in replicas:
+            rows.append(_row(each, max_segments))
+            yield PARTITION_COST + SEGMENT_COST * len(each.remote.segments)
+
+    await cluster.work.take(steps())
+    return rows
+
+
+def _row(replica: _Replica, max_segments: int) -> Answer:
     partition, tiering, remote = replica.partition, replica.tiering, replica.remote
     return {
         "partition": partition.tp.partition,
@@ -238,7 +252,7 @@ async def offload(cluster: BrokerCluster, topic: str, timeout_seconds: float) ->
             await _copied(each, targets.get(partition.tp, partition.high_watermark), deadline_ms)
         partition.log.drop_copied()
     dropped = before - sum(each.partition.log.size_bytes for each in leaders)
-    return {"topic": topic, "dropped_bytes": max(0, dropped), "partitions": [_row(each) for each in leaders]}
+    return {"topic": topic, "dropped_bytes": max(0, dropped), "partitions": await _rows(cluster, leaders)}
 
 
 async def _copied(replica: _Replica, target: int, deadline_ms: float) -> bool:
