@@ -286,10 +286,14 @@ def _partition(
 ) -> Answer:
     """Return a partition with its log as `seen`: without that the offsets are 0, min.insync.replicas None.
 
+    One whose elected replica waits to hear what the tier has of it is `offline`, with that replica as its leader.
     `held_by` is None unless the last stable offset is below the high watermark.
     """
+    elected = held.get(state.leader)
+    waits = elected is not None and elected.leader == NO_LEADER and elected.leader_epoch == state.leader_epoch
     return {
         **read_placement(tp.topic, tp.partition, state),
+        "offline": state.leader == NO_LEADER or waits,
         "log_start_offset": seen.log.log_start_offset if seen is not None else 0,
         "log_end_offset": seen.log.log_end_offset if seen is not None else 0,
         "high_watermark": seen.high_watermark if seen is not None else 0,

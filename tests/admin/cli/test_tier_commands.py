@@ -9,6 +9,7 @@ import pytest
 
 from purgatorio.admin.cli import main as cli
 from purgatorio.admin.cli.tier_commands import _size
+from purgatorio.admin.operations import topics
 from purgatorio.testing import Kafka, cluster
 
 Run = Callable[..., str]
@@ -138,6 +139,21 @@ def test_nothing_is_told_of_a_partition_without_a_leader(capsys: pytest.CaptureF
             assert capsys.readouterr().err in {f"purgatorio: orders-{number} has no leader\n" for number in (0, 1)}
         assert cli.main(["tier", "list", "--admin", kafka.admin_url]) == 0
         assert capsys.readouterr().out.splitlines()[2].split()[:2] == ["orders", "1"]
+
+
+def test_a_replica_that_asks_the_tier_before_it_leads_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with cluster(brokers=1, tier_location="memory:") as kafka:
+        kafka.topic("orders", **TIERED)
+        kafka.produce("orders", "one")
+        kafka.add_broker()
+        kafka.kill(1)
+        kafka.start(1)
+        kafka.fault(tier="list", topic="orders", hold=True)
+        kafka.do(topics.ElectLeaders("orders", unclean=True))
+        capsys.readouterr()
+        assert cli.main(["why", "orders", "--admin", kafka.admin_url]) == 0
+        says = "orders-0 has no leader: broker 1 is elected, and waits to hear what the tier has of it"
+        assert capsys.readouterr().out.splitlines()[0] == says
 
 
 @pytest.mark.parametrize("command", ["show", "offload", "verify"])

@@ -104,6 +104,8 @@ class FakePartition:
     followers: dict[int, FakeFollower] = field(default_factory=dict)
     min_in_sync_replicas: int = 1
     refusal: str = ""
+    leader: int = 1
+    leader_epoch: int = 0
 
     @property
     def last_stable_offset(self) -> int:

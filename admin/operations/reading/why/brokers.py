@@ -35,6 +35,8 @@ def leads_nothing(facts: Facts) -> Iterator[Conclusion]:
             replicas = f": broker {listed(away)} of its replicas does not run; start it" if len(away) == 1 else ""
             if len(away) > 1:
                 replicas = f": brokers {listed(away)}, its replicas, do not run; start one"
+            if offline[0]["leader"] in running:
+                replicas = f": broker {offline[0]['leader']} is elected, and waits to hear what the tier has of it"
             yield Conclusion(f"{name_of(offline[0])}{more} {verb} no leader{replicas}", (topic,), DEAD)
 
 
