@@ -29,6 +29,8 @@ _OTHER_UNITS: Final = (
 )
 """Settings, by which others they can be set, and how many of their units are one of those; the first one set counts."""
 _UNREAD: Final = "without_effect"
+_FOLLOW_OTHERS: Final = frozenset({"remote.log.manager.copier.thread.pool.size"})
+"""Settings whose default was -1 in 3.9, the value of another setting, which was 10 as their own default is now."""
 
 
 class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
@@ -39,7 +41,7 @@ class BrokerConfig(CoordinatorSettings, ReplicaSettings, AddressSettings):
         """Return the defaults of the release of Kafka as which the broker answers, where the newest one has others."""
         known = releases().get(str(given["as_version"])) if given.get("as_version", LATEST) != LATEST else None
         changed = {} if known is None else known.configs["broker"].defaults
-        fields = {name: cls.model_fields.get(name.replace(".", "_")) for name in changed}
+        fields = {name: cls.model_fields.get(name.replace(".", "_")) for name in changed if name not in _FOLLOW_OTHERS}
         return {field.name: field.read(changed[name]) for name, field in fields.items() if field is not None}
 
     @classmethod

@@ -218,5 +218,5 @@ async def test_a_tier_that_does_not_answer_is_not_waited_for_for_long(monkeypatc
     monkeypatch.setattr(location, "PROBE_MS", 1)
     monkeypatch.setattr(MemoryStore, "list", lambda self, prefix: asyncio.Event().wait())
     config = ClusterConfig(broker={"tier_location": "memory:"})
-    with pytest.raises(TierUnusable, match=r"^tier\.location: memory does not answer in"):
+    with pytest.raises(TierUnusable, match=r"^tier\.location: the memory store does not answer in"):
         await serving._earlier_cluster(config)
