@@ -76,12 +76,13 @@ def run(
         the process's exit code: 0, 1 if the process cannot listen on an address or not all data was kept, or 2 if it
             cannot use its settings.
     """
-    configure_logging(config.log_format, config.log_level)
-    open_files.raise_limit()
-    AdminServer.load()
-    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
-    with _own_folder(config), asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(serve(config, faults, certificates, beginning, ways, learns=learns))
+    with _own_folder(config):
+        configure_logging(config.log_format, config.log_level)
+        open_files.raise_limit()
+        AdminServer.load()
+        sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(serve(config, faults, certificates, beginning, ways, learns=learns))
 
 
 @contextmanager
