@@ -102,10 +102,10 @@ def doom(remote: RemoteLog, log: Log, before_offset: int) -> bool:
 def doom_useless(remote: RemoteLog, log: Log) -> None:
     """Doom what is no part of the log: after the leader has listed the store.
 
-    That is the segments of leaders whose records an unclean election has removed; those that lie within another one,
-    since a leader was replaced in the middle of a copy; records without a description, of a copy or a deletion that did
-    not end; and a description without records that are elsewhere too: this leader has taken them for such a copy, while
-    an earlier one made it.
+    That is the segments of leaders whose records an unclean election has removed; records without a description, of a
+    copy or a deletion that did not end; and a description without records that are elsewhere too: this leader has taken
+    them for such a copy, while an earlier one made it. Of several copies of the same records none goes before retention
+    (KIP-405, too): a store may do a deletion late, which was meant for the one that is left when it was not finished.
     """
     for name in remote.undescribed:
         remote.doomed[name] = None
@@ -116,8 +116,6 @@ def doom_useless(remote: RemoteLog, log: Log) -> None:
     for each in remote.described:
         if each.name not in own and _is_refuted(each, log):
             remote.doomed[each.name] = None
-    for each in remote.segments.displaced():
-        remote.doomed[each.name] = None
 
 
 def _is_refuted(segment: RemoteSegment, log: Log) -> bool:

@@ -117,17 +117,6 @@ class RemoteSegments:
         )
         return self.size_bytes - sum(each.size_bytes for each in outside)
 
-    def displaced(self) -> Iterator[RemoteSegment]:
-        """Yield the segments that lie within another one; of several with the same offsets all but the first."""
-        if self._are_apart:
-            return  # the usual case
-        end_offset = -1
-        for each in sorted(self._segments, key=lambda each: (each.start_offset, -each.end_offset, each.name)):
-            if each.end_offset <= end_offset:
-                yield each
-            else:
-                end_offset = each.end_offset
-
     def end_from(self, offset: int, older_than_ms: int = ALL_KNOWN) -> int:
         """Return the offset up to which the segments have everything from an offset on; the same: they lack it.
 
